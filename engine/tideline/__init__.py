@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tideline.iceberg.rewrite.run import RewriteReport
     from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
     from tideline.lake_table import LakeTable
+    from tideline.saving import Saving
     from tideline.spark.read.data_source import register
     from tideline.spark.session.spark_session import spark_session
 
@@ -57,6 +58,7 @@ __all__ = [
     "RewriteReport",
     "RolledBack",
     "Savepoint",
+    "Saving",
     "ServicePlan",
     "ServiceRun",
     "Severity",
@@ -92,6 +94,7 @@ _LOADED_ON_FIRST_USE = {
     "RewriteReport": ("tideline.iceberg.rewrite.run", "RewriteReport"),
     "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
     "Savepoint": ("tideline.hudi.services.savepoint.record", "Savepoint"),
+    "Saving": ("tideline.saving", "Saving"),
     "ServicePlan": ("tideline.hudi.services.runs", "ServicePlan"),
     "ServiceRun": ("tideline.hudi.services.service", "ServiceRun"),
     "Severity": ("tideline.hudi.check.finding", "Severity"),

@@ -51,8 +51,11 @@ def test_plan_says_of_every_service_whether_it_is_due_and_why(
     before = files_below(uri)
     assert run(["plan", uri, "--json"]) == 0
     plans = {plan["service"]: plan for plan in printed_json(capsys)["services"]}
-    assert list(plans) == ["rollback", "cleaning", "archival", "compaction", "log_compaction",
-                           "clustering", "partition_ttl"]  # fmt: skip
+    # What is due comes first, the others in the order in which they run.
+    assert list(plans) == ["clustering", "rollback", "cleaning", "archival", "compaction",
+                           "log_compaction", "partition_ttl"]  # fmt: skip
+    assert plans["clustering"]["saves"]["files_opened"] == 0
+    assert plans["clustering"]["core_seconds"] > 0
     assert all(plan["reason"] for plan in plans.values())
     assert plans["clustering"]["due"]
     assert plans["clustering"]["bytes_read"] > 0
@@ -63,6 +66,7 @@ def test_plan_says_of_every_service_whether_it_is_due_and_why(
     assert run(["plan", uri]) == 0
     output = capsys.readouterr().out
     assert "clustering: due, 5 of 4 commits since the table began." in output
+    assert "saves nothing that can be counted\n  0.05 core-seconds, by default" in output
     assert "compaction: not due, only merge-on-read tables have log files to merge." in output
 
 
@@ -86,6 +90,9 @@ def test_execute_reports_every_file_that_it_deleted(
     deleted = {file["path"] for file in done["deleted"]}
     assert deleted == set(planned["paths"])
     assert deleted == {path for path in before - files_below(uri) if path.endswith(".parquet")}
+    assert done["saved"] == planned["saves"]
+    assert done["saved"]["objects_listed"] == len(deleted)
+    assert done["core_seconds"] >= 0
 
     assert run(["execute", "cleaning", uri, *option]) == 0
     assert capsys.readouterr().out.startswith("cleaning: not due, ")

@@ -35,6 +35,7 @@ from tideline.ingest.operation.operation import (
     operation_id,
 )
 from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
+from tideline.saving import Saving
 
 TARGET = TableTarget(
     name="flights",
@@ -164,8 +165,10 @@ def test_a_result_survives_the_way_to_json_and_back() -> None:
         skipped=(SkippedFile("bad.csv", "Malformed"),),
         notes=("a note",),
         rolled_back=("20250101000000000",),
+        saved=Saving(files_opened=3, bytes_scanned=-7, bytes_stored=4),
     )
     assert OperationResult.from_json_object(json.loads(result.to_json())) == result
+    assert result.to_json_object()["saved"]["benefit_bytes"] == 3 * 4 * 1024 * 1024 - 3
 
 
 @given(

@@ -19,12 +19,12 @@ from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.registry import all_services, service_named
 from tideline.hudi.services.rollback.service import ROLLBACK
-from tideline.hudi.services.runs import ServicePlan
+from tideline.hudi.services.runs import ServicePlan, in_order
 from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
-from tideline.wording import counted, size_text
+from tideline.wording import counted, size_text, spending_text
 
 _OPTIONS = click.option(
     "--option",
@@ -52,7 +52,11 @@ def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> 
 def plan_command(
     target: tuple[str, ...], options: tuple[str, ...], storage: dict[str, str], as_json: bool
 ) -> None:
-    """Show what SERVICE, or every service, would do to the table at URI, and why."""
+    """Show what SERVICE, or every service, would do to the table at URI, why, and what that saves.
+
+    What is due comes first, in the order in which to run it: as far as services do not build on
+    each other, the one that saves most per core-second.
+    """
     name, uri = _target(target)
     wanted = all_services() if name is None else (service_named(name),)
     settings = parse_pairs(options, option="--option")
@@ -60,7 +64,7 @@ def plan_command(
     if wanted == (ROLLBACK,):
         _plan_rollback(table, as_json=as_json)
         return
-    plans = [table.plan(service.name, options=settings) for service in wanted]
+    plans = in_order([table.plan(service.name, options=settings) for service in wanted])
     about = _about(table.hoodie_table) if name is None else {}
     if as_json:
         print_json({"services": [plan.to_json_object() for plan in plans], **about})
@@ -130,6 +134,8 @@ def print_plan(plan: ServicePlan) -> None:
     else:
         print_line(f"{plan.service}: due, {outcome.reason}.")
         print_line(f"  {_cost(outcome)}")
+        print_line(f"  saves {outcome.saving.words}")
+        print_line(f"  {_benefit(outcome)}")
         for name, value in outcome.details.items():
             if value:
                 print_line(f"  {name}: {value}")
@@ -148,6 +154,9 @@ def print_run(run: ServiceRun) -> None:
         print_audit(run.service, done.to_json_object())
     for time in run.left_alone:
         print_line(f"{run.service} {time} was left alone: another process is running it.")
+    if run.done:
+        spent = spending_text(run.spent.core_seconds, run.spent.requests)
+        print_line(f"{run.service}: saves {run.saving.words}; took {spent}.")
     if run.not_due is not None:
         print_line(f"{run.service}: not due, {run.not_due.reason}.")
 
@@ -157,7 +166,7 @@ def print_audit(service: TableService, audit: Mapping[str, Any]) -> None:
     lists = {name: value for name, value in audit.items() if isinstance(value, list)}
     facts = {name: value for name, value in audit.items() if name not in lists}
     instant = facts.pop("instant", "")
-    for shown_elsewhere in ("service", "figures"):
+    for shown_elsewhere in ("service", "figures", "saved"):
         facts.pop(shown_elsewhere, None)
     facts |= facts.pop("metrics", None) or {}
     shown = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
@@ -192,6 +201,16 @@ def _cost(plan: Explanation) -> str:
     if plan.estimated_s is not None:
         parts.append(f"about {plan.estimated_s:.1f} s, judging by past runs")
     return ", ".join(parts)
+
+
+def _benefit(plan: Explanation) -> str:
+    """What its core-seconds are expected to bring."""
+    by = "by default" if plan.estimate.core_seconds is None else "judging by past runs"
+    cores = f"{plan.core_seconds:.2f} core-seconds, {by}"
+    if not plan.saving.benefit_bytes:
+        return cores
+    rate = round(plan.benefit_per_core_second)
+    return f"{cores}: worth {'-' * (rate < 0)}{size_text(abs(rate))} not read per core-second"
 
 
 def _target(words: tuple[str, ...]) -> tuple[str | None, str]:

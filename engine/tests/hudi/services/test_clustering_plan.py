@@ -109,6 +109,24 @@ def test_what_is_beyond_the_limit_is_left_for_the_next_plan_to_look_at() -> None
     assert plan.missing_partitions == ()
 
 
+def test_a_limit_takes_the_groups_that_save_most_for_their_bytes() -> None:
+    # Two groups of four small files save three files each, the larger bytes of q cost more.
+    uneven = view({"o": [45, 45], "p": [9, 9, 9, 9], "q": [24, 24, 24, 24]})
+    two = replace(CONFIG, groups_max=2, target_file_bytes=1_000)
+    plan = plan_clustering(uneven, two, reason="")
+    assert isinstance(plan, ClusteringPlan)
+    assert ([group.partition for group in plan.groups], plan.missing_partitions) == (
+        ["p", "q"],
+        ("o",),
+    )
+    # Of recent days the first ones are taken, as settings ask for these.
+    days = replace(two, partition_filter=PartitionFilter.RECENT_DAYS)
+    assert groups(plan_clustering(uneven, days, reason="")) == [
+        (["f0-0", "f1-0"], 1),
+        (["f0-0", "f1-0", "f2-0", "f3-0"], 1),
+    ]
+
+
 def test_a_single_slice_is_kept_only_where_settings_say_so() -> None:
     alone = view({"p": [10]})
     assert len(groups(plan_clustering(alone, CONFIG, reason=""))) == 1

@@ -179,6 +179,21 @@ def test_by_log_size_the_largest_come_first_within_the_bound() -> None:
     assert taken(config, small, large, middle) == ["c"]
 
 
+def test_a_bound_without_an_order_takes_what_saves_most_for_its_bytes() -> None:
+    # The same logs to merge, onto base files of 10 and of 90 MB.
+    heavy, light = operation("a", base_mb=90), operation("b", base_mb=10)
+    bounded = with_strategy(StrategyKind.BOUNDED_IO, io_mb_max=20)
+    assert taken(bounded, heavy, light) == taken(bounded, light, heavy) == ["b"]
+    # A strategy that orders keeps its order: a day comes before what it would save.
+    days = with_strategy(StrategyKind.DAY, io_mb_max=20)
+    newer, older = operation("2024/12/31", base_mb=90), operation("2024/12/29", base_mb=10)
+    assert taken(days, older, newer) == ["2024/12/31"]
+    largest = with_strategy(StrategyKind.LOG_FILE_SIZE, io_mb_max=20)
+    assert taken(largest, light, operation("c", log_mb=2, base_mb=90)) == ["c"]
+    # What nothing limits is planned as it is found.
+    assert taken(with_strategy(StrategyKind.UNBOUNDED), heavy, light) == ["a", "b"]
+
+
 def test_by_log_count_and_unbounded() -> None:
     one, three = operation("a"), operation("b", logs=3)
     assert taken(with_strategy(StrategyKind.LOG_FILE_COUNT), one, three) == ["b", "a"]

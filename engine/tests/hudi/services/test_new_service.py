@@ -115,8 +115,9 @@ def test_the_command_line_lists_plans_and_executes_it(
 ) -> None:
     uri = table.location.uri
     assert tideline_command(["plan", uri, "--json"]) == 0
-    *others, last = printed(capsys)["services"]
-    assert (last["service"], last["due"], last["reason"], last["paths"]) == (
+    # What is due comes first.
+    due, *others = printed(capsys)["services"]
+    assert (due["service"], due["due"], due["reason"], due["paths"]) == (
         "counting",
         True,
         "1 instants to count",

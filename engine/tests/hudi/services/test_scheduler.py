@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -11,16 +12,17 @@ from tideline.hudi.index.bucket_layout import HASHING_METADATA_FOLDER
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION
-from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.explanation import Estimate, Explanation, NotDue
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.registry import all_services, service_named
 from tideline.hudi.services.rollback.service import ROLLBACK
-from tideline.hudi.services.run_metrics import RunMetrics, estimate_by_amount, estimate_seconds
+from tideline.hudi.services.run_metrics import RunMetrics, estimate_by_amount, estimate_run
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.services.service import Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import CDC_ENABLED, INDEX_TYPE, TableType
 from tideline.hudi.timeline.instant import Action
+from tideline.spending import Spending
 from tideline.storage.heartbeat import Heartbeat
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
@@ -230,8 +232,10 @@ def test_metrics_survive_a_commit_and_predict_the_next_run() -> None:
     for run in runs:
         assert RunMetrics.from_extra_metadata(run.to_extra_metadata()) == run
     assert RunMetrics.from_extra_metadata({"schema": "x"}) is None
-    assert estimate_seconds(runs, 6000) == 6.0
-    assert estimate_seconds(runs, 1) == 1.0
-    assert estimate_seconds([], 1) is None
+    assert estimate_run(runs, 6000) == Estimate(6.0, None)
+    assert estimate_run(runs, 1) == Estimate(1.0, None)
+    assert estimate_run([], 1) == Estimate()
+    measured = replace(runs[0], spent=Spending(0.5, 9))
+    assert estimate_run([measured, *runs], 6000).core_seconds == 3.0
     assert estimate_by_amount([(10, 2.0), (30, 6.0)], 60) == 12.0
     assert estimate_by_amount([(0, 0.5)], 60) == 0.5

@@ -10,6 +10,7 @@ from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.saving import NO_SAVING, Saving
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,15 @@ class FileDone:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDone:
-    """A finished run of a service that moves rows. `service` is its name, `words` what it did."""
+    """A finished run of a service that moves rows. `service` is its name, `words` what it did,
+    `saving` what readers save by it."""
 
     service: str
     instant: InstantTime
     files: tuple[FileDone, ...]
     metrics: RunMetrics
     words: str
+    saving: Saving = NO_SAVING
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
@@ -65,6 +68,7 @@ class ServiceDone:
             files_written=sum(1 for file in self.files if file.what == "written"),
             bytes_written=self.metrics.bytes_written,
             rows_written=self.metrics.rows_written,
+            saving=self.saving,
         )
 
     def to_json_object(self) -> dict[str, Any]:
@@ -75,5 +79,6 @@ class ServiceDone:
             "instant": str(self.instant),
             "metrics": metrics,
             "figures": metrics,
+            "saved": self.saving.to_json_object(),
             "files": [file.to_json_object() for file in self.files],
         }

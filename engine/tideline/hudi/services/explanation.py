@@ -10,7 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tideline.ranking import benefit_per_core_second, default_core_seconds
+from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted, size_text
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run is expected to take, in seconds; None where no past run says it."""
+
+    seconds: float | None = None
+    core_seconds: float | None = None
+
+
+UNKNOWN = Estimate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +46,12 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a plan is for, what it touches and what it costs.
+    """What a plan is for, what it touches, what it saves and what it costs.
 
     `reason` is a sentence for people, without a full stop. `paths` are the files it reads, rewrites
-    or deletes, relative to the table. `estimated_s` comes from past runs of the service on this
-    table; None before the first. `details` are further facts by name.
+    or deletes, relative to the table. `saving` is what readers and the store are expected to save.
+    `estimate` is what past runs of the service on this table make us expect. `details` are further
+    facts by name.
     """
 
     reason: str
@@ -46,11 +60,30 @@ class Explanation:
     bytes_written: int = 0
     bytes_deleted: int = 0
     details: Mapping[str, str] = field(default_factory=dict)
-    estimated_s: float | None = None
+    saving: Saving = NO_SAVING
+    estimate: Estimate = UNKNOWN
 
-    def estimated(self, seconds: float | None) -> Explanation:
-        """The same, with the time that past runs make us expect."""
-        return replace(self, estimated_s=seconds)
+    def estimated(self, estimate: Estimate) -> Explanation:
+        """The same, with what past runs make us expect."""
+        return replace(self, estimate=estimate)
+
+    @property
+    def estimated_s(self) -> float | None:
+        """How long it will take, by past runs; None before the first."""
+        return self.estimate.seconds
+
+    @property
+    def core_seconds(self) -> float:
+        """What it will take of processors: by past runs, before the first by bytes and files."""
+        if self.estimate.core_seconds is not None:
+            return self.estimate.core_seconds
+        objects = max(len(self.paths), self.saving.objects_listed)
+        return default_core_seconds(self.bytes_read + self.bytes_written, objects)
+
+    @property
+    def benefit_per_core_second(self) -> float:
+        """What it saves for that, in bytes that a scan no longer reads."""
+        return benefit_per_core_second(self.saving.benefit_bytes, self.core_seconds)
 
     def __repr__(self) -> str:
         sizes = (
@@ -71,6 +104,10 @@ class Explanation:
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,
             "bytes_deleted": self.bytes_deleted,
+            "saves": self.saving.to_json_object(),
             "estimated_s": self.estimated_s,
+            "core_seconds": self.core_seconds,
+            "core_seconds_by": "default" if self.estimate.core_seconds is None else "past runs",
+            "benefit_per_core_second": round(self.benefit_per_core_second),
             "details": dict(self.details),
         }

@@ -24,6 +24,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
+from tideline.saving import Saving
 from tideline.spending import Spending
 
 
@@ -31,12 +32,14 @@ from tideline.spending import Spending
 class MovedRows:
     """What an engine did: one stat per file written, the files it `used`, and the bytes it read.
 
-    `replaced` are the ids of the file groups that the new files stand for, by partition.
+    `saving` is what readers save by that. `replaced` are the ids of the file groups that the new
+    files stand for, by partition.
     """
 
     stats: Sequence[WriteStat]
     used: tuple[FileDone, ...]
     bytes_read: int
+    saving: Saving
     replaced: Mapping[str, Sequence[str]] | None = None
 
 
@@ -105,4 +108,5 @@ def execute_planned_run(
         transaction.fail(error, gives_up_plan=run.gives_up(error))
     written = FileDone.written(moved.stats)
     words = run.describe(moved.used, written)
-    return ServiceDone(run.service, instant.time, (*moved.used, *written), metrics, words)
+    files = (*moved.used, *written)
+    return ServiceDone(run.service, instant.time, files, metrics, words, moved.saving)

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.saving import NO_SAVING, Saving
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReport:
-    """One finished run in words and numbers. `words` is a sentence without a full stop."""
+    """One finished run in words and numbers. `words` is a sentence without a full stop.
+
+    `saving` is what readers and the store save from now on, by what was really done.
+    """
 
     words: str
     instant: InstantTime | None = None
@@ -20,6 +24,7 @@ class ServiceReport:
     rows_written: int = 0
     files_deleted: int = 0
     bytes_deleted: int = 0
+    saving: Saving = NO_SAVING
 
 
 class Done(Protocol):

@@ -13,8 +13,8 @@ from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.engine import ServiceEngine
-from tideline.hudi.services.explanation import Explanation, NotDue
-from tideline.hudi.services.run_metrics import estimate_seconds
+from tideline.hudi.services.explanation import Estimate, Explanation, NotDue
+from tideline.hudi.services.run_metrics import estimate_run
 from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.services.table_history import past_runs
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -72,11 +72,9 @@ class RowService(TableService):
         """Whether a dead run is not finished, and was rolled back instead."""
         return False
 
-    def estimate_s(
-        self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation
-    ) -> float | None:
+    def estimate(self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation) -> Estimate:
         past = past_runs(table, timeline, self.completed_as, self.names)
-        return estimate_seconds(past, due.bytes_read)
+        return estimate_run(past, due.bytes_read)
 
     def _execute(self, context: ServiceContext, instant: Instant) -> ServiceDone:
         try:

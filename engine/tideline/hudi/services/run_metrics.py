@@ -9,12 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.hudi.services.explanation import Estimate
 from tideline.spending import NOTHING, Spending
 
 _PREFIX = "tideline.service."
 _NAME_KEY = _PREFIX + "name"
 _CORE_SECONDS_KEY = _PREFIX + "core_seconds"
 _REQUESTS_KEY = _PREFIX + "requests"
+CLEAN_CORE_SECONDS = "tideline.clean.core.seconds"
+"""Where a completed clean, which is no commit, says what it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +72,18 @@ class RunMetrics:
         }
 
 
-def estimate_seconds(past: Iterable[RunMetrics], bytes_read: int) -> float | None:
-    """How long reading so many bytes takes, going by past runs; None without any.
+def estimate_run(past: Iterable[RunMetrics], bytes_read: int) -> Estimate:
+    """What reading so many bytes takes, going by past runs; unknown without any.
 
     Runs over few bytes say little about throughput and much about starting up, so the estimate is
-    never below the quickest of them.
+    never below the quickest of them. Runs of earlier releases do not say their core-seconds.
     """
-    return estimate_by_amount(((run.bytes_read, run.seconds) for run in past), bytes_read)
+    runs = tuple(past)
+    cores = ((run.bytes_read, run.spent.core_seconds) for run in runs if run.spent.core_seconds)
+    return Estimate(
+        estimate_by_amount(((run.bytes_read, run.seconds) for run in runs), bytes_read),
+        estimate_by_amount(cores, bytes_read),
+    )
 
 
 def estimate_by_amount(past: Iterable[tuple[int, float]], amount: int) -> float | None:

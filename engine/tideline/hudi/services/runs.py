@@ -7,7 +7,7 @@ executes what is due.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.ranking import ranked
+from tideline.spending import Spending
 
 _KNOWN_FROM = {
     BucketEngine.SIMPLE: KnownFrom.FILE_IDS,
@@ -58,6 +60,11 @@ class ServicePlan:
         waiting = any(not run.is_alive for run in self.pending)
         return waiting or isinstance(self.outcome, Explanation)
 
+    @property
+    def benefit_per_core_second(self) -> float | None:
+        """What running it now saves for what it takes; None where a waiting plan says neither."""
+        return None if isinstance(self.outcome, NotDue) else self.outcome.benefit_per_core_second
+
     def to_json_object(self) -> dict[str, Any]:
         """The plan for machines."""
         pending = [
@@ -74,6 +81,16 @@ class ServicePlan:
             "pending": pending,
             "warning": self.warning,
         }
+
+
+def in_order(plans: Sequence[ServicePlan]) -> tuple[ServicePlan, ...]:
+    """Plans of one table in the order in which to run them, then those that are not due."""
+    due = ranked(
+        [plan for plan in plans if plan.is_due],
+        lambda plan: plan.benefit_per_core_second,
+        lambda one, other: one.service.goes_after(other.service),
+    )
+    return (*due, *(plan for plan in plans if not plan.is_due))
 
 
 class TableServices:
@@ -96,7 +113,7 @@ class TableServices:
         refused = self.refusal(service, timeline)
         outcome = NotDue(refused.reason) if refused else service.plan(self.context, timeline)
         if isinstance(outcome, Explanation):
-            outcome = outcome.estimated(service.estimate_s(self.table, timeline, outcome))
+            outcome = outcome.estimated(service.estimate(self.table, timeline, outcome))
         return ServicePlan(service, outcome, self.pending(service, timeline), warning)
 
     def refusal(
@@ -127,11 +144,15 @@ class TableServices:
         """
         service = _known(service)
         require(self.table, service.permission)
-        return service.execute(self.context)
+        before = Spending.so_far()
+        run = service.execute(self.context)
+        return replace(run, spent=Spending.so_far().since(before))
 
     def run_pending(self, service: TableService | str) -> ServiceRun:
         """Finish what is pending of a service that moves rows, and schedule nothing."""
-        return _known(service).finish_pending(self.context)
+        before = Spending.so_far()
+        run = _known(service).finish_pending(self.context)
+        return replace(run, spent=Spending.so_far().since(before))
 
     @property
     def _layout(self) -> BucketLayout | None:

@@ -25,13 +25,15 @@ from tideline.errors import ConfigError
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
+from tideline.hudi.services.explanation import UNKNOWN, Due, Estimate, Explanation, NotDue
 from tideline.hudi.services.report import Done
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.saving import NO_SAVING, Saving
+from tideline.spending import NOTHING, Spending
 
 
 class Turn(Enum):
@@ -51,12 +53,21 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ServiceRun:
-    """What a run of a service did. `left_alone` are pending instants that others are running."""
+    """What a run of a service did, and what it took of processors and store (`spent`).
+
+    `left_alone` are pending instants that others are running.
+    """
 
     service: TableService
     done: tuple[Done, ...] = ()
     not_due: NotDue | None = None
     left_alone: tuple[InstantTime, ...] = ()
+    spent: Spending = NOTHING
+
+    @property
+    def saving(self) -> Saving:
+        """What all of it saves."""
+        return sum((done.report().saving for done in self.done), NO_SAVING)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
@@ -65,6 +76,9 @@ class ServiceRun:
             "done": [done.to_json_object() for done in self.done],
             "not_due": self.not_due.reason if self.not_due else None,
             "left_alone": [str(time) for time in self.left_alone],
+            "saved": self.saving.to_json_object(),
+            "core_seconds": self.spent.core_seconds,
+            "requests": self.spent.requests,
         }
 
 
@@ -82,6 +96,8 @@ class TableService(ABC):
     """Whether it needs an engine that reads and writes rows."""
     goes_first: ClassVar[bool] = False
     """Whether it is better done before more rows come in."""
+    follows: ClassVar[frozenset[str]] = frozenset({"rollback"})
+    """Services that are run first where they are due as well, whatever each of them saves."""
     asks_for_buckets: ClassVar[bool] = False
     """Whether a bucket index may refuse it."""
     pending_action: ClassVar[Action | None] = None
@@ -147,11 +163,13 @@ class TableService(ABC):
         """Whether a pending instant is a plan of this service; `clusterings` as in DueFacts."""
         return instant.action is self.pending_action
 
-    def estimate_s(
-        self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation
-    ) -> float | None:
-        """How long the plan will take, going by past runs; None when nothing is known."""
-        return None
+    def estimate(self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation) -> Estimate:
+        """What the plan will take, going by past runs."""
+        return UNKNOWN
+
+    def goes_after(self, other: TableService) -> bool:
+        """Whether it waits for another service that is due as well."""
+        return other.name in self.follows
 
     @property
     def stored_name(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.hudi.services.run_metrics import RunMetrics
+from tideline.hudi.services.run_metrics import CLEAN_CORE_SECONDS, RunMetrics
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -96,15 +97,33 @@ def past_runs(
     return tuple(islice((run for run in metrics if run and run.service in names), _RUNS_LOOKED_AT))
 
 
-def past_cleans(table: HoodieTable, timeline: ActiveTimeline) -> tuple[tuple[int, float], ...]:
-    """Files deleted and seconds taken by the newest cleans, by any process, newest first."""
+@dataclass(frozen=True, slots=True)
+class PastClean:
+    """A completed clean of any process. `core_seconds` is 0 where it does not say them."""
+
+    files: int
+    seconds: float
+    core_seconds: float
+
+
+def past_cleans(table: HoodieTable, timeline: ActiveTimeline) -> tuple[PastClean, ...]:
+    """What the newest cleans deleted and took, by any process, newest first."""
     found = []
     for clean in islice(reversed(timeline.of(Action.CLEAN).completed().instants), _RUNS_LOOKED_AT):
         with suppress(CorruptTableError, ObjectNotFoundError):
             record = table.timelines.read_record(clean)
             if "timeTakenInMillis" in record:
-                found.append((record["totalFilesDeleted"], record["timeTakenInMillis"] / 1000))
+                seconds = record["timeTakenInMillis"] / 1000
+                cores = _core_seconds(record.get("extraMetadata") or {})
+                found.append(PastClean(record["totalFilesDeleted"], seconds, cores))
     return tuple(found)
+
+
+def _core_seconds(extra: Mapping[str, str]) -> float:
+    try:
+        return float(extra.get(CLEAN_CORE_SECONDS, 0))
+    except ValueError:
+        return 0.0
 
 
 def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:

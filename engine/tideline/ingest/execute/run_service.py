@@ -107,6 +107,7 @@ def _service_result(operation_id: str, run: ServiceRun) -> OperationResult:
         bytes_read=sum(one.bytes_read for one in reports),
         files_deleted=sum(one.files_deleted for one in reports),
         bytes_deleted=sum(one.bytes_deleted for one in reports),
+        saved=run.saving,
         notes=notes,
         audit=tuple(done.to_json_object() for done in run.done),
     )

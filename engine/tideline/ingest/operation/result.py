@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError, UnknownOutcomeError
+from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted
 
 RESULT_BYTES_MAX = 4_096
@@ -53,6 +54,7 @@ class OperationResult:
 
     `core_seconds` and `requests` are what it took of the processors of the machine, or pod, that
     carried it out, and of the store (`Spending`); executors in other pods are not among them.
+    `saved` is what readers and the store save from now on, of services alone.
 
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
     `audit` says what a service did, file by file. It is the first to go when a result has to be
@@ -80,6 +82,7 @@ class OperationResult:
     seconds: float = 0.0
     core_seconds: float = 0.0
     requests: int = 0
+    saved: Saving = NO_SAVING
     source_files: int = 0
     source_bytes: int = 0
     skipped: tuple[SkippedFile, ...] = ()
@@ -103,6 +106,8 @@ class OperationResult:
             value = getattr(self, name)
             if value not in ("", 0, 0.0, None, ()):
                 content[name] = list(value) if isinstance(value, tuple) else value
+        if self.saved != NO_SAVING:
+            content["saved"] = self.saved.to_json_object()
         if self.skipped:
             content["skipped"] = [[file.path, file.reason] for file in self.skipped]
         if self.audit:
@@ -128,9 +133,13 @@ class OperationResult:
                 values[name] = tuple(str(item) for item in values.get(name, ()))
             skipped = tuple(SkippedFile(path, why) for path, why in content.get("skipped", ()))
             audit = tuple(dict(item) for item in content.get("audit", ()))
-            outcome = Outcome(content["outcome"])
             return cls(
-                id=str(content["id"]), outcome=outcome, skipped=skipped, audit=audit, **values
+                id=str(content["id"]),
+                outcome=Outcome(content["outcome"]),
+                saved=Saving.from_json_object(content.get("saved") or {}),
+                skipped=skipped,
+                audit=audit,
+                **values,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(

@@ -50,6 +50,7 @@ from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.lock_timing import LockTiming
+from tideline.saving import Saving
 from tideline.wording import counted
 
 PAUSE_S = 1.5
@@ -57,23 +58,52 @@ PAUSE_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedObjects:
+    """Objects of the active timeline that were deleted, and their size."""
+
+    count: int = 0
+    size_bytes: int = 0
+
+    def __add__(self, other: DeletedObjects) -> DeletedObjects:
+        return DeletedObjects(self.count + other.count, self.size_bytes + other.size_bytes)
+
+
+NO_OBJECTS = DeletedObjects()
+
+
+@dataclass(frozen=True, slots=True)
 class ArchivalDone:
     """What archival did. `resumed` are instants that an earlier run had archived already.
 
-    `left` is how many instants were due and are left for the next portion.
+    `deleted` are the objects of the active timeline that are gone, `left` is how many instants were
+    due and are left for the next portion.
     """
 
     archives: tuple[WrittenArchive, ...] = ()
     resumed: tuple[Instant, ...] = ()
     merged: MergedArchives | None = None
     not_due: NotDue | None = None
-    objects_deleted: int = 0
+    deleted: DeletedObjects = NO_OBJECTS
     left: int = 0
 
     @property
     def instants(self) -> tuple[Instant, ...]:
         """The completed instants this run archived."""
         return tuple(instant for archive in self.archives for instant in archive.instants)
+
+    @property
+    def objects_deleted(self) -> int:
+        """How many objects left the active timeline."""
+        return self.deleted.count
+
+    @property
+    def saving(self) -> Saving:
+        """The timeline is shorter to list; what the archive takes is kept instead."""
+        archived_bytes = sum(file.size_bytes for file in self.archives)
+        return Saving(
+            objects_listed=self.deleted.count,
+            bytes_stored=self.deleted.size_bytes - archived_bytes,
+        )
 
     def followed_by(self, portion: ArchivalDone) -> ArchivalDone:
         """This and the next portion of the same run."""
@@ -82,7 +112,7 @@ class ArchivalDone:
             (*self.resumed, *portion.resumed),
             portion.merged,
             self.not_due,
-            self.objects_deleted + portion.objects_deleted,
+            self.deleted + portion.deleted,
             portion.left,
         )
 
@@ -94,6 +124,8 @@ class ArchivalDone:
             files_written=len(self.archives),
             bytes_written=sum(file.size_bytes for file in self.archives),
             files_deleted=self.objects_deleted,
+            bytes_deleted=self.deleted.size_bytes,
+            saving=self.saving,
         )
 
     def to_json_object(self) -> dict[str, Any]:
@@ -111,6 +143,7 @@ class ArchivalDone:
             "resumed": [str(instant) for instant in self.resumed],
             "merged": None if self.merged is None else self.merged.to_json_object(),
             "objects_deleted": self.objects_deleted,
+            "saved": self.saving.to_json_object(),
             "not_due": None if self.not_due is None else self.not_due.reason,
         }
 
@@ -176,7 +209,7 @@ def execute_archival(
         chosen = plan.instants[: config.instants_per_portion]
         left = len(plan.instants) - len(chosen)
         archives = (writer.write(_states_of(chosen, states), config),)
-        deleted += _remove(table, chosen, states)
+        deleted = deleted + _remove(table, chosen, states)
     merged = None if left else writer.merge(config)
     if archives or merged:
         # The next ingest finds an archived checkpoint without reading the archive.
@@ -185,10 +218,10 @@ def execute_archival(
     return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
 
 
-def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], int]:
+def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], DeletedObjects]:
     """Finish what a dead run began, without archiving more. Call under the table lock.
 
-    Gives the instants that were archived already and the number of objects deleted for them.
+    Gives the instants that were archived already and the objects deleted for them.
     """
     writer = _archive_writer(table)
     writer.recover()
@@ -262,10 +295,10 @@ def _states_of(
 
 def _remove(
     table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[StoredState]
-) -> int:
-    """Take archived instants out of the active timeline; returns the number of objects."""
+) -> DeletedObjects:
+    """Take archived instants out of the active timeline; returns what that deleted."""
     if not instants:
-        return 0
+        return NO_OBJECTS
     objects = _states_of(instants, states)
     marked = marked_names(table.store)
     for instant in instants:
@@ -277,4 +310,5 @@ def _remove(
     table.delete_scope("archival", control=frozenset(pending)).remove_many(pending)
     for instant in sorted(instants):
         table.timelines.remove(instant)
-    return len(pending) + len(instants)
+    size_bytes = sum(state.info.size_bytes for found in objects.values() for state in found)
+    return DeletedObjects(len(pending) + len(instants), size_bytes)

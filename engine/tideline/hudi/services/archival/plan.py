@@ -31,7 +31,11 @@ from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.saving import Saving
 from tideline.wording import counted
+
+OBJECTS_PER_INSTANT = 3
+"""Requested, inflight and completed; how many there are shows when they are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,9 @@ class ArchivalPlan:
         counted = ", ".join(f"{count} {action}" for action, count in sorted(self.counts.items()))
         oldest, newest = self.instants[0].time, self.instants[-1].time
         details = {"oldest": str(oldest), "newest": str(newest), **_held(self.hold)}
+        objects = OBJECTS_PER_INSTANT * len(self.instants)
         reason = f"more than {self.commits_max} of a kind are in the timeline: {counted} to archive"
-        return Explanation(reason, details=details)
+        return Explanation(reason, details=details, saving=Saving(objects_listed=objects))
 
     def to_json_object(self) -> dict[str, Any]:
         return {

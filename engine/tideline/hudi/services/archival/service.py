@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
@@ -20,6 +22,8 @@ class Archival(TableService):
 
     name = "archival"
     permission = Permission.ARCHIVAL
+    follows: ClassVar[frozenset[str]] = frozenset({"rollback", "cleaning"})
+    """What replaced files stays until they are cleaned."""
     inline_settings = ("hoodie.archive.automatic",)
 
     def settings(self, read: Settings) -> ArchivalConfig:

@@ -45,6 +45,7 @@ from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.report import ServiceReport
+from tideline.hudi.services.run_metrics import CLEAN_CORE_SECONDS
 from tideline.hudi.services.savepoint.record import savepointed_files
 from tideline.hudi.table.file_group import FileGroupId, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -57,6 +58,8 @@ from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMet
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import require_lease
+from tideline.saving import Saving
+from tideline.spending import NOTHING, Spending
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
 from tideline.storage.lock import Guard
 from tideline.wording import counted
@@ -81,7 +84,7 @@ class CleanedFile:
 
 @dataclass(frozen=True, slots=True)
 class CleaningDone:
-    """One executed clean."""
+    """One executed clean, and what it took up to its completion."""
 
     instant: InstantTime
     policy: str
@@ -89,6 +92,7 @@ class CleaningDone:
     files: tuple[CleanedFile, ...]
     partitions_deleted: tuple[str, ...]
     elapsed_ms: int
+    spent: Spending = NOTHING
 
     @property
     def bytes_deleted(self) -> int:
@@ -101,7 +105,14 @@ class CleaningDone:
             self.instant,
             files_deleted=len(self.files),
             bytes_deleted=self.bytes_deleted,
+            saving=self.saving,
         )
+
+    @property
+    def saving(self) -> Saving:
+        """Files that had been gone before saved nothing now."""
+        found = sum(file.size_bytes is not None for file in self.files)
+        return Saving(objects_listed=found, bytes_stored=self.bytes_deleted)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every file with its bytes."""
@@ -121,6 +132,9 @@ class CleaningDone:
             "partitions_deleted": list(self.partitions_deleted),
             "bytes_deleted": self.bytes_deleted,
             "elapsed_ms": self.elapsed_ms,
+            "core_seconds": self.spent.core_seconds,
+            "requests": self.spent.requests,
+            "saved": self.saving.to_json_object(),
         }
 
 
@@ -211,7 +225,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
     was deleted then), StorageUnavailableError when a file cannot be deleted; the clean stays
     pending then.
     """
-    started_ms = table.clock.now_ms()
+    started_ms, before = table.clock.now_ms(), Spending.so_far()
     plan = read_cleaning_plan(table, instant)
     with Heartbeat(table.store, str(instant.time), table.clock, config.heartbeat):
         sizes = _checked_sizes(table, plan, instant)
@@ -222,8 +236,9 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
             emptied = tuple(_delete_partitions(table, now, plan))
             elapsed_ms = table.clock.now_ms() - started_ms
             earliest = plan.earliest.time if plan.earliest else None
+            spent = Spending.so_far().since(before)
             done = CleaningDone(
-                instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0)
+                instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0), spent
             )
             guard = partial(require_lease, lease, table, inflight.time)
             _complete(table, inflight, plan, done, now, config.metadata_table, guard)
@@ -350,6 +365,7 @@ def _metadata(plan: CleaningPlan, done: CleaningDone) -> dict[str, Any]:
             **plan.extra_metadata,
             BYTES_DELETED: str(done.bytes_deleted),
             ELAPSED_MS: str(done.elapsed_ms),
+            CLEAN_CORE_SECONDS: f"{done.spent.core_seconds:.3f}",
         },
     }
 

@@ -42,6 +42,7 @@ from tideline.hudi.table.layout.table_layout import CompletionTimes, SliceRule
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.saving import Saving
 from tideline.wording import counted
 
 PLAN_VERSION = 2
@@ -106,15 +107,17 @@ class CleaningPlan:
         return not self.files and not self.partitions_to_delete
 
     def explain(self) -> Explanation:
-        """Why, what and how much."""
+        """Why, what, how much, and what that saves."""
         doomed = [file for files in self.files.values() for file in files]
         kept = f"from {self.earliest.time} on" if self.earliest else "the newest of each file group"
         count = len(doomed)
+        size_bytes = sum(file.size_bytes or 0 for file in doomed)
         return Explanation(
             f"{counted(count, 'file')} of {counted(len(self.files), 'partition')} older than what "
             f"{self.policy} keeps ({kept})",
             paths=tuple(file.path for file in doomed),
-            bytes_deleted=sum(file.size_bytes or 0 for file in doomed),
+            bytes_deleted=size_bytes,
+            saving=Saving(objects_listed=count, bytes_stored=size_bytes),
             details={
                 "policy": self.policy,
                 "earliest_retained": str(self.earliest.time) if self.earliest else "",

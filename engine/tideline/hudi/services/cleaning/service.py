@@ -15,7 +15,7 @@ from tideline.hudi.services.cleaning.execute import (
 from tideline.hudi.services.cleaning.retention import find_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
+from tideline.hudi.services.explanation import Due, Estimate, Explanation, NotDue
 from tideline.hudi.services.run_metrics import estimate_by_amount
 from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.services.table_history import past_cleans
@@ -54,10 +54,13 @@ class Cleaning(TableService):
             return ServiceRun(self, not_due=done)
         return ServiceRun(self, done)
 
-    def estimate_s(
-        self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation
-    ) -> float | None:
-        return estimate_by_amount(past_cleans(table, timeline), len(due.paths))
+    def estimate(self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation) -> Estimate:
+        past, files = past_cleans(table, timeline), len(due.paths)
+        cores = ((clean.files, clean.core_seconds) for clean in past if clean.core_seconds)
+        return Estimate(
+            estimate_by_amount(((clean.files, clean.seconds) for clean in past), files),
+            estimate_by_amount(cores, files),
+        )
 
 
 CLEANING = Cleaning()

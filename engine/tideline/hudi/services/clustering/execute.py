@@ -32,6 +32,7 @@ from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
+from tideline.hudi.services.slice_saving import saved_by_rewrite
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     CLUSTER,
@@ -139,7 +140,8 @@ def execute_clustering(
         stats = tuple(engine.cluster(work, sized))
         used = files_read(sized.slices, "replaced")
         bytes_read = sum(piece.size_bytes for piece in sized.slices)
-        return MovedRows(stats, used, bytes_read, sized.replaced())
+        saving = saved_by_rewrite(sized.slices, stats)
+        return MovedRows(stats, used, bytes_read, saving, sized.replaced())
 
     run = PlannedRun(
         NAME,

@@ -5,7 +5,8 @@
    regular expression; then the filter.
 3. Of each partition the newest slices with a small base file, largest first, fill groups up to a
    number of bytes; each group becomes as many files as the target size asks for. There is a limit
-   to the groups of a plan; what is beyond it is left for the next one to look at.
+   to the groups of a plan: of more than that those are taken that save most for the bytes they
+   move, and the others are left for the next plan to look at.
 4. A group of one slice is kept only where that gains something or settings say so.
 
 A plan names files by absolute paths, as Hudi does; only their last part is ever used.
@@ -32,6 +33,7 @@ from tideline.hudi.services.clustering.config import (
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.slice_metrics import slice_metrics
+from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.row_layout import RowLayout
@@ -62,6 +64,19 @@ class ClusteringGroup:
     def partition(self) -> str:
         return self.slices[0].group.partition
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.slices)
+
+    @property
+    def benefit_per_byte(self) -> float:
+        """What rewriting it saves readers for each byte that is read, and written as well."""
+        size_bytes = self.size_bytes
+        saving = saving_of_rewrite(
+            self.slices, files_after=self.output_groups, bytes_after=size_bytes
+        )
+        return saving.benefit_bytes / max(2 * size_bytes, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusteringPlan:
@@ -91,17 +106,19 @@ class ClusteringPlan:
         return found
 
     def explain(self) -> Explanation:
-        """What it touches and costs; rows are expected to keep their bytes."""
+        """What it touches, saves and costs; rows are expected to keep their bytes."""
         paths = [_paths(piece) for piece in self.slices]
         size_bytes = sum(piece.size_bytes for piece in self.slices)
+        files_after = sum(group.output_groups for group in self.groups)
         return Explanation(
             self.reason,
             tuple(path for found in paths for path in found),
             bytes_read=size_bytes,
             bytes_written=size_bytes,
+            saving=saving_of_rewrite(self.slices, files_after=files_after, bytes_after=size_bytes),
             details={
                 "file groups": str(len(self.slices)),
-                "new file groups": str(sum(group.output_groups for group in self.groups)),
+                "new file groups": str(files_after),
                 "groups": str(len(self.groups)),
                 "sort columns": ", ".join(self.sort_columns) or "none",
                 "layout": self.layout.value if self.sort_columns else "as read",
@@ -251,11 +268,11 @@ def plan_clustering(
             if piece.group not in busy and (merges_logs or not piece.log_files)
         ]
         small = [piece for piece in slices if _base_bytes(piece) < config.small_file_bytes]
-        found = tuple(_groups_of(small, config))
-        taken = found[: config.groups_max - len(groups)]
-        if len(slices) < len(latest) or len(taken) < len(found):
+        if len(slices) < len(latest):
             missing.add(partition)
-        groups += taken
+        groups += _groups_of(small, config)
+    groups, left = _within_limit(groups, config)
+    missing |= {group.partition for group in left}
     if not groups:
         return NotDue("no file groups to rewrite" if merges_logs else _NO_LOGS)
     return ClusteringPlan(
@@ -265,6 +282,24 @@ def plan_clustering(
         config.target_file_bytes,
         tuple(sorted(missing)),
         reason,
+    )
+
+
+def _within_limit(
+    groups: list[ClusteringGroup], config: ClusteringConfig
+) -> tuple[list[ClusteringGroup], list[ClusteringGroup]]:
+    """The groups of one plan, in their order, and those that are left for the next.
+
+    Where there are more than may be, those are taken that save most for the bytes they move; of
+    recent days the first ones.
+    """
+    ranks = list(range(len(groups)))
+    if config.partition_filter is not PartitionFilter.RECENT_DAYS:
+        ranks.sort(key=lambda at: groups[at].benefit_per_byte, reverse=True)
+    taken = frozenset(ranks[: config.groups_max])
+    return (
+        [group for at, group in enumerate(groups) if at in taken],
+        [group for at, group in enumerate(groups) if at not in taken],
     )
 
 

@@ -28,6 +28,7 @@ from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
+from tideline.hudi.services.slice_saving import saved_by_rewrite
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     partitions_left_over,
@@ -110,7 +111,7 @@ def execute_compaction(
         stats = tuple(engine.compact(work, slices))
         _check_complete(table, instant, slices, {stat.file_id for stat in stats})
         bytes_read = sum(piece.size_bytes for piece in slices)
-        return MovedRows(stats, files_read(slices), bytes_read)
+        return MovedRows(stats, files_read(slices), bytes_read, saved_by_rewrite(slices, stats))
 
     run = PlannedRun(NAME, Permission.COMPACTION, OPERATION_TYPE, move, _describe)
     return execute_planned_run(table, instant, run, config=config, write_config=write_config)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tideline.errors import CorruptTableError
 from tideline.hudi.services.slice_metrics import slice_metrics
+from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.pending_plan import operation_record
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
@@ -36,6 +37,14 @@ class CompactionOperation:
         """The files it reads, relative to the table."""
         base = (self.slice.base_file.path,) if self.slice.base_file else ()
         return (*base, *(log.path for log in self.slice.log_files))
+
+    @property
+    def benefit_per_byte(self) -> float:
+        """What merging it saves readers for each byte that is read and written."""
+        size_bytes = self.slice.size_bytes
+        base_bytes = self.slice.base_file.size_bytes if self.slice.base_file else size_bytes
+        saving = saving_of_rewrite((self.slice,), files_after=1, bytes_after=base_bytes)
+        return saving.benefit_bytes / max(size_bytes + base_bytes, 1)
 
     def to_avro(self) -> dict[str, Any]:
         """The record inside a HoodieCompactionPlan: bare file names."""

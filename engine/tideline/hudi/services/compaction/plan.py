@@ -23,6 +23,7 @@ from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations
 from tideline.hudi.services.due_facts import DueFacts, completion_times
 from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -53,16 +54,17 @@ class CompactionPlan:
         return tuple(sorted({item.group.partition for item in self.operations}))
 
     def explain(self) -> Explanation:
-        """What it touches and costs; each base file is expected to keep its size."""
+        """What it touches, saves and costs; each base file is expected to keep its size."""
         slices = [item.slice for item in self.operations]
         read_bytes = sum(piece.size_bytes for piece in slices)
-        written = (p.base_file.size_bytes if p.base_file else p.size_bytes for p in slices)
+        written = sum(p.base_file.size_bytes if p.base_file else p.size_bytes for p in slices)
         logs = sum(len(piece.log_files) for piece in slices)
         return Explanation(
             self.reason,
             tuple(path for item in self.operations for path in item.paths),
             bytes_read=read_bytes,
-            bytes_written=sum(written),
+            bytes_written=written,
+            saving=saving_of_rewrite(slices, files_after=len(slices), bytes_after=written),
             details={
                 "file groups": str(len(slices)),
                 "log files": str(logs),

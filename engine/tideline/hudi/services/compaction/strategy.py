@@ -43,8 +43,14 @@ def keep_partitions(
 def take_operations(
     operations: Iterable[CompactionOperation], config: CompactionConfig, now: InstantTime
 ) -> tuple[CompactionOperation, ...]:
-    """The operations one compaction takes, most urgent first."""
+    """The operations one compaction takes, most urgent first.
+
+    Where a limit leaves some out and no strategy says which, those that save most for the bytes
+    they move are taken.
+    """
     taken = list(operations)
+    if not _IO_BOUND.isdisjoint(config.strategies):
+        taken.sort(key=lambda item: item.benefit_per_byte, reverse=True)
     for kind in config.strategies:
         taken = _taken_by(kind, taken, config, now)
     return tuple(taken)

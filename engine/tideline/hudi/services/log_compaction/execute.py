@@ -26,6 +26,7 @@ from tideline.hudi.services.log_compaction.plan import (
 )
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
+from tideline.hudi.services.slice_saving import saving_of_merged_logs
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import LOG_COMPACT, requested_plan
 from tideline.hudi.table.file_group import FileGroupId
@@ -97,7 +98,12 @@ def execute_log_compaction(
         slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
         stats = tuple(engine.compact_logs(work, slices))
         bytes_read = sum(log.size_bytes for piece in slices for log in piece.log_files)
-        return MovedRows(stats, files_read(slices), bytes_read)
+        saving = saving_of_merged_logs(
+            slices,
+            files_after=len(stats),
+            bytes_after=sum(stat.file_size_in_bytes for stat in stats),
+        )
+        return MovedRows(stats, files_read(slices), bytes_read, saving)
 
     run = PlannedRun(
         NAME,

@@ -19,6 +19,7 @@ from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
+from tideline.hudi.services.slice_saving import saving_of_merged_logs
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -42,14 +43,16 @@ class LogCompactionPlan:
         return tuple(sorted({item.group.partition for item in self.operations}))
 
     def explain(self) -> Explanation:
-        """What it touches; merging is expected to keep the bytes."""
+        """What it touches, saves and costs; merging is expected to keep the bytes."""
         logs = [log for item in self.operations for log in item.slice.log_files]
         log_bytes = sum(log.size_bytes for log in logs)
+        slices = [item.slice for item in self.operations]
         return Explanation(
             self.reason,
             tuple(log.path for log in logs),
             bytes_read=log_bytes,
             bytes_written=log_bytes,
+            saving=saving_of_merged_logs(slices, files_after=len(slices), bytes_after=log_bytes),
             details={"file groups": str(len(self.operations)), "log files": str(len(logs))},
         )
 

@@ -32,6 +32,8 @@ class LogCompaction(RowService):
     name = NAME
     former_name = "logcompaction"
     permission = Permission.LOG_COMPACTION
+    follows: ClassVar[frozenset[str]] = frozenset({"rollback", "compaction"})
+    """Logs that were compacted need no log compaction."""
     goes_first = True
     pending_action = Action.LOGCOMPACTION
     completed_as = Action.DELTACOMMIT

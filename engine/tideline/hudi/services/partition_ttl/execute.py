@@ -30,6 +30,7 @@ from tideline.hudi.services.partition_ttl.plan import (
     plan_partition_ttl,
 )
 from tideline.hudi.services.report import ServiceReport
+from tideline.hudi.services.slice_saving import saving_of_dropped, saving_of_rewrite
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import read_creation_time
@@ -40,6 +41,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone
+from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted
 
 NAME = "partition_ttl"
@@ -47,17 +49,22 @@ NAME = "partition_ttl"
 
 @dataclass(frozen=True, slots=True)
 class PartitionsExpired:
-    """The partitions that one commit dropped, and their files, which cleaning deletes later."""
+    """The partitions that one commit dropped, and their files, which cleaning deletes later.
+
+    `saving` is what readers no longer open, the newest version of each file group.
+    """
 
     instant: InstantTime
     partitions: tuple[str, ...]
     files: tuple[FileDone, ...]
     file_groups: int
+    saving: Saving = NO_SAVING
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
         groups = counted(self.file_groups, "file group")
-        return ServiceReport(f"dropped partitions of {groups}", self.instant)
+        words = f"dropped partitions of {groups}"
+        return ServiceReport(words, self.instant, saving=self.saving)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
@@ -67,6 +74,7 @@ class PartitionsExpired:
             "file_groups": self.file_groups,
             "partitions": list(self.partitions),
             "files": [file.to_json_object() for file in self.files],
+            "saved": self.saving.to_json_object(),
         }
 
 
@@ -100,20 +108,18 @@ def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpi
     commit = Instant(time, Action.REPLACECOMMIT, State.COMPLETED)
     replaced = table.read_commit(commit).partition_to_replace_file_ids or {}
     listing = table.list_files(set(replaced))
-    found = [
+    parsed = [
         parse_data_file(partition, name, size_bytes)
         for partition, files in listing.items()
         for name, size_bytes in files
     ]
+    found = [one for one in parsed if one and one.file_id in replaced[one.partition]]
     return PartitionsExpired(
         time,
         tuple(sorted(replaced)),
-        tuple(
-            FileDone(file.path, "replaced", file.size_bytes)
-            for file in found
-            if file is not None and file.file_id in replaced[file.partition]
-        ),
+        tuple(FileDone(file.path, "replaced", file.size_bytes) for file in found),
         sum(len(ids) for ids in replaced.values()),
+        saving_of_dropped(found),
     )
 
 
@@ -158,6 +164,7 @@ def _ages(
             partition in busy,
             tuple(file.path for file in files),
             sum(file.size_bytes for file in files),
+            saving_of_rewrite(slices, files_after=0, bytes_after=0),
         )
 
 

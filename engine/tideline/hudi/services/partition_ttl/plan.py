@@ -17,6 +17,7 @@ from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
+from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted
 
 NO_PARTITIONS = "the table has no partitions"
@@ -29,7 +30,7 @@ class PartitionAge:
     """One partition that holds data.
 
     `since` is when its days began to count, None when that is not known; `paths` and `size_bytes`
-    are those of its latest files.
+    are those of its latest files, `saving` is what readers save once these are gone.
     """
 
     partition: str
@@ -37,6 +38,7 @@ class PartitionAge:
     is_busy: bool = False
     paths: tuple[str, ...] = ()
     size_bytes: int = 0
+    saving: Saving = NO_SAVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class PartitionTtlPlan:
             f"{counted(self.days_retained, 'day')}",
             paths=tuple(path for age in self.expired for path in age.paths),
             bytes_deleted=sum(age.size_bytes for age in self.expired),
+            saving=sum((age.saving for age in self.expired), NO_SAVING),
             details={
                 "partitions": ",".join(self.partitions),
                 "left_for_next_time": str(self.left),

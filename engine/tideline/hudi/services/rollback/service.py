@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import RolledBack, plan_instant_rollback
@@ -51,6 +51,7 @@ class Rollback(TableService):
     name = "rollback"
     permission = Permission.ROLLBACK
     pending_action = Action.ROLLBACK
+    follows: ClassVar[frozenset[str]] = frozenset()
 
     def settings(self, read: Settings) -> None:
         """It has none of its own; whose writes count as failed, those of writes say."""

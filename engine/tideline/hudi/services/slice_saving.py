@@ -1,0 +1,67 @@
+"""What readers save when file slices are rewritten. Pure.
+
+A read of a slice opens its base file and its log files and merges these; logs of changes (CDC) are
+no part of it. The old files stay in the store until they are cleaned, which then counts them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.saving import Saving
+
+
+def saving_of_rewrite(slices: Iterable[FileSlice], *, files_after: int, bytes_after: int) -> Saving:
+    """Slices that became base files alone, so many of so many bytes."""
+    files = size_bytes = logs = log_bytes = 0
+    for piece in slices:
+        files += len(piece.log_files) + (piece.base_file is not None)
+        size_bytes += piece.size_bytes
+        logs += len(piece.log_files)
+        log_bytes += sum(log.size_bytes for log in piece.log_files)
+    return Saving(
+        files_opened=files - files_after,
+        bytes_scanned=size_bytes - bytes_after,
+        delta_files=logs,
+        delta_bytes=log_bytes,
+    )
+
+
+def saved_by_rewrite(slices: Iterable[FileSlice], stats: Sequence[WriteStat]) -> Saving:
+    """The same, by the files that were written."""
+    size_bytes = sum(stat.file_size_in_bytes for stat in stats)
+    return saving_of_rewrite(slices, files_after=len(stats), bytes_after=size_bytes)
+
+
+def saving_of_merged_logs(
+    slices: Iterable[FileSlice], *, files_after: int, bytes_after: int
+) -> Saving:
+    """Slices whose log blocks became those of so many more log files, of so many bytes.
+
+    The old log files stay in their slices: a read opens them, and then merges the new ones alone.
+    """
+    logs = [log for piece in slices for log in piece.log_files]
+    return Saving(
+        files_opened=-files_after,
+        delta_files=len(logs) - files_after,
+        delta_bytes=sum(log.size_bytes for log in logs) - bytes_after,
+    )
+
+
+def saving_of_dropped(files: Iterable[BaseFile | LogFile]) -> Saving:
+    """File groups that are gone, given all files that are left of them: readers opened the newest
+    base file of each and the logs from then on."""
+    groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
+    for file in files:
+        groups[file.group].append(file)
+    slices = []
+    for group, found in groups.items():
+        bases = [one for one in found if isinstance(one, BaseFile)]
+        base = max(bases, key=lambda one: one.instant, default=None)
+        logs = [one for one in found if isinstance(one, LogFile) and not one.is_cdc]
+        kept = tuple(one for one in logs if base is None or one.instant >= base.instant)
+        slices.append(FileSlice(group, found[0].instant, base, kept))
+    return saving_of_rewrite(slices, files_after=0, bytes_after=0)
