@@ -157,9 +157,9 @@ class LakeTable:
         """Write rows as one commit: of a Spark DataFrame, or of what is in memory here.
 
         That is pyarrow, pandas, or whatever gives an Arrow stream, such as Polars and DuckDB: it is
-        written by this process, without Spark, unless it is large (512 MiB) or the table's
-        partition paths are formatted from times. A DataFrame whose rows are few is computed once
-        and written in the same way; `tideline.engine.small=spark` leaves it to Spark's tasks.
+        written by this process, without Spark, unless it is large (512 MiB) or the table is one of
+        those that docs/operations.md names. A DataFrame whose rows are few is computed once and
+        written in the same way; `tideline.engine.small=spark` leaves it to Spark's tasks.
         `operation` is upsert (unless the options name another), insert, bulk_insert, delete,
         insert_overwrite, insert_overwrite_table or delete_partition (the last reads only the
         partition columns). `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes

@@ -13,6 +13,9 @@ import pytest
 
 import tideline
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.in_process.run import why_spark
 
 ROWS = {"id": ["a", "b"], "day": ["mon", "tue"], "n": [1, 2]}
 WITHOUT_SPARK = """
@@ -25,6 +28,28 @@ table.write(pa.table({"id": ["a", "b"], "day": ["mon", "tue"], "n": [1, 2]}))
 table.write(pa.table({"id": ["a", "b"], "day": ["mon", "tue"], "n": [0, 3]}))
 table.write(pa.table({"id": ["b"], "day": ["tue"]}), "delete")
 print(table.to_arrow(["id", "n"]).to_pylist())
+print([name for name in sys.modules if name.startswith("pyspark")])
+"""
+
+BY_HOUR = """
+import sys
+import pyarrow as pa
+import tideline
+
+times = "hoodie.keygen.timebased."
+table = tideline.create(
+    sys.argv[1], record_key="id", partition_by="at", key_generator="TIMESTAMP",
+    properties={
+        f"{times}timestamp.type": "DATE_STRING",
+        f"{times}input.dateformat": "yyyy-MM-dd'T'HH:mm:ssZ",
+        f"{times}output.dateformat": "yyyy/MM/dd/HH",
+        f"{times}output.timezone": "Europe/Berlin",
+    },
+)
+table.write(pa.table({"id": ["a", "b"], "at": ["2024-03-31T00:59:59Z", "2024-03-31T01:00:00Z"]}))
+table.write(pa.table({"id": ["a", "c"], "at": ["2024-03-31T00:30:00Z", None]}))
+table.delete_partitions(["1970/01/01/01"])
+print(table.to_arrow(["id", "_hoodie_partition_path"]).to_pylist())
 print([name for name in sys.modules if name.startswith("pyspark")])
 """
 
@@ -52,6 +77,36 @@ def test_no_spark_is_imported(tmp_path: Path) -> None:
         text=True,
     )
     assert done.stdout.splitlines() == ["[{'id': 'a', 'n': 1}]", "[]"]
+
+
+def test_no_spark_is_imported_for_partitions_by_hour(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BY_HOUR, str(tmp_path / "t")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = [
+        {"id": "a", "_hoodie_partition_path": "2024/03/31/01"},
+        {"id": "b", "_hoodie_partition_path": "2024/03/31/03"},
+    ]
+    assert done.stdout.splitlines() == [str(rows), "[]"]
+
+
+def test_patterns_that_are_left_to_spark_are_named(tmp_path: Path) -> None:
+    table = tideline.create(
+        str(tmp_path / "t"),
+        record_key="id",
+        partition_by="n",
+        key_generator="TIMESTAMP",
+        properties={
+            "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP",
+            "hoodie.keygen.timebased.output.dateformat": "xxxx",
+        },
+    )
+    reason = why_spark(1, table.hoodie_table, WriteOperation.UPSERT, WriteConfig())
+    assert reason is not None
+    assert "output format 'xxxx'" in reason
 
 
 @pytest.mark.parametrize(

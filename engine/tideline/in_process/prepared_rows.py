@@ -25,7 +25,13 @@ from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.table.stored_value import cast_array
-from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored, key_columns
+from tideline.hudi.write.batch_rules import (
+    ARRIVAL,
+    DELETED_FLAG,
+    UNREADABLE_TIME,
+    is_ignored,
+    key_columns,
+)
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.partition_path import check_partition_paths
@@ -118,6 +124,18 @@ def prepare_rows(
     )
     _check(batch, keyed, keys, ordering)
     return batch
+
+
+def key_rows(supplied: pa.Table, keys: KeyGenerator) -> pa.RecordBatch:
+    """The columns that keys and partition paths are made of, in types that tables have.
+
+    Raises InvalidDataError for values that no table can store.
+    """
+    held = _held(supplied)
+    held = held.select(key_columns(held.schema.names, keys))
+    pairs = zip(held.schema.names, held.columns, strict=True)
+    columns = [_as_type(column, stored_type(column.type, name), name) for name, column in pairs]
+    return pa.RecordBatch.from_arrays(columns, names=held.schema.names)
 
 
 def _held(supplied: pa.Table) -> pa.RecordBatch:
@@ -233,6 +251,8 @@ def _check(
         lacks &= ~batch.deletes
     what = f"a null ordering value ({', '.join(ordering)})"
     _refuse(keyed, lacks, what, {**shown, **dict.fromkeys(ordering)})
+    bad_times = batch.partitions.is_null().to_numpy(zero_copy_only=False)
+    _refuse(keyed, bad_times, UNREADABLE_TIME, shown)
     check_partition_paths(batch.rows_per_partition())
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -14,6 +16,7 @@ from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
     check_columns,
+    named_partitions,
     needed_ordering,
     new_spellings,
     nulls_missing_columns,
@@ -23,6 +26,7 @@ from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.partition_time import unknown_pattern
 from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.row_fold import RowFold, row_fold
 from tideline.hudi.write.row_keys import partition_paths
@@ -32,7 +36,7 @@ from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.in_process.arrangement import last_of_each
 from tideline.in_process.engine import InProcessWriteEngine
 from tideline.in_process.located_keys import KeyCodes
-from tideline.in_process.prepared_rows import Positions, PreparedRows, prepare_rows
+from tideline.in_process.prepared_rows import Positions, PreparedRows, key_rows, prepare_rows
 from tideline.settings.small_engine import SmallEngine
 
 BATCH_BYTES_MAX = 512 * 1024 * 1024
@@ -63,8 +67,10 @@ def why_spark(
     if size_bytes > BATCH_BYTES_MAX:
         return f"a batch of more than {BATCH_BYTES_MAX >> 20} MiB"
     keys = KeyGenerator.from_config(table.config)
-    if any(part.timestamp is not None for part in keys.partition_fields):
-        return "partition paths formatted from times"
+    for part in keys.partition_fields:
+        unknown = None if part.timestamp is None else unknown_pattern(part.timestamp)
+        if unknown is not None:
+            return f"partition paths formatted from times in a way of their own ({unknown})"
     if keys.timestamps_as_text:
         return "timestamps as text in keys"
     is_folded = table.config.partial_updates is not None and operation.writes_rows
@@ -108,14 +114,15 @@ def open_engine(
 
 
 def partitions_to_delete(rows: pa.Table, table: HoodieTable) -> tuple[str, ...]:
-    """The partition paths of the rows. Raises ConfigError for an unpartitioned table."""
+    """The partition paths of the rows.
+
+    Raises ConfigError for an unpartitioned table, InvalidDataError for values that make no path.
+    """
     keys = KeyGenerator.from_config(table.config)
     if not keys.partition_fields:
         raise ConfigError("the table has no partitions to delete", table=table.location.uri)
-    found: set[str] = set()
-    for batch in rows.to_batches():
-        found |= set(partition_paths(batch, keys).dictionary.to_pylist())
-    return tuple(sorted(found))
+    paths = partition_paths(key_rows(rows, replace(keys, record_fields=())), keys)
+    return named_partitions(pc.unique(paths.dictionary_decode()).to_pylist(), table.location.uri)
 
 
 def _prepare(

@@ -105,6 +105,15 @@ class HudiPeer(SparkPeer):
         reply = self._process.request("file_slices", uri=uri, metadata_table=metadata_table)
         return list(reply.result)
 
+    def partition_paths(
+        self, options: Mapping[str, str], values: Sequence[Any]
+    ) -> list[str | None]:
+        """What Hudi's timestamp-based key generator makes of values of the column `t`, None where
+        it fails; dates, timestamps and decimals as `["date", days]`, `["timestamp", milliseconds]`
+        and `["decimal", digits]`."""
+        reply = self._process.request("partition_paths", options=dict(options), values=list(values))
+        return list(reply.result)
+
     def read_with_hudi_rs(self, uri: str, options: Mapping[str, str] | None = None) -> pa.Table:
         """All rows, meta columns included, through hudi-rs."""
         reply = self._process.request("hudi_rs_read", uri=uri, options=dict(options or {}))

@@ -22,6 +22,8 @@ from json_line_server import (  # type: ignore[import-not-found]
     serve,
     serve_socket,
 )
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 HUDI_SETTINGS = {
@@ -98,6 +100,34 @@ class HudiOperations:
             partitions = done.getPartitionMetadata().values()
             deleted = [str(path) for item in partitions for path in item.getSuccessDeleteFiles()]
             found.append([list(done.getCommitsRollback()), deleted])
+        return found
+
+    def partition_paths(self, options: Mapping[str, str], values: list[Any]) -> list[str | None]:
+        """What the timestamp-based key generator makes of values of the column `t`; None where it
+        fails. A value of a type that JSON does not have is an array: date and days, timestamp
+        and milliseconds, decimal and digits.
+        """
+        jvm: Any = self._spark._jvm
+        settings = jvm.org.apache.hudi.common.config.TypedProperties()
+        for name, value in options.items():
+            settings.setProperty(name, value)
+        keys = jvm.org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator(settings)
+        kinds = {
+            "date": jvm.java.time.LocalDate.ofEpochDay,
+            "timestamp": jvm.java.sql.Timestamp,
+            "decimal": jvm.java.math.BigDecimal,
+        }
+        found: list[str | None] = []
+        for value in values:
+            if isinstance(value, list):
+                kind, given = value
+                value = kinds[kind](given)
+            elif value is None:
+                value = keys.getDefaultPartitionVal()
+            try:
+                found.append(keys.getPartitionPath(value))
+            except (Py4JJavaError, PySparkException):
+                found.append(None)
         return found
 
     def file_slices(self, uri: str, metadata_table: bool) -> list[list[Any]]:

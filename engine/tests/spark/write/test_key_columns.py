@@ -96,8 +96,7 @@ def paths_of(spark: SparkSession, rows: pa.Table, *many: KeyGenerator) -> list[l
     rows_found = frame.select(*columns).collect()
     found = [[row[number] for row in rows_found] for number in range(len(many))]
     for keys, paths in zip(many, found, strict=True):
-        if all(part.timestamp is None for part in keys.partition_fields):
-            assert partition_paths(_batch(rows), keys).to_pylist() == paths
+        assert partition_paths(_batch(rows), keys).to_pylist() == paths
     return found
 
 

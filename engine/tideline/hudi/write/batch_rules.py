@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.table_config import TableConfig
@@ -17,6 +17,8 @@ ARRIVAL = "_tideline_sequence"
 DELETED_FLAG = "_hoodie_is_deleted"
 """Marks rows that delete. Stored only in a table that has it as a column, which is false in every
 row; adding it to a table would make every later batch lack a column, for us and for Hudi."""
+UNREADABLE_TIME = "a partition value that cannot be read as a time"
+"""What a row without a partition path has."""
 _META_PREFIX = "_hoodie_"
 
 
@@ -67,6 +69,13 @@ def key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
     fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
     wanted = {name.split(".")[0].lower() for name in fields}
     return [name for name in names if name.lower() in wanted]
+
+
+def named_partitions(paths: Collection[str | None], table: str) -> tuple[str, ...]:
+    """The partitions that rows name, sorted. Raises InvalidDataError for a row without a path."""
+    if None in paths:
+        raise InvalidDataError(f"a row has {UNREADABLE_TIME}; nothing was deleted", table=table)
+    return tuple(sorted(path for path in paths if path is not None))
 
 
 def new_spellings(names: Collection[str], table: TableConfig) -> dict[str, str]:

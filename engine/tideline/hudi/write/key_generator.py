@@ -35,6 +35,7 @@ class TimestampType(Enum):
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
+    EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
     DATE_STRING = "DATE_STRING"
     SCALAR = "SCALAR"
     MIXED = "MIXED"
@@ -173,6 +174,8 @@ def _flag(config: TableConfig, key: str) -> bool:
 def _unit(kind: TimestampType, scalar_unit: str) -> TimeUnit:
     if kind is TimestampType.EPOCHMILLISECONDS:
         return TimeUnit.MILLISECONDS
+    if kind is TimestampType.EPOCHMICROSECONDS:
+        return TimeUnit.MICROSECONDS
     if kind is not TimestampType.SCALAR or not scalar_unit:
         return TimeUnit.SECONDS
     return _member(TimeUnit, "timestamp.scalar.time.unit", scalar_unit.upper())

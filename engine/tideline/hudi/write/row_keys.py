@@ -21,6 +21,7 @@ from tideline.hudi.write.key_generator import (
     PartitionField,
 )
 from tideline.hudi.write.key_text import key_texts
+from tideline.hudi.write.partition_time import formatted_times
 
 _ESCAPES = str.maketrans({character: f"%{ord(character):02X}" for character in ESCAPED_CHARACTERS})
 
@@ -45,7 +46,8 @@ def record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.Array:
 def partition_paths(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.DictionaryArray:
     """The partition path of every row, `""` in a table without partitions.
 
-    Raises ConfigError for a partition field that is not there, or whose type makes no path.
+    Null where a time is to be formatted and the value is none. Raises ConfigError for a partition
+    field that is not there, or whose type makes no path.
     """
     if not keys.partition_fields:
         indices = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
@@ -58,11 +60,17 @@ def partition_paths(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.DictionaryAr
 
 def _level(rows: pa.RecordBatch, part: PartitionField, keys: KeyGenerator) -> pa.Array:
     """One level of the path."""
-    encoded = _texts(rows, part.field, keys).dictionary_encode()
+    if part.timestamp is None:
+        encoded = _texts(rows, part.field, keys).dictionary_encode()
+    else:
+        column, moments = _column(rows, part.field), keys.timestamps_as_text
+        encoded = formatted_times(column, part.timestamp, moments=moments)
     prefix = f"{part.field}=" if keys.hive_style else ""
     spelled = [prefix + _spelled(text, keys) for text in encoded.dictionary.to_pylist()]
-    missing = pa.scalar(prefix + DEFAULT_PARTITION)
-    return pc.fill_null(pa.array(spelled, pa.string()).take(encoded.indices), missing)
+    levels = pa.array(spelled, pa.string()).take(encoded.indices)
+    if part.timestamp is not None:
+        return levels
+    return pc.fill_null(levels, pa.scalar(prefix + DEFAULT_PARTITION))
 
 
 def _spelled(text: str, keys: KeyGenerator) -> str:

@@ -10,7 +10,7 @@ _OLD = "hoodie.deltastreamer.keygen."
 SETTINGS = (
     settles(
         "hoodie.keygen.timebased.timestamp.type",
-        "UNIX_TIMESTAMP, EPOCHMILLISECONDS, DATE_STRING, SCALAR, MIXED",
+        "UNIX_TIMESTAMP, EPOCHMILLISECONDS, EPOCHMICROSECONDS, DATE_STRING, SCALAR, MIXED",
         aliases=(f"{_OLD}timebased.timestamp.type",),
     ),
     settles(

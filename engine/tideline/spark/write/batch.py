@@ -20,7 +20,13 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
-from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored, key_columns
+from tideline.hudi.write.batch_rules import (
+    ARRIVAL,
+    DELETED_FLAG,
+    UNREADABLE_TIME,
+    is_ignored,
+    key_columns,
+)
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -183,8 +189,8 @@ def refuse_bad_keys(batch: PreparedBatch, count: int, table: str) -> None:
 
 def refuse_bad_partitions(batch: PreparedBatch, count: int, table: str) -> None:
     """Raise InvalidDataError with a sample when `count` of the rows have no partition path."""
-    what = "a partition value that cannot be read as a time"
-    _refuse(batch.rows, F.col(PARTITION_PATH).isNull(), count, what, table, batch.key_fields)
+    is_bad = F.col(PARTITION_PATH).isNull()
+    _refuse(batch.rows, is_bad, count, UNREADABLE_TIME, table, batch.key_fields)
 
 
 def _refuse(

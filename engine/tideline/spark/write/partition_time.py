@@ -13,6 +13,7 @@ Source: Hudi's TimestampBasedAvroKeyGenerator, HoodieDateTimeParser.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
 from pyspark.sql import Column
@@ -20,20 +21,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
-from tideline.hudi.write.key_generator import TimestampFormat, TimeUnit
+from tideline.hudi.write.key_generator import TimestampFormat
+from tideline.hudi.write.partition_time import (
+    MILLIS_MAX,
+    MILLIS_MIN,
+    MILLIS_PER_UNIT,
+    UNITS_PER_MILLI,
+    UTC,
+)
 
-UTC = "UTC"
-
-_MILLIS = {
-    TimeUnit.DAYS: 86_400_000,
-    TimeUnit.HOURS: 3_600_000,
-    TimeUnit.MINUTES: 60_000,
-    TimeUnit.SECONDS: 1_000,
-    TimeUnit.MILLISECONDS: 1,
-}
-_UNITS_PER_MILLI = {TimeUnit.MICROSECONDS: 1_000, TimeUnit.NANOSECONDS: 1_000_000}
-_MILLIS_MIN = -62_135_596_800_000
-_MILLIS_MAX = 253_402_300_799_999
+# Joda's pattern has one letter for what Java has two of: +01:00 and +0100. Both read Z.
+_OFFSETS = ("XXX", "XX")
+_LOCAL_MIN = dt.datetime(1, 1, 1)
+_LOCAL_MAX = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+_FRACTION_DIGITS = 3
 
 # Quoted text, or a run of one letter.
 _PATTERN_PART = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*")
@@ -58,13 +59,14 @@ def formatted_time(
     or a pattern that the settings do not fit.
     """
     if moments and isinstance(kind, T.TimestampType):
-        one_unit = F.timestamp_millis(F.lit(_MILLIS.get(settings.unit, 0)))
-        local = _local_time(F.coalesce(column, one_unit), settings)
+        one = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
+        one_unit = F.timestamp_millis(F.lit(one))
+        local = _in_range(_local_time(F.coalesce(column, one_unit), settings))
     elif settings.is_text:
         local = _read_text(column, kind, settings)
     else:
-        local = _read_number(column, kind, settings)
-    return F.date_format(local, _java_pattern(settings.output_format))
+        local = _in_range(_read_number(column, kind, settings))
+    return F.date_format(local, _cut_fractions(_java_pattern(settings.output_format)))
 
 
 def _read_number(column: Column, kind: T.DataType, settings: TimestampFormat) -> Column:
@@ -73,15 +75,15 @@ def _read_number(column: Column, kind: T.DataType, settings: TimestampFormat) ->
     elif isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         number = epoch_micros(column, kind)
     elif isinstance(kind, T.NumericType):
-        number = F.when(column.isNotNull(), F.coalesce(column.try_cast("bigint"), F.lit(2**63 - 1)))
+        number = column.try_cast("bigint")
     else:
         raise _wrong_type(kind, settings)
-    number = F.coalesce(number, F.lit(1).cast("bigint"))
-    if settings.unit in _MILLIS:
-        millis = F.try_multiply(number, F.lit(_MILLIS[settings.unit]).cast("bigint"))
+    number = F.when(column.isNull(), F.lit(1).cast("bigint")).otherwise(number)
+    if settings.unit in MILLIS_PER_UNIT:
+        millis = F.try_multiply(number, F.lit(MILLIS_PER_UNIT[settings.unit]).cast("bigint"))
     else:
-        millis = F.call_function("div", number, F.lit(_UNITS_PER_MILLI[settings.unit]))
-    in_range = millis.between(F.lit(_MILLIS_MIN), F.lit(_MILLIS_MAX))
+        millis = F.call_function("div", number, F.lit(UNITS_PER_MILLI[settings.unit]))
+    in_range = millis.between(F.lit(MILLIS_MIN), F.lit(MILLIS_MAX))
     return _local_time(F.when(in_range, F.timestamp_millis(millis)), settings)
 
 
@@ -92,21 +94,48 @@ def _read_text(column: Column, kind: T.DataType, settings: TimestampFormat) -> C
     zone = UTC if _has_offset(first) else settings.input_zone or settings.output_zone or UTC
     one_milli = _in_zone(F.timestamp_millis(F.lit(1)), zone)
     text = F.coalesce(column, F.date_format(one_milli, _java_pattern(first, offset="'Z'")))
-    return F.coalesce(*[_read_format(text, joda, settings) for joda in settings.input_formats])
+    read = [
+        _read_format(text, joda, offset, settings)
+        for joda in settings.input_formats
+        for offset in (_OFFSETS if _has_offset(joda) else ("",))
+    ]
+    return F.coalesce(*read)
 
 
-def _read_format(text: Column, joda: str, settings: TimestampFormat) -> Column:
+def _read_format(text: Column, joda: str, offset: str, settings: TimestampFormat) -> Column:
     """Local time in the output zone, null where the text is not of this format."""
-    # Joda reads Z, +01:00 and +0100 in the same way.
-    pattern = _java_pattern(joda, offset="[XXX][XX]")
+    pattern = _java_pattern(joda, offset=offset)
     moment = F.try_to_timestamp(text, F.lit(pattern))
-    as_written = F.when(moment.isNotNull(), F.to_timestamp_ntz(text, F.lit(pattern)))
+    written = F.when(moment.isNotNull(), F.to_timestamp_ntz(text, F.lit(pattern)))
+    as_written = _in_range(written)
     zone = settings.output_zone or settings.input_zone
     if zone is None:
         return as_written
-    if _has_offset(joda):
-        return _in_zone(moment, zone)
-    return F.convert_timezone(F.lit(settings.input_zone or UTC), F.lit(zone), as_written)
+    if offset:
+        return _in_range(_in_zone(F.when(as_written.isNotNull(), moment), zone))
+    local = F.convert_timezone(F.lit(settings.input_zone or UTC), F.lit(zone), as_written)
+    return _in_range(local)
+
+
+def _in_range(local: Column) -> Column:
+    """The time, null outside the years 1 to 9999."""
+    return F.when(local.between(_local(_LOCAL_MIN), _local(_LOCAL_MAX)), local)
+
+
+def _local(time: dt.datetime) -> Column:
+    return F.lit(time.isoformat(" ")).cast("timestamp_ntz")
+
+
+def _cut_fractions(java: str) -> str:
+    """The pattern with zeros for what a fraction has beyond milliseconds: Joda has no more."""
+
+    def cut(part: re.Match[str]) -> str:
+        if part[1] != "S":
+            return part[0]
+        kept = part[0][:_FRACTION_DIGITS]
+        return kept.ljust(len(part[0]), "0")
+
+    return _PATTERN_PART.sub(cut, java)
 
 
 def _local_time(moment: Column, settings: TimestampFormat) -> Column:

@@ -17,6 +17,7 @@ from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     check_columns,
+    named_partitions,
     needed_ordering,
     new_spellings,
     nulls_missing_columns,
@@ -159,12 +160,16 @@ def latest_per_key(batch: PreparedBatch, key: Sequence[str], ordering: Sequence[
 
 
 def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...]:
-    """The partition paths of a frame's rows. Raises ConfigError for an unpartitioned table."""
+    """The partition paths of a frame's rows.
+
+    Raises ConfigError for an unpartitioned table, InvalidDataError for values that make no path.
+    """
     keys = KeyGenerator.from_config(table.config)
     if not keys.partition_fields:
         raise ConfigError("the table has no partitions to delete", table=table.location.uri)
     path = partition_path_column(keys, frame.schema).alias(PARTITION_PATH)
-    return tuple(sorted(row[0] for row in frame.select(path).distinct().collect()))
+    found = {row[0] for row in frame.select(path).distinct().collect()}
+    return named_partitions(found, table.location.uri)
 
 
 def _prepare(
