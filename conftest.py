@@ -17,6 +17,7 @@ pytest_plugins = [
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
     "tideline.testing.hudi_on_s3",
+    "tideline.testing.concurrent_table",
     "tideline.testing.lance_library",
     "tideline.testing.altered_table",
     "tideline.testing.iceberg_peer",

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pytest
 
 from tideline.errors import ConflictError
 from tideline.hudi.check.finding import Severity
@@ -42,6 +43,8 @@ FILES_ALONE = {"hoodie.metadata.index.column.stats.enable": "false"}
 NO_METADATA_TABLE = {"hoodie.metadata.enable": "false"}
 """In version 6 each commit of ours switches it off, and a write of Hudi's that reads it fails."""
 
+HUDIS_DEFAULTS: dict[str, str] = {}
+
 DEAD_AT_ONCE = {
     "hoodie.client.heartbeat.interval_in_ms": "1000",
     "hoodie.client.heartbeat.tolerable.misses": "1",
@@ -58,6 +61,28 @@ _ROLLED_BACK_TWICE = re.compile(
     r"Failed to rollback .*(Could not delete instant|rollback\.inflight already exists)", re.DOTALL
 )
 _ATTEMPTS_MAX = 20
+_KEYS = range(12)
+
+
+def on_tables(
+    *tables: tuple[int, TableType], options: Mapping[str, str] = FILES_ALONE
+) -> pytest.MarkDecorator:
+    """Run a test on a `concurrent_table` of each version and type, made with Hudi's options."""
+    given = [(*described, options) for described in tables]
+    return pytest.mark.parametrize(
+        "concurrent_table", given, ids="v{0[0]} {0[1]}".format, indirect=True
+    )
+
+
+@pytest.fixture
+def concurrent_table(
+    request: pytest.FixtureRequest, s3_location: StoreLocation, hudi_peer_on_s3: HudiPeer
+) -> ConcurrentTable:
+    """The table that `on_tables` asks for."""
+    version, table_type, options = request.param
+    return ConcurrentTable.made_by_hudi(
+        s3_location, hudi_peer_on_s3, version, table_type, _KEYS, options
+    )
 
 
 @dataclass(frozen=True, slots=True)
