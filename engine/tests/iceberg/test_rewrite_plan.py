@@ -16,6 +16,7 @@ from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
 from tideline.iceberg.rewrite.plan import Reason, RewritePlan, plan_rewrite
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.saving import Saving
 from tideline.testing.iceberg_values import data_file, table_metadata
 
 SCHEMA = Schema(0, (NestedField(1, "region", Primitive("string")),))
@@ -172,6 +173,35 @@ def test_a_limit_of_files_cuts_the_last_group_and_leaves_the_rest() -> None:
     plan = planned(*small(5), *small(5, "b"), *small(5, "c"), files_max=7)
     assert [len(group.tasks) for group in plan.groups] == [5, 2]
     assert skipped(plan) == {Reason.BEYOND_LIMIT: 8}
+
+
+def test_a_limit_of_files_takes_what_saves_most_unless_an_order_is_asked_for() -> None:
+    large = [task(f"l{number}", 70, "l") for number in range(5)]
+    by_benefit = planned(*large, *small(5), files_max=5)
+    assert names(by_benefit) == [["a0", "a1", "a2", "a3", "a4"]]
+    # Cut as it was found, and then put in order.
+    asked = planned(*large, *small(5), files_max=5, job_order=JobOrder.BYTES_ASC)
+    assert {group.partition[0] for group in asked.groups} == {"l"}
+
+
+def test_a_plan_says_what_readers_save() -> None:
+    plan = planned(*small(5))
+    assert plan.saving == Saving(files_opened=4)
+    assert plan.benefit_per_core_second == plan.saving.benefit_bytes / plan.core_seconds
+
+    def with_deletes(name: str, **given: Any) -> FileScanTask:
+        delete = data_file(
+            "d", content=FileContent.POSITION_DELETES, record_count=5, file_size_bytes=7, **given
+        )
+        return FileScanTask(task(name, 100, record_count=10).data_file, 1, (delete,))
+
+    alone = planned(with_deletes("x", referenced_data_file="x"))
+    # Half of the rows go, and the delete file is about no other file.
+    assert alone.saving == Saving(
+        files_opened=1, bytes_scanned=50 + 7, delta_files=1, delta_bytes=7
+    )
+    shared = planned(with_deletes("x"), delete_files_threshold=1)
+    assert shared.saving == Saving()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tideline.iceberg.maintenance.rewrite_position_deletes import (
 )
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.table.table_operations import Committed, Conflicted
+from tideline.saving import Saving
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
@@ -61,7 +62,12 @@ def test_small_files_become_one_sorted_by_path_and_position() -> None:
     table = worn()
     rows = table.rows()
     numbers = [one.sequence_number for one in table.deletes() if one.data_file.record_count > 1]
+    bytes_before = sum(one.data_file.file_size_bytes for one in table.deletes())
     run = rewrite(table)
+    spared = bytes_before - sum(one.data_file.file_size_bytes for one in table.deletes())
+    assert run.saving == Saving(
+        files_opened=5, bytes_scanned=spared, delta_files=5, delta_bytes=spared
+    )
     assert [type(one) for one in run.outcomes] == [Committed]
     assert (run.files_removed, run.files_added) == (6, 1)
     assert (run.positions_removed, run.positions_added) == (18, 17)

@@ -20,11 +20,13 @@ from tideline.iceberg.rewrite.group_outcome import (
 )
 from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.saving import Saving
 from tideline.testing.fake_clock import FakeClock
 
 pytest.importorskip("pyiceberg")
@@ -77,6 +79,10 @@ class Lake:
 
     def open(self) -> IcebergTable:
         return IcebergTable(CatalogTable(self.catalog, NAME, clock=FakeClock()))
+
+    def plan(self) -> RewritePlan:
+        table, options = self.open(), RewriteOptions.parse({"min-input-files": "2"}, properties={})
+        return plan_table_rewrite(table.io, table.metadata, options)
 
     def rewrite(
         self, engine: Engine = write_groups_here, order: str | None = None, **options: str
@@ -137,6 +143,23 @@ def test_all_partitions_in_one_commit(lake: Lake) -> None:
     lake.append(range(90, 120))
     lake.catalog.load_table(NAME).delete("id = 7")
     assert [row["id"] for row in lake.rows()] == [*range(7), *range(8, 120)]
+
+
+def test_a_rewrite_saves_what_a_scan_no_longer_opens_and_reads(lake: Lake) -> None:
+    """As PyIceberg plans the scan, before and after."""
+
+    def scanned() -> tuple[int, int]:
+        files = lake.files()
+        return len(files), sum(path.stat().st_size for path in files)
+
+    (files, size_bytes), expected = scanned(), lake.plan().saving
+    report = lake.rewrite()
+    files_after, bytes_after = scanned()
+    assert report.saving == Saving(
+        files_opened=files - files_after, bytes_scanned=size_bytes - bytes_after
+    )
+    assert (expected.files_opened, expected.delta_files) == (report.saving.files_opened, 0)
+    assert lake.rewrite().saving == Saving()
 
 
 def test_what_is_well_already_is_left_alone(lake: Lake) -> None:

@@ -10,6 +10,7 @@ from tideline.iceberg.service import IcebergService
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.saving import Saving
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
 
@@ -50,6 +51,7 @@ def test_old_snapshots_expire_by_their_age_when_it_runs() -> None:
     result = run(table, IcebergService.EXPIRE_SNAPSHOTS, arguments=aged)
     assert (result.outcome, result.message) == (Outcome.SUCCEEDED, "expired 2 snapshots, 1 stay")
     assert result.files_deleted == 2
+    assert result.saved == Saving(bytes_stored=result.bytes_deleted)
     assert table.rows() == rows
     again = run(table, IcebergService.EXPIRE_SNAPSHOTS, arguments=aged)
     assert (again.outcome, again.message) == (Outcome.NOTHING, "no snapshot is old enough")
@@ -76,6 +78,8 @@ def test_many_manifests_become_one() -> None:
     assert (result.outcome, result.message) == (Outcome.SUCCEEDED, "rewrote 4 manifests as 1")
     assert (result.files_read, result.files_written) == (4, 1)
     assert result.bytes_read > result.bytes_written > 0
+    spared = result.bytes_read - result.bytes_written
+    assert result.saved == Saving(files_opened=3, bytes_scanned=spared)
     assert result.instant == str(table.metadata().current_snapshot_id)
     assert table.rows() == rows
     assert run(table, IcebergService.REWRITE_MANIFESTS).outcome is Outcome.NOTHING
@@ -95,6 +99,7 @@ def test_orphan_files_are_counted_and_then_deleted() -> None:
     assert store.head("data/left-behind.parquet") is not None
     deleted = run(table, IcebergService.REMOVE_ORPHAN_FILES, arguments=aged)
     assert (deleted.files_deleted, deleted.bytes_deleted) == (1, 5)
+    assert deleted.saved == Saving(bytes_stored=5)
     assert store.head("data/left-behind.parquet") is None
     assert len(table.rows()) == 2
     none = run(table, IcebergService.REMOVE_ORPHAN_FILES, arguments=aged)

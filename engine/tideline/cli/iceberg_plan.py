@@ -113,6 +113,11 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[Gro
             f"{counted(plan.files_before, 'file')}, {size_text(plan.bytes_before)}, would become "
             f"about {counted(plan.files_after, 'file')}, {size_text(plan.bytes_after)}."
         )
+        rate = round(plan.benefit_per_core_second)
+        print_line(
+            f"Saves {plan.saving.words}, for {plan.core_seconds:.2f} core-seconds or so: worth "
+            f"{'-' * (rate < 0)}{size_text(abs(rate))} not read per core-second."
+        )
         print_line()
         print_table(
             ("partition", "files", "size", "files after", "size after", "copied", "because"),

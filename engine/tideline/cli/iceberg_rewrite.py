@@ -19,7 +19,8 @@ from tideline.iceberg.rewrite.group_outcome import RewriteEngine
 from tideline.iceberg.rewrite.in_process import engine_for, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
-from tideline.wording import counted, size_text
+from tideline.spending import Spending
+from tideline.wording import counted, size_text, spending_text
 
 
 @command("rewrite")
@@ -42,6 +43,7 @@ def rewrite_command(
     options = parse_options(
         table.metadata, asked["strategy"], asked["sort_order"], asked["options"]
     )
+    before = Spending.so_far()
     with progress("rewriting data files"):
         report = rewrite_data_files(
             table,
@@ -50,15 +52,16 @@ def rewrite_command(
             where=parse_where(asked["where"]),
             branch=asked["branch"],
         )
+    spent = Spending.so_far().since(before)
     if as_json:
-        print_json({"table": table.io.location.uri, **report_json(report, table.metadata)})
+        print_json({"table": table.io.location.uri, **report_json(report, table.metadata, spent)})
     else:
-        _print_report(report)
+        _print_report(report, spent)
     raise click.exceptions.Exit(_exit_code(report))
 
 
-def report_json(report: RewriteReport, metadata: TableMetadata) -> dict[str, Any]:
-    """What was done, for machines, with the plan it was done by."""
+def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending) -> dict[str, Any]:
+    """What was done and what that took, for machines, with the plan it was done by."""
     return {
         "snapshots": [str(snapshot_id) for snapshot_id in report.snapshot_ids],
         "files_rewritten": report.files_rewritten,
@@ -66,6 +69,9 @@ def report_json(report: RewriteReport, metadata: TableMetadata) -> dict[str, Any
         "bytes_rewritten": report.bytes_rewritten,
         "bytes_added": report.bytes_added,
         "delete_files_removed": report.deletes_removed,
+        "saved": report.saving.to_json_object(),
+        "core_seconds": spent.core_seconds,
+        "requests": spent.requests,
         "failed_groups": [
             {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
         ],
@@ -86,7 +92,7 @@ def _spark_engine() -> RewriteEngine:
     return partial(execute_groups, spark)
 
 
-def _print_report(report: RewriteReport) -> None:
+def _print_report(report: RewriteReport, spent: Spending) -> None:
     if not report.plan.groups:
         print_line("Nothing to rewrite.")
         return
@@ -95,6 +101,8 @@ def _print_report(report: RewriteReport) -> None:
         f"into {counted(report.files_added, 'file')}, {size_text(report.bytes_added)}, in "
         f"{counted(len(report.snapshot_ids), 'commit')}."
     )
+    took = spending_text(spent.core_seconds, spent.requests)
+    print_line(f"Saves {report.saving.words}; took {took}.")
     if report.deletes_removed:
         removed = counted(report.deletes_removed, "delete file")
         print_line(f"Removed {removed} without any row to delete.")

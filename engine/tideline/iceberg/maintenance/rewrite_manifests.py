@@ -35,6 +35,7 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.saving import Saving
 from tideline.wording import counted
 
 
@@ -50,6 +51,15 @@ class ManifestRun:
     def replaced_count(self) -> int:
         """How many manifests went."""
         return sum(len(one.manifests) for one in self.groups)
+
+    @property
+    def saving(self) -> Saving:
+        """What readers save who plan a scan of the whole table."""
+        bytes_before = sum(group.size_bytes for group in self.groups)
+        return Saving(
+            files_opened=self.replaced_count - len(self.created),
+            bytes_scanned=bytes_before - sum(one.length_bytes for one in self.created),
+        )
 
 
 def preview_manifests(

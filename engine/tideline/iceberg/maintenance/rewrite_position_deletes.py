@@ -36,6 +36,7 @@ from tideline.iceberg.table.table_operations import (
     TableOperations,
     Unknown,
 )
+from tideline.saving import Saving
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,19 @@ class DeleteRewriteRun:
     files_added: int = 0
     positions_removed: int = 0
     positions_added: int = 0
+    bytes_removed: int = 0
+    bytes_added: int = 0
+
+    @property
+    def saving(self) -> Saving:
+        """What readers save: fewer delete files to open and to merge."""
+        files, size_bytes = (
+            self.files_removed - self.files_added,
+            self.bytes_removed - self.bytes_added,
+        )
+        return Saving(
+            files_opened=files, bytes_scanned=size_bytes, delta_files=files, delta_bytes=size_bytes
+        )
 
 
 def execute_position_deletes(
@@ -121,9 +135,14 @@ class _Run:
         self.outcomes.append(outcome)
         match outcome:
             case Committed():
-                gone = sum(entry.data_file.record_count for entry in removed)
-                self._count(files_removed=len(removed), files_added=len(added),
-                            positions_removed=gone, positions_added=kept)  # fmt: skip
+                self._count(
+                    files_removed=len(removed),
+                    files_added=len(added),
+                    positions_removed=sum(entry.data_file.record_count for entry in removed),
+                    positions_added=kept,
+                    bytes_removed=sum(entry.data_file.file_size_bytes for entry in removed),
+                    bytes_added=sum(one.file.file_size_bytes for one in added),
+                )
             case Conflicted(reason):
                 remove_quietly(self.io, (one.file.file_path for one in added))
                 self.failures.append(reason)

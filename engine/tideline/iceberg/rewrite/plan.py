@@ -6,7 +6,8 @@
 3. Each partition's candidates are packed, in order, into groups of bounded size.
 4. A group is kept when it has enough files, or enough bytes for a whole file, or more than one
    file may have, or a file with too many deletes.
-5. Groups are put in the order asked for, and cut where enough files are planned.
+5. Where enough files are planned, the others are left; without an order asked for, the groups that
+   save most for the bytes they move are the first. Groups are put in the order asked for.
 
 With `rewrite-all` the first and the fourth step are left out. Pure.
 """
@@ -25,8 +26,11 @@ from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
+from tideline.iceberg.rewrite.saving import saving_of_rewrite
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.ranking import benefit_per_core_second, default_core_seconds
+from tideline.saving import NO_SAVING, Saving
 
 
 class Reason(Enum):
@@ -77,6 +81,15 @@ class FileGroup:
         kept = self.rows - self.rows_deleted
         return self.input_bytes if not self.rows else self.input_bytes * kept // self.rows
 
+    @property
+    def saving(self) -> Saving:
+        """What readers are expected to save."""
+        return saving_of_rewrite(
+            self.tasks,
+            files_after=self.outputs_expected,
+            bytes_after=self.output_bytes_expected,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -115,6 +128,22 @@ class RewritePlan:
         """Bytes expected to be written."""
         return sum(group.output_bytes_expected for group in self.groups)
 
+    @property
+    def saving(self) -> Saving:
+        """What readers are expected to save."""
+        return sum((group.saving for group in self.groups), NO_SAVING)
+
+    @property
+    def core_seconds(self) -> float:
+        """What it is expected to take of processors, by its bytes and files."""
+        bytes_moved = self.bytes_before + self.bytes_after
+        return default_core_seconds(bytes_moved, self.files_before + self.files_after)
+
+    @property
+    def benefit_per_core_second(self) -> float:
+        """What it saves for that, in bytes that a scan no longer reads."""
+        return benefit_per_core_second(self.saving.benefit_bytes, self.core_seconds)
+
 
 def plan_rewrite(
     tasks: Iterable[FileScanTask],
@@ -136,18 +165,23 @@ def plan_rewrite(
             candidates[_partition_of(task, current)].append(task)
         else:
             ledger.skip(Reason.RIGHT_SIZE, [task])
-    groups: list[FileGroup] = []
+    found: list[FileGroup] = []
     for partition_tasks in candidates.values():
         for packed in _pack(partition_tasks, options):
             reason = _reason(packed, options)
             if reason is None:
                 ledger.skip(Reason.TOO_LITTLE, packed)
-                continue
-            kept, left = _within_limit(packed, ledger.planned, options)
-            ledger.skip(Reason.BEYOND_LIMIT, left)
-            if kept:
-                ledger.planned += len(kept)
-                groups.append(_group(kept, reason, current, output_spec, options))
+            else:
+                found.append(_group(packed, reason, current, output_spec, options))
+    groups: list[FileGroup] = []
+    for group in _most_urgent_first(found, options):
+        kept, left = _within_limit(group.tasks, ledger.planned, options)
+        ledger.skip(Reason.BEYOND_LIMIT, left)
+        if kept:
+            ledger.planned += len(kept)
+            if left:
+                group = _group(kept, group.reason, current, output_spec, options)
+            groups.append(group)
     ordered = _ordered(groups, options.job_order)
     return RewritePlan(
         starting_snapshot_id,
@@ -253,11 +287,23 @@ def _reason(tasks: Sequence[FileScanTask], options: RewriteOptions) -> Reason | 
     return None
 
 
+def _most_urgent_first(groups: list[FileGroup], options: RewriteOptions) -> list[FileGroup]:
+    """Where the number of files is limited and no order asked for: what saves most for the bytes
+    it moves."""
+    if options.files_max is None or options.job_order is not JobOrder.NONE:
+        return groups
+    return sorted(groups, key=_benefit_per_byte, reverse=True)
+
+
+def _benefit_per_byte(group: FileGroup) -> float:
+    return group.saving.benefit_bytes / max(group.input_bytes + group.output_bytes_expected, 1)
+
+
 def _within_limit(
-    tasks: list[FileScanTask], planned: int, options: RewriteOptions
-) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    tasks: Sequence[FileScanTask], planned: int, options: RewriteOptions
+) -> tuple[Sequence[FileScanTask], Sequence[FileScanTask]]:
     if options.files_max is None:
-        return tasks, []
+        return tasks, ()
     room = max(0, options.files_max - planned)
     return tasks[:room], tasks[room:]
 

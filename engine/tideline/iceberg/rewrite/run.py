@@ -35,8 +35,10 @@ from tideline.iceberg.rewrite.group_outcome import (
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.ordering import row_order
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
+from tideline.iceberg.rewrite.saving import saving_of_rewrite
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
+from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import (
@@ -47,6 +49,7 @@ from tideline.iceberg.table.table_operations import (
     data_location,
     unknown_error,
 )
+from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted
 
 
@@ -66,7 +69,7 @@ class FailedCommit:
 
 @dataclass(frozen=True, slots=True)
 class RewriteReport:
-    """What a rewrite did; counts are of what was committed."""
+    """What a rewrite did; counts are of what was committed, `saving` is what readers save by it."""
 
     plan: RewritePlan
     snapshot_ids: tuple[int, ...] = ()
@@ -75,6 +78,7 @@ class RewriteReport:
     bytes_rewritten: int = 0
     bytes_added: int = 0
     deletes_removed: int = 0
+    saving: Saving = NO_SAVING
     failed_groups: tuple[GroupFailed, ...] = ()
     failed_commits: tuple[FailedCommit, ...] = ()
 
@@ -123,7 +127,7 @@ class _Run:
     summary: Mapping[str, str]
     clock: Clock | None
     snapshot_ids: list[int] = field(default_factory=list)
-    removed: list[DataFile] = field(default_factory=list)
+    rewritten: list[FileScanTask] = field(default_factory=list)
     added: list[DataFile] = field(default_factory=list)
     deletes_removed: int = 0
     failed_groups: list[GroupFailed] = field(default_factory=list)
@@ -203,14 +207,18 @@ class _Run:
             self.deletes_removed = len(dangling)
 
     def report(self) -> RewriteReport:
+        bytes_added = sum(file.file_size_bytes for file in self.added)
         return RewriteReport(
             plan=self.plan,
             snapshot_ids=tuple(self.snapshot_ids),
-            files_rewritten=len(self.removed),
+            files_rewritten=len(self.rewritten),
             files_added=len(self.added),
-            bytes_rewritten=sum(file.file_size_bytes for file in self.removed),
-            bytes_added=sum(file.file_size_bytes for file in self.added),
+            bytes_rewritten=sum(task.data_file.file_size_bytes for task in self.rewritten),
+            bytes_added=bytes_added,
             deletes_removed=self.deletes_removed,
+            saving=saving_of_rewrite(
+                self.rewritten, files_after=len(self.added), bytes_after=bytes_added
+            ),
             failed_groups=tuple(self.failed_groups),
             failed_commits=tuple(self.failed_commits),
         )
@@ -249,7 +257,8 @@ class _Run:
         """Raises when certainly nothing was committed; then the new files are removed."""
         indices = tuple(result.index for result in written)
         groups = [self.plan.groups[index] for index in indices]
-        removed = tuple(task.data_file for group in groups for task in group.tasks)
+        tasks = [task for group in groups for task in group.tasks]
+        removed = tuple(task.data_file for task in tasks)
         added = tuple(file for result in written for file in result.added)
         try:
             outcome = self._publish(removed, added)
@@ -260,7 +269,7 @@ class _Run:
             case Committed(_, snapshot_id):
                 assert snapshot_id is not None, "a rewrite makes a snapshot"
                 self.snapshot_ids.append(snapshot_id)
-                self.removed += removed
+                self.rewritten += tasks
                 self.added += added
             case Conflicted(reason):
                 self._remove(written)

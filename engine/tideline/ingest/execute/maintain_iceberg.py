@@ -32,6 +32,7 @@ from tideline.iceberg.table.table_operations import Committed, Conflicted, Unkno
 from tideline.ingest.execute.table_access import Progress, SessionFactory
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.saving import Saving
 from tideline.wording import counted
 
 OPERATION_PROPERTY = "tideline.operation-id"
@@ -134,6 +135,7 @@ def _rewrite(run: _Run) -> OperationResult:
         bytes_read=report.bytes_rewritten,
         files_written=report.files_added,
         bytes_written=report.bytes_added,
+        saved=report.saving,
         notes=notes,
     )
 
@@ -160,6 +162,7 @@ def _expire(run: _Run) -> OperationResult:
         f"expired {counted(len(plan.snapshot_ids), 'snapshot')}{refs}, {len(plan.kept_ids):,} stay",
         files_deleted=done.deleted.counts.total(),
         bytes_deleted=done.deleted.size_bytes,
+        saved=Saving(bytes_stored=done.deleted.size_bytes),
         notes=done.left,
     )
 
@@ -179,15 +182,16 @@ def _rewrite_deletes(run: _Run) -> OperationResult:
         message = "no position deletes are worth rewriting"
         return OperationResult(run.operation.id, Outcome.NOTHING, message)
     committed = [one for one in done.outcomes if isinstance(one, Committed)]
-    removed = [*done.plan.dangling, *(one for group in done.plan.groups for one in group.entries)]
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
         f"rewrote {counted(done.files_removed, 'position delete file')} as {done.files_added:,}",
         instant=str(committed[-1].loaded.metadata.current_snapshot_id),
         files_read=done.files_removed,
-        bytes_read=sum(entry.data_file.file_size_bytes for entry in removed),
+        bytes_read=done.bytes_removed,
         files_written=done.files_added,
+        bytes_written=done.bytes_added,
+        saved=done.saving,
         notes=tuple(f"left undone: {reason}" for reason in done.failures[:_FAILURES_NAMED]),
     )
 
@@ -213,6 +217,7 @@ def _manifests(run: _Run) -> OperationResult:
                 bytes_read=sum(group.size_bytes for group in done.groups),
                 files_written=created,
                 bytes_written=sum(one.length_bytes for one in done.created),
+                saved=done.saving,
             )
 
 
@@ -231,13 +236,15 @@ def _orphans(run: _Run) -> OperationResult:
             audit=(_audit(plan.orphans),),
         )
     done = execute_orphans(run.table.operations, plan)
-    saved = f", {len(done.saved):,} are used again" if done.saved else ""
+    used_again = f", {len(done.saved):,} are used again" if done.saved else ""
+    size_bytes = sum(one.size_bytes for one in done.deleted)
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
-        f"deleted {counted(len(done.deleted), 'orphan file')}{saved}",
+        f"deleted {counted(len(done.deleted), 'orphan file')}{used_again}",
         files_deleted=len(done.deleted),
-        bytes_deleted=sum(one.size_bytes for one in done.deleted),
+        bytes_deleted=size_bytes,
+        saved=Saving(bytes_stored=size_bytes),
         audit=(_audit(done.deleted),),
     )
 
