@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tideline_operator.controller.budgets import Admitted, Budgets, Full, Limits, TooLarge
+from tideline_operator.controller.budgets import (
+    PASSED_MAX,
+    Admitted,
+    Budgets,
+    Full,
+    Limits,
+    TooLarge,
+)
 from tideline_operator.decide.actions import Priority
 
 A, B, C, D = (("lake", name) for name in "abcd")
@@ -42,6 +49,41 @@ def test_asking_again_keeps_the_place_in_line() -> None:
     budgets.admit(B, Priority.INGEST, 0)
     budgets.release(A)
     assert budgets.next_in_line() == (B,)
+
+
+def first_in_line(budgets: Budgets) -> tuple[str, str]:
+    """Who would get the one place that OTHER has."""
+    budgets.release(OTHER)
+    (first,) = budgets.next_in_line()
+    budgets.hold(OTHER, 0)
+    return first
+
+
+def test_services_that_can_wait_go_by_what_they_save_until_many_passed_them() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.hold(OTHER, 0)
+    for key, rate in ((A, 1.0), (B, 9.0), (C, 5.0)):
+        budgets.admit(key, Priority.SERVICE, 0, rate)
+    assert first_in_line(budgets) == B
+    # One that never ran goes before it, so that its rate becomes known.
+    budgets.admit(D, Priority.SERVICE, 0, None)
+    assert first_in_line(budgets) == D
+    budgets.release(D)
+    came_after_a = len([B, C, D])
+    for number in range(PASSED_MAX - came_after_a):
+        budgets.admit(("sea", f"y{number}"), Priority.SERVICE, 0, 100.0)
+        assert first_in_line(budgets) == ("sea", "y0")
+    budgets.admit(D, Priority.SERVICE, 0, 100.0)
+    assert first_in_line(budgets) == A
+
+
+def test_urgent_services_go_by_arrival_whatever_they_save() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.hold(OTHER, 0)
+    budgets.admit(A, Priority.SERVICE, 0, 100.0)
+    for key, rate in ((B, 1.0), (C, 9.0)):
+        budgets.admit(key, Priority.URGENT_SERVICE, 0, rate)
+    assert first_in_line(budgets) == B
 
 
 def test_a_full_namespace_does_not_hold_up_the_others() -> None:

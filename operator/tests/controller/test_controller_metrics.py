@@ -11,6 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.saving import Saving
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
@@ -23,16 +24,21 @@ from tideline_operator.resources.status import (
 
 KEY = ("lake", 'a"b\\c')
 TABLE = {"namespace", "table"}
-SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31)
+SAVED = Saving(files_opened=3, bytes_scanned=-7, bytes_stored=5)
+SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31, saved=SAVED)
 FAILED = OperationResult("b", Outcome.FAILED, core_seconds=0.5, requests=9)
 PROMISED: dict[str, tuple[str, set[str]]] = {
     "process_cpu_seconds": ("counter", set()),
     "process_resident_memory_bytes": ("gauge", set()),
     "tideline_api_requests": ("counter", {"verb", "resource", "code"}),
     "tideline_leader": ("gauge", set()),
+    "tideline_operation_benefit_bytes": ("counter", {"kind"}),
     "tideline_operation_core_seconds": ("counter", {"kind"}),
     "tideline_operation_duration_seconds": ("histogram", {"kind"}),
     "tideline_operation_requests": ("counter", {"kind"}),
+    "tideline_operation_saved_files": ("counter", {"kind"}),
+    "tideline_operation_saved_scan_bytes": ("counter", {"kind"}),
+    "tideline_operation_saved_stored_bytes": ("counter", {"kind"}),
     "tideline_operations": ("counter", {"kind", "result"}),
     "tideline_operations_memory_bytes": ("gauge", set()),
     "tideline_operations_running": ("gauge", set()),
@@ -132,6 +138,12 @@ def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetric
     assert ("tideline_operation_duration_seconds_sum", kind, 66.0) in series(process)
     assert ("tideline_operation_core_seconds_total", kind, 2.0) in series(process)
     assert ("tideline_operation_requests_total", kind, 40.0) in series(process)
+    assert ("tideline_operation_saved_files_total", kind, 3.0) in series(process)
+    # More bytes to read are nothing saved; what is worth it is counted in all.
+    assert ("tideline_operation_saved_scan_bytes_total", kind, 0.0) in series(process)
+    assert ("tideline_operation_saved_stored_bytes_total", kind, 5.0) in series(process)
+    benefit = float(SAVED.benefit_bytes)
+    assert ("tideline_operation_benefit_bytes_total", kind, benefit) in series(process)
 
 
 def buckets(process: ProcessMetrics, name: str) -> dict[str, float]:

@@ -15,6 +15,7 @@ from tideline.ingest.operation.operation import (
     OperationKind,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.saving import Saving
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import Observed, Problem
@@ -27,6 +28,7 @@ from tideline_operator.resources.status import (
     ConditionType,
     LakeTableStatus,
     RunCounts,
+    RunSaving,
     ServiceStatus,
     TableStatus,
     Truth,
@@ -112,6 +114,34 @@ def test_what_gains_something_starts_in_the_order_in_which_it_helps(
     files: IcebergFiles, expected: list[OperationKind]
 ) -> None:
     assert kinds(planned(table(files))) == expected
+
+
+def test_a_rewrite_is_ranked_by_what_its_plan_saves_for_what_past_runs_took() -> None:
+    outlook = replace(OUTLOOK, bytes_before=40_000_000, saving=Saving(files_opened=21))
+    files, later = replace(NOTHING_DUE, rewrite=outlook), NOW_MS + 8 * DAY_MS
+
+    def order(expired: int, **last: int) -> list[OperationKind]:
+        status = replace(
+            LOOKED_FOR_ORPHANS,
+            services={
+                "removeOrphanFiles": ServiceStatus(last_run=Timestamp(later)),
+                "expireSnapshots": ServiceStatus(
+                    last_saving=RunSaving(benefit_bytes=expired, core_ms=1_000)
+                ),
+                "rewriteDataFiles": ServiceStatus(
+                    last_saving=RunSaving(**last), last_figures=RunCounts(bytes_before=20_000_000)
+                ),
+            },
+        )
+        return kinds(planned(table(files), status, later))
+
+    # 84 MiB for 1.65 core-seconds by default, for 20 where half of it took 10.
+    assert order(40_000_000) == [
+        OperationKind.REWRITE_DATA_FILES,
+        OperationKind.EXPIRE_SNAPSHOTS,
+    ]
+    assert order(40_000_000, core_ms=10_000)[0] is OperationKind.EXPIRE_SNAPSHOTS
+    assert order(4_000_000, core_ms=10_000)[0] is OperationKind.REWRITE_DATA_FILES
 
 
 def test_snapshots_and_orphan_files_are_due_by_age() -> None:

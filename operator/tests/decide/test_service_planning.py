@@ -17,6 +17,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.saving import Saving
 from tideline_operator.decide.actions import (
     Advise,
     Blocked,
@@ -33,6 +34,7 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import (
     ConditionType,
     LakeTableStatus,
+    RunSaving,
     ServiceStatus,
     Truth,
 )
@@ -164,21 +166,80 @@ def test_files_that_wait_go_before_services_unless_those_waited_long(
     assert started_kinds(plan(resolved(**spec), EMPTY, observed, NOW_MS)) == expected
 
 
+SEVERAL: dict[str, Any] = {
+    **MOR,
+    **NO_INGEST,
+    "services": {
+        "compaction": {"trigger": {"deltaCommits": 3}},
+        "clustering": {"enabled": True, "everyCommits": 3},
+        "cleaning": {"retain": 2},
+        "archiving": {"minCommits": 3, "maxCommits": 4},
+    },
+}
+
+
 def test_several_services_run_in_a_fixed_order_one_at_a_time() -> None:
-    spec: dict[str, Any] = {
-        **MOR,
-        "services": {
-            "compaction": {"trigger": {"deltaCommits": 3}},
-            "clustering": {"enabled": True, "everyCommits": 3},
-            "cleaning": {"retain": 2},
-            "archiving": {"minCommits": 3, "maxCommits": 4},
-        },
-    }
     observed = Observed(observed_table("delta " * 12))
-    actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
+    actions = plan(resolved(**SEVERAL), EMPTY, observed, NOW_MS)
     assert started_kinds(actions) == ["cleaning", "archival", "compaction", "clustering"]
     busy = replace(observed, running=frozenset({"people-clean-x"}))
-    assert starts(plan(resolved(**NO_INGEST, **spec), EMPTY, busy, NOW_MS)) == []
+    assert starts(plan(resolved(**SEVERAL), EMPTY, busy, NOW_MS)) == []
+
+
+def saved(**benefits: int) -> LakeTableStatus:
+    """Services whose last runs saved so many bytes, for a core-second each."""
+    return LakeTableStatus(
+        services={
+            name: ServiceStatus(last_saving=RunSaving(benefit_bytes=benefit, core_ms=1_000))
+            for name, benefit in benefits.items()
+        }
+    )
+
+
+def test_what_saved_most_per_core_second_runs_first() -> None:
+    observed = Observed(observed_table("delta " * 12))
+
+    def order(status: LakeTableStatus) -> list[str]:
+        return started_kinds(plan(resolved(**SEVERAL), status, observed, NOW_MS))
+
+    known = saved(cleaning=10, archiving=900, compaction=500, clustering=700)
+    # Archival comes after cleaning, whatever it saves.
+    assert order(known) == ["clustering", "compaction", "cleaning", "archival"]
+    (clustering, *_) = starts(plan(resolved(**SEVERAL), known, observed, NOW_MS))
+    assert clustering.rate == 700
+    # One that never ran goes first, so that its rate becomes known.
+    unknown = saved(cleaning=10, archiving=900, clustering=700)
+    assert order(unknown)[:2] == ["compaction", "clustering"]
+    asked = plan(resolved(**SEVERAL, rerun={"cleaning": 1}), known, observed, NOW_MS)
+    urgent = [start for start in starts(asked) if start.priority is Priority.URGENT_SERVICE]
+    rest = [start for start in starts(asked) if start.priority is Priority.SERVICE]
+    assert [str(start.operation.kind) for start in urgent + rest][-1] == "cleaning"
+    assert starts(asked)[-1].rate is None
+
+
+def test_a_run_that_found_nothing_leaves_what_the_last_one_saved() -> None:
+    spec = resolved(**NO_INGEST, **CLEANING_SPEC)
+    observed = Observed(observed_table("commit commit commit"))
+    (start,) = starts(plan(spec, EMPTY, observed, NOW_MS))
+    status = operation_started(EMPTY, start.operation, 1, NOW_MS)
+    done = OperationResult(
+        start.operation.id,
+        Outcome.SUCCEEDED,
+        saved=Saving(objects_listed=3, bytes_stored=5_000),
+        core_seconds=0.25,
+        requests=7,
+    )
+    status = operation_finished(status, done, NOW_MS)
+    saving = RunSaving(
+        objects_listed=3,
+        bytes_stored=5_000,
+        benefit_bytes=done.saved.benefit_bytes,
+        core_ms=250,
+        requests=7,
+    )
+    assert status.services["cleaning"].last_saving == saving
+    nothing = OperationResult(start.operation.id, Outcome.NOTHING, "nothing to delete")
+    assert operation_finished(status, nothing, NOW_MS).services["cleaning"].last_saving == saving
 
 
 def test_a_service_gets_the_settings_of_its_spec_and_properties_over_them() -> None:

@@ -159,6 +159,10 @@ def test_maintenance_runs_until_nothing_is_due_and_the_rows_stay(workspace: Work
     counts = status["services"]["rewriteDataFiles"]["lastFigures"]
     assert (counts["filesBefore"], counts["filesAfter"]) == (2 * APPENDS, 2)
     assert counts["bytesBefore"] > counts["bytesAfter"] > 0
+    saving = status["services"]["rewriteDataFiles"]["lastSaving"]
+    assert saving["filesOpened"] >= 2 * APPENDS - 2
+    assert saving["benefitBytes"] == done["rewrite"]["saved"]["benefit_bytes"]
+    assert done["expire"]["saved"]["bytes_stored"] == done["expire"]["bytes_deleted"]
     assert finished(workspace.run()) == {}
     workspace.peer.run("refresh table lake.shop.orders")
     workspace.peer.run("insert into lake.shop.orders values (1000, 'north', 1.5)")

@@ -123,6 +123,10 @@ def test_cleaning_archival_and_clustering_run_by_themselves_on_copy_on_write(
     assert next(event for event in done if event["kind"] == "cleaning")["bytes_deleted"] > 0
     status = json.loads((tmp_path / ".tideline/default.people.status.json").read_text())["status"]
     assert status["services"]["clustering"]["lastResult"].startswith("rewrote")
+    cleaning = [event["saved"] for event in done if event["kind"] == "cleaning"]
+    assert all(saved["bytes_stored"] > 0 for saved in cleaning)
+    saving = status["services"]["cleaning"]["lastSaving"]
+    assert saving["bytesStored"] == cleaning[-1]["bytes_stored"]
     assert status["table"]["files"] == 1
 
 

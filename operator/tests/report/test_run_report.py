@@ -10,6 +10,7 @@ import pytest
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.operation.operation import Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.saving import Saving
 from tideline_operator.decide.actions import Advise, Wait, WaitKind
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.report.run_report import LineReporter, describe_result
@@ -38,6 +39,21 @@ def test_a_run_is_reported_in_one_line_with_what_it_read_and_wrote() -> None:
     assert describe_result(compaction(), result) == (
         f"compaction  {INSTANT}: merged 4 log files into 2 base files, 2.6 MB read, "
         "2.4 MB written, 19,379 rows in 2.0 s"
+    )
+
+
+def test_a_service_says_what_it_saves_and_took() -> None:
+    result = OperationResult(
+        "people-compaction-1",
+        Outcome.SUCCEEDED,
+        "merged 4 log files into 2 base files",
+        core_seconds=0.5,
+        requests=31,
+        saved=Saving(files_opened=4, delta_files=4, delta_bytes=2_000),
+    )
+    assert describe_result(compaction(), result) == (
+        "compaction  merged 4 log files into 2 base files; saves 4 files fewer to open, 4 delta "
+        "files fewer to merge, 2.0 kB less to merge, took 0.5 core-seconds, 31 requests"
     )
 
 

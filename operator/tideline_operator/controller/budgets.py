@@ -1,17 +1,23 @@
 """How many operations may run at once, and how much memory their pods may ask for.
 
-An operation that gets no place waits in line: by priority, then by arrival. When places become
-free, as many operations at the head of the line are woken.
+An operation that gets no place waits in line: by priority, then by arrival. Services that can wait
+are put in order by what they save per core-second, until `PASSED_MAX` operations came after them;
+then they go by arrival as well, and first. When places become free, as many operations at the head
+of the line are woken.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from dataclasses import dataclass
 
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.actions import Priority
+
+PASSED_MAX = 32
+"""How many operations that arrived later may be preferred for what they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +50,20 @@ class TooLarge:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """An operation in line."""
+    """An operation in line. `rate` as in `Start`; it counts only where the priority is SERVICE."""
 
-    rank: tuple[int, int]
+    priority: Priority
+    rate: float | None
+    arrival: int
     memory_bytes: int
+
+    def rank(self, arrivals: int) -> tuple[int, float, int]:
+        """Its rank after so many arrivals; the lowest goes first. An unknown rate is as good as the
+        best: one run makes it known."""
+        is_by_rate = self.priority is Priority.SERVICE and self.rate is not None
+        has_waited = arrivals - self.arrival > PASSED_MAX
+        rate = self.rate if is_by_rate and not has_waited else None
+        return int(self.priority), -math.inf if rate is None else -rate, self.arrival
 
 
 class Budgets:
@@ -60,8 +76,11 @@ class Budgets:
         self._waiting: dict[Key, _Wanted] = {}
         self._arrivals = 0
 
-    def admit(self, key: Key, priority: Priority, memory_bytes: int) -> Admitted | Full | TooLarge:
-        """Take a place for an operation of the table `key`, or a place in line."""
+    def admit(
+        self, key: Key, priority: Priority, memory_bytes: int, rate: float | None = None
+    ) -> Admitted | Full | TooLarge:
+        """Take a place for an operation of the table `key`, or a place in line; `rate` as in
+        `Start`."""
         limit = self._limits.memory_bytes_max
         if limit is not None and memory_bytes > limit:
             return TooLarge(
@@ -73,8 +92,8 @@ class Budgets:
             known = self._waiting.get(key)
             if known is None:
                 self._arrivals += 1
-            arrival = self._arrivals if known is None else known.rank[1]
-            self._waiting[key] = _Wanted((int(priority), arrival), memory_bytes)
+            arrival = self._arrivals if known is None else known.arrival
+            self._waiting[key] = _Wanted(priority, rate, arrival, memory_bytes)
             if key not in self._next_in_line():
                 return Full(self._why_full(key))
             del self._waiting[key]
@@ -124,7 +143,7 @@ class Budgets:
         asked = sum(self._places.values())
         within = Counter(namespace for namespace, _ in self._places)
         chosen: list[Key] = []
-        for key in sorted(self._waiting, key=lambda item: self._waiting[item].rank):
+        for key in sorted(self._waiting, key=self._rank):
             if len(chosen) >= free:
                 break
             per_namespace = limits.operations_per_namespace_max
@@ -137,10 +156,13 @@ class Budgets:
             chosen.append(key)
         return tuple(chosen)
 
+    def _rank(self, key: Key) -> tuple[int, float, int]:
+        return self._waiting[key].rank(self._arrivals)
+
     def _why_full(self, key: Key) -> str:
         limits, running = self._limits, len(self._places)
-        rank = self._waiting[key].rank
-        ahead = sum(1 for other in self._waiting.values() if other.rank < rank)
+        rank = self._rank(key)
+        ahead = sum(1 for other in self._waiting if self._rank(other) < rank)
         line = f"; {ahead} ahead of it in line" if ahead else ""
         if running >= limits.operations_max:
             return f"{running} of {limits.operations_max} operations are running{line}"

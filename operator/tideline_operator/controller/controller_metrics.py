@@ -128,6 +128,26 @@ class ControllerMetrics:
             "Requests that drivers of operations sent to object stores.",
             ("kind",),
         )
+        self.operation_saved_files = self._counter(
+            "tideline_operation_saved_files_total",
+            "Files that scans of the tables no longer open, by what services did.",
+            ("kind",),
+        )
+        self.operation_saved_scan_bytes = self._counter(
+            "tideline_operation_saved_scan_bytes_total",
+            "Bytes that scans of the tables no longer read.",
+            ("kind",),
+        )
+        self.operation_saved_stored_bytes = self._counter(
+            "tideline_operation_saved_stored_bytes_total",
+            "Bytes that stores no longer keep.",
+            ("kind",),
+        )
+        self.operation_benefit_bytes = self._counter(
+            "tideline_operation_benefit_bytes_total",
+            "All that services save, as bytes that one scan no longer reads.",
+            ("kind",),
+        )
         self.operations_running = self._gauge(
             "tideline_operations_running", "Operations under way."
         )
@@ -201,11 +221,20 @@ class ControllerMetrics:
         _set_truth(self.store_ready, key, ready.status)
 
     def note_end(self, kind: str, result: OperationResult, seconds: float) -> None:
-        """Count an operation that ended, and what it took."""
+        """Count an operation that ended, what it took and what it saved."""
         self.operations.labels(kind=kind, result=result.outcome.value).inc()
         self.operation_seconds.labels(kind=kind).observe(seconds)
         self.operation_core_seconds.labels(kind=kind).inc(result.core_seconds)
         self.operation_requests.labels(kind=kind).inc(result.requests)
+        # A counter never falls: what became more is left out.
+        saved = result.saved
+        for counter, saved_now in (
+            (self.operation_saved_files, saved.files_opened),
+            (self.operation_saved_scan_bytes, saved.bytes_scanned),
+            (self.operation_saved_stored_bytes, saved.bytes_stored),
+            (self.operation_benefit_bytes, saved.benefit_bytes),
+        ):
+            counter.labels(kind=kind).inc(max(saved_now, 0))
 
     def note_turn(self, result: str, seconds: float) -> None:
         """Count a turn taken for a table."""

@@ -272,7 +272,7 @@ class TableReconciler:
         parts = self._parts
         operation = start.operation
         memory_bytes = parts.starter.memory_bytes(operation, table)
-        match parts.budgets.admit(turn.key, start.priority, memory_bytes):
+        match parts.budgets.admit(turn.key, start.priority, memory_bytes, start.rate):
             case Full(message=message):
                 note = f"{operation.kind} {operation.subject}".strip() + f" is waiting: {message}"
                 self._note_ready(turn, None, note)

@@ -32,12 +32,17 @@ class WaitKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Carry out an operation now; `attempt` counts from 1."""
+    """Carry out an operation now; `attempt` counts from 1.
+
+    `rate` is what a service is expected to save per core-second (`service_ranking`), None where
+    that is not known, or it is no service.
+    """
 
     operation: Operation
     priority: Priority
     reason: str
     attempt: int = 1
+    rate: float | None = None
 
     def __str__(self) -> str:
         return f"{self.operation.kind} {self.operation.subject}".strip() + f": {self.reason}"

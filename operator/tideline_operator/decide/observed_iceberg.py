@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.saving import NO_SAVING, Saving
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteOutlook:
     """What a rewrite would do: the files and bytes it takes, and how many files it is expected to
-    write. `reasons` say why."""
+    write. `reasons` say why, `saving` is what readers are expected to save."""
 
     files_before: int
     files_after: int
     bytes_before: int
     groups: int
     reasons: tuple[str, ...] = ()
+    saving: Saving = NO_SAVING
 
 
 @dataclass(frozen=True, slots=True)

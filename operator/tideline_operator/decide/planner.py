@@ -9,7 +9,8 @@ losing it only means looking again.
    dead writer are still ending, wait for that.
 4. Restore the savepoint that `restoreTo` names; make the savepoints that are missing.
 5. For each ingest whose landing prefix was looked at: ingest the next files, in order of arrival.
-6. Run the table services that are due: urgent ones before ingests, the others after them.
+6. Run the table services that are due: urgent ones before ingests, the others after them; of each
+   kind those first that save most per core-second, as far as none builds on another.
 7. Everything that is not due now has a moment to wait for.
 
 An Iceberg table is only maintained: of the above only the services remain, and while there is no
@@ -20,6 +21,8 @@ planned again anyway is delayed likewise, so that no mistake here becomes a hot 
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
@@ -52,6 +55,7 @@ from tideline_operator.decide.planned_operation import (
     savepoint_operation,
     service_operation,
 )
+from tideline_operator.decide.service_ranking import in_order, rate_of
 from tideline_operator.decide.service_triggers import ServiceNeed, restore_basis
 from tideline_operator.decide.triggers import next_poll_ms
 from tideline_operator.resources.ingest import Ingest
@@ -286,7 +290,8 @@ class _Planner:
 
     def _services(self) -> list[PlannedAction]:
         needs = needs_of(self._spec, self._status, self._observed, self._now_ms)
-        return [action for need in needs for action in self._service(need)]
+        ordered = in_order(needs, self._status, self._observed)
+        return [action for need in ordered for action in self._service(need)]
 
     def _service(self, need: ServiceNeed) -> list[PlannedAction]:
         if need.problem is not None:
@@ -304,7 +309,9 @@ class _Planner:
             return [Wait(need.name, WaitKind.WINDOW, opens_ms, reason)]
         operation = service_operation(self._table, need, basis=basis_of(self._observed))
         priority = Priority.URGENT_SERVICE if need.is_urgent else Priority.SERVICE
-        return self._admit(operation, priority, need.reason, self._last_failure(operation))
+        admitted = self._admit(operation, priority, need.reason, self._last_failure(operation))
+        rate = rate_of(need, self._status, self._observed)
+        return [replace(one, rate=rate) if isinstance(one, Start) else one for one in admitted]
 
     def _last_failure(self, operation: Operation) -> OperationStatus | None:
         """The last run of a service if it failed: newer instants are no reason to retry sooner."""

@@ -48,6 +48,7 @@ class TablePreview:
                 "kind": item.operation.kind.value,
                 "subject": item.operation.subject,
                 "reason": item.reason,
+                "benefit_per_core_second": None if item.rate is None else round(item.rate),
             }
             for item in self.actions
             if isinstance(item, Start)

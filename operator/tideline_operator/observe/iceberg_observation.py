@@ -29,6 +29,7 @@ from tideline.iceberg.service import IcebergService
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded
 from tideline.read_limits import reads_large_objects
+from tideline.saving import Saving
 from tideline_operator.decide.iceberg_settings import ServiceSettings, iceberg_settings
 from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
 from tideline_operator.observe.iceberg_source import IcebergSource
@@ -172,6 +173,7 @@ def _outlook(plan: RewritePlan) -> RewriteOutlook | UnsupportedTableError | None
         bytes_before=plan.bytes_before,
         groups=len(plan.groups),
         reasons=tuple(reason for reason, _ in reasons.most_common(_REASONS_MAX)),
+        saving=plan.saving,
     )
 
 
@@ -193,12 +195,15 @@ def _delete_outlook(
         return None
     entries = [*plan.dangling, *(one for group in plan.groups for one in group.entries)]
     dangling = (f"{len(plan.dangling):,} apply to nothing",) if plan.dangling else ()
+    files_after = sum(options.outputs_expected(group.input_bytes) for group in plan.groups)
+    fewer = len(entries) - files_after
     return RewriteOutlook(
         files_before=len(entries),
-        files_after=sum(options.outputs_expected(group.input_bytes) for group in plan.groups),
+        files_after=files_after,
         bytes_before=sum(one.data_file.file_size_bytes for one in entries),
         groups=len(plan.groups),
         reasons=dangling,
+        saving=Saving(files_opened=fewer, delta_files=fewer),
     )
 
 
@@ -208,11 +213,14 @@ def _manifest_outlook(
     groups = plan_manifests(manifests, metadata, ManifestOptions())
     if not groups:
         return None
+    files_before = sum(len(group.manifests) for group in groups)
+    files_after = sum(group.outputs for group in groups)
     return RewriteOutlook(
-        files_before=sum(len(group.manifests) for group in groups),
-        files_after=sum(group.outputs for group in groups),
+        files_before=files_before,
+        files_after=files_after,
         bytes_before=sum(group.size_bytes for group in groups),
         groups=len(groups),
+        saving=Saving(files_opened=files_before - files_after),
     )
 
 

@@ -18,7 +18,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.wording import counted, size_text
+from tideline.saving import NO_SAVING
+from tideline.wording import counted, size_text, spending_text
 from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
 
@@ -256,7 +257,11 @@ def _describe_service(result: OperationResult) -> str:
     at = f"{result.instant}: " if result.instant else ""
     took = f" in {result.seconds:.1f} s" if result.outcome is Outcome.SUCCEEDED else ""
     words = at + (result.message or "done")
-    return ", ".join([words, *parts]) + (took if parts else "")
+    line = ", ".join([words, *parts]) + (took if parts else "")
+    if result.saved == NO_SAVING:
+        return line
+    spent = spending_text(result.core_seconds, result.requests)
+    return f"{line}; saves {result.saved.words}, took {spent}"
 
 
 def describe_details(result: OperationResult) -> list[str]:

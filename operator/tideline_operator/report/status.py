@@ -34,6 +34,7 @@ from tideline_operator.resources.status import (
     OwnedTable,
     PendingInstant,
     RunCounts,
+    RunSaving,
     ServiceStatus,
     TableStatus,
     TimelineStatus,
@@ -208,6 +209,7 @@ def _with_service_run(
         last_result=(f"failed: {entry.message}" if failed else entry.message)[:RESULT_LENGTH_MAX],
         rerun=known.rerun if failed or entry.rerun is None else entry.rerun,
         last_figures=known.last_figures if failed else _run_counts(result),
+        last_saving=_run_saving(result) or known.last_saving,
     )
     return replace(status, services={**status.services, name: now})
 
@@ -222,6 +224,17 @@ def _run_counts(result: OperationResult) -> RunCounts | None:
         bytes_deleted=result.bytes_deleted,
     )
     return None if counts == RunCounts() else counts
+
+
+def _run_saving(result: OperationResult) -> RunSaving | None:
+    """None for a run that did nothing, which says nothing of the next."""
+    if result.outcome is not Outcome.SUCCEEDED:
+        return None
+    return RunSaving(
+        **result.saved.to_json_object(),
+        core_ms=round(1000 * result.core_seconds),
+        requests=result.requests,
+    )
 
 
 def _service_statuses(

@@ -110,6 +110,21 @@ class RunCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSaving:
+    """What a run saves readers and the store, and what it took."""
+
+    files_opened: int = described("Files fewer that a scan of the table opens.", default=0)
+    bytes_scanned: int = described("Bytes fewer that it reads.", default=0)
+    delta_files: int = described("Log or delete files fewer that every read merges.", default=0)
+    delta_bytes: int = described("Their size.", default=0)
+    objects_listed: int = described("Objects fewer in folders that are listed.", default=0)
+    bytes_stored: int = described("Bytes fewer in the store.", default=0)
+    benefit_bytes: int = described("All of it as bytes that a scan no longer reads.", default=0)
+    core_ms: int = described("Milliseconds of processor cores that the run took.", default=0)
+    requests: int = described("Requests to the store that the run sent.", default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
     """One table service."""
 
@@ -119,6 +134,9 @@ class ServiceStatus:
     last_result: str = described("Its result.", default="", length_max=1024)
     last_figures: RunCounts | None = described(
         "Counts and sizes of the last run that succeeded.", default=None
+    )
+    last_saving: RunSaving | None = described(
+        "What the last run that did something saved and took.", default=None
     )
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
     rerun: int = described("The number in spec.rerun that was run last.", default=0)
