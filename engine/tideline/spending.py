@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -24,31 +24,29 @@ _FIRST_TIME = 11
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What was spent."""
+    """What was spent. `own_core_seconds` are those of this process among `core_seconds`."""
 
     core_seconds: float = 0.0
     requests: int = 0
+    own_core_seconds: float = field(default=0.0, compare=False)
 
     @classmethod
     def so_far(cls) -> Self:
         """Since this process began."""
-        return cls(_core_seconds(), requests_sent())
+        times = os.times()
+        own = times.user + times.system
+        ended = times.children_user + times.children_system
+        living = sum(map(_seconds_of, _below(os.getpid())))
+        return cls(own + ended + living, requests_sent(), own)
 
     def since(self, earlier: Spending) -> Spending:
         """What was spent between two moments; what processes spent that are gone may be missing."""
-        return Spending(
-            round(max(self.core_seconds - earlier.core_seconds, 0.0), 3),
-            self.requests - earlier.requests,
-        )
+        own = self.own_core_seconds - earlier.own_core_seconds
+        all_of_it = max(self.core_seconds - earlier.core_seconds, own)
+        return Spending(round(all_of_it, 3), self.requests - earlier.requests, round(own, 3))
 
 
 NOTHING = Spending()
-
-
-def _core_seconds() -> float:
-    own = os.times()
-    living = sum(map(_seconds_of, _below(os.getpid())))
-    return own.user + own.system + own.children_user + own.children_system + living
 
 
 def _below(process: int) -> Iterator[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,11 @@ def test_execute_removes_every_trace_of_the_dead_write(
         "action": "commit",
         "files": [{"path": LEFTOVER, "what": "deleted"}],
     }
-    assert printed_json(capsys) == {
-        "service": "rollback",
-        "done": [audit],
-        "not_due": None,
-        "left_alone": [],
-    }
+    answer = printed_json(capsys)
+    assert answer.pop("core_seconds") >= 0
+    assert answer.pop("requests") == 0
+    assert not any(answer.pop("saved").values())
+    assert answer == {"service": "rollback", "done": [audit], "not_due": None, "left_alone": []}
     # The rollback's own instants and marker-free folders may name it; data and markers may not.
     assert not [name for name in files_below(uri) if str(DEAD) in name]
     assert run(["execute", "rollback", uri]) == 0
@@ -80,8 +80,9 @@ def test_execute_removes_every_trace_of_the_dead_write(
 
 def test_execute_prints_every_file_it_deletes(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["execute", "rollback", uri]) == 0
-    printed = capsys.readouterr().out.splitlines()
+    *printed, took = capsys.readouterr().out.splitlines()
     assert printed == [f"rollback {DEAD}: action commit", f"  deleted {LEFTOVER}"]
+    assert re.fullmatch(r"rollback: took \d+\.\d core-seconds\.", took)
 
 
 def test_a_live_write_is_left_alone_and_named(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from tideline.hudi.services.runs import ServicePlan, in_order
 from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
+from tideline.saving import NO_SAVING
 from tideline.settings.setting import Place
 from tideline.wording import counted, size_text, spending_text
 
@@ -156,7 +157,8 @@ def print_run(run: ServiceRun) -> None:
         print_line(f"{run.service} {time} was left alone: another process is running it.")
     if run.done:
         spent = spending_text(run.spent.core_seconds, run.spent.requests)
-        print_line(f"{run.service}: saves {run.saving.words}; took {spent}.")
+        saved = f"saves {run.saving.words}; " if run.saving != NO_SAVING else ""
+        print_line(f"{run.service}: {saved}took {spent}.")
     if run.not_due is not None:
         print_line(f"{run.service}: not due, {run.not_due.reason}.")
 
