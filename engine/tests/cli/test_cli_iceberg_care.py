@@ -69,6 +69,8 @@ def test_expire_says_what_would_go_and_does_it(
     done = printed_json_of(capsys, "expire", uri)
     assert done["expired_snapshots"] == dry["expired_snapshots"]
     assert done["metadata"].endswith("v8.metadata.json")
+    assert done["saved"]["bytes_stored"] == done["deleted_bytes"]
+    assert done["core_seconds"] >= 0
     assert snapshots(uri) == 1
     assert said(capsys, "expire", uri) == "Nothing to expire; 1 snapshot stays.\n"
 
@@ -94,7 +96,9 @@ def test_manifests_are_rewritten_once(uri: str, capsys: pytest.CaptureFixture[st
     dry = printed_json_of(capsys, "rewrite-manifests", uri, "--dry-run")
     assert (dry["rewritten_manifests"], dry["added_manifests"]) == (6, 2)
     assert snapshots(uri) == 6
-    assert said(capsys, "rewrite-manifests", uri).startswith("Rewrote 6 manifests")
+    words = said(capsys, "rewrite-manifests", uri)
+    assert words.startswith("Rewrote 6 manifests")
+    assert "\nSaves 4 files fewer to open, " in words
     again = said(capsys, "rewrite-manifests", uri)
     assert again == "Nothing to rewrite: the manifests are well clustered.\n"
     assert run(["iceberg", "rewrite-manifests", uri, "--sort-by", "day"]) == 2
@@ -109,6 +113,7 @@ def test_position_deletes_are_rewritten(uri: str, capsys: pytest.CaptureFixture[
     done = printed_json_of(capsys, *fewer)
     assert (done["rewritten_delete_files"], done["added_delete_files"]) == (3, 1)
     assert (done["rewritten_positions"], done["added_positions"]) == (3, 3)
+    assert (done["saved"]["files_opened"], done["saved"]["delta_files"]) == (2, 2)
     assert run(["iceberg", "rewrite-deletes", uri, "--option", "strategy=sort"]) == 2
 
 

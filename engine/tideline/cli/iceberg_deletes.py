@@ -10,6 +10,7 @@ from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
+from tideline.cli.saved import print_saved, saved_json
 from tideline.errors import ConflictError
 from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
 from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
@@ -18,6 +19,7 @@ from tideline.iceberg.maintenance.rewrite_position_deletes import (
     execute_position_deletes,
 )
 from tideline.iceberg.table.table_operations import Unknown, unknown_error
+from tideline.spending import Spending
 from tideline.wording import counted, size_text
 
 
@@ -42,9 +44,11 @@ def rewrite_deletes_command(
         plan = prepare_position_deletes(table.operations, parsed).plan
         _print_plan(plan, as_json=as_json)
         return
+    before = Spending.so_far()
     with progress("rewriting delete files"):
         run = execute_position_deletes(table.operations, parsed)
     _refuse_failure(run, source.target)
+    spent = Spending.so_far().since(before)
     if as_json:
         print_json(
             {
@@ -55,6 +59,7 @@ def rewrite_deletes_command(
                 "added_positions": run.positions_added,
                 "failures": run.failures,
                 "skipped": run.plan.skipped,
+                **saved_json(run.saving, spent),
             }
         )
     elif run.plan.is_empty:
@@ -64,6 +69,7 @@ def rewrite_deletes_command(
             f"Rewrote {counted(run.files_removed, 'delete file')} into {run.files_added:,}, "
             f"{counted(run.positions_removed, 'position')} into {run.positions_added:,}."
         )
+        print_saved(run.saving, spent)
         for reason in run.failures:
             print_line(f"Failed: {reason}")
 

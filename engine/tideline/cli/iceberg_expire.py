@@ -12,12 +12,14 @@ from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.moment import parse_moment
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
+from tideline.cli.saved import print_saved, saved_json
 from tideline.clock import SystemClock
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions, ExpirePlan
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
 from tideline.iceberg.maintenance.reachable_file import FileTally
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
+from tideline.spending import Spending
 from tideline.wording import counted, size_text
 
 
@@ -62,10 +64,15 @@ def expire_command(
         return
     if is_asked(yes=yes):
         _ask(table, options, source.target)
+    before = Spending.so_far()
     with progress("expiring snapshots"):
         run = execute_expire(table.operations, options)
     location = committed_location(run.outcome, table=source.target)
-    _report(run.plan, run.deleted, run.left, as_json, {"metadata": location})
+    spent = Spending.so_far().since(before)
+    facts = {"metadata": location, **saved_json(run.saving, spent)}
+    _report(run.plan, run.deleted, run.left, as_json, facts)
+    if not as_json and not run.plan.is_empty:
+        print_saved(run.saving, spent)
 
 
 def _ask(table: IcebergTable, options: ExpireOptions, target: str) -> None:

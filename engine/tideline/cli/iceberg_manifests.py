@@ -12,9 +12,11 @@ from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import split_names
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
+from tideline.cli.saved import print_saved, saved_json
 from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
 from tideline.iceberg.table.table_operations import committed_location
+from tideline.spending import Spending
 from tideline.wording import counted, size_text
 
 
@@ -34,16 +36,18 @@ def rewrite_manifests_command(
 ) -> None:
     """Rewrite manifests of TABLE by partition, so that filters read few; no file changes."""
     options = ManifestOptions(spec_id, split_names(sort_by), rewrite_all)
+    before = Spending.so_far()
     operations = source.open().operations
     if dry_run:
         groups: Sequence[ManifestGroup] = preview_manifests(operations, options)
         created = sum(group.outputs for group in groups)
-        location = None
+        location, saving = None, None
     else:
         with progress("rewriting manifests"):
             run = execute_manifests(operations, options)
         location = committed_location(run.outcome, table=source.target)
-        groups, created = run.groups, len(run.created)
+        groups, created, saving = run.groups, len(run.created), run.saving
+    spent = Spending.so_far().since(before)
     replaced = sum(len(group.manifests) for group in groups)
     if as_json:
         print_json(
@@ -53,6 +57,7 @@ def rewrite_manifests_command(
                 "added_manifests": created,
                 "groups": [_group_json(group) for group in groups],
                 "metadata": location,
+                **(saved_json(saving, spent) if saving is not None else {}),
             }
         )
     elif not groups:
@@ -62,6 +67,8 @@ def rewrite_manifests_command(
         size_bytes = sum(group.size_bytes for group in groups)
         rewritten = counted(replaced, "manifest")
         print_line(f"{verb} {rewritten}, {size_text(size_bytes)}, into {created:,}.")
+        if saving is not None:
+            print_saved(saving, spent)
 
 
 def _group_json(group: ManifestGroup) -> dict[str, object]:

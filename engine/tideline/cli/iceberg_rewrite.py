@@ -13,6 +13,7 @@ from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_option
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
+from tideline.cli.saved import print_saved, saved_json
 from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.group_outcome import RewriteEngine
@@ -20,7 +21,7 @@ from tideline.iceberg.rewrite.in_process import engine_for, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
 from tideline.spending import Spending
-from tideline.wording import counted, size_text, spending_text
+from tideline.wording import counted, size_text
 
 
 @command("rewrite")
@@ -69,9 +70,7 @@ def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending)
         "bytes_rewritten": report.bytes_rewritten,
         "bytes_added": report.bytes_added,
         "delete_files_removed": report.deletes_removed,
-        "saved": report.saving.to_json_object(),
-        "core_seconds": spent.core_seconds,
-        "requests": spent.requests,
+        **saved_json(report.saving, spent),
         "failed_groups": [
             {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
         ],
@@ -101,8 +100,7 @@ def _print_report(report: RewriteReport, spent: Spending) -> None:
         f"into {counted(report.files_added, 'file')}, {size_text(report.bytes_added)}, in "
         f"{counted(len(report.snapshot_ids), 'commit')}."
     )
-    took = spending_text(spent.core_seconds, spent.requests)
-    print_line(f"Saves {report.saving.words}; took {took}.")
+    print_saved(report.saving, spent)
     if report.deletes_removed:
         removed = counted(report.deletes_removed, "delete file")
         print_line(f"Removed {removed} without any row to delete.")

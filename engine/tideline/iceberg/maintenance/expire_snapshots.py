@@ -41,6 +41,7 @@ from tideline.iceberg.table.table_operations import (
     TableOperations,
 )
 from tideline.iceberg.table.table_roots import TableRoots
+from tideline.saving import Saving
 from tideline.wording import counted
 
 _BATCH_FILES = 1000
@@ -55,6 +56,11 @@ class ExpireRun:
     outcome: CommitOutcome | None
     deleted: FileTally = field(default_factory=FileTally)
     left: tuple[str, ...] = ()
+
+    @property
+    def saving(self) -> Saving:
+        """What the store need not keep, as far as metadata says sizes."""
+        return Saving(bytes_stored=self.deleted.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

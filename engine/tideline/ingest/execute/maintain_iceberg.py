@@ -162,7 +162,7 @@ def _expire(run: _Run) -> OperationResult:
         f"expired {counted(len(plan.snapshot_ids), 'snapshot')}{refs}, {len(plan.kept_ids):,} stay",
         files_deleted=done.deleted.counts.total(),
         bytes_deleted=done.deleted.size_bytes,
-        saved=Saving(bytes_stored=done.deleted.size_bytes),
+        saved=done.saving,
         notes=done.left,
     )
 
