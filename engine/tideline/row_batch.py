@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,10 @@ class RowBatch:
         from tideline.in_process.run import arrow_table, why_spark
 
         found = arrow_table(rows)
-        if found is not None and why_spark(found.nbytes, table, operation, config) is None:
-            return cls(table, operation, config, held=found)
         if found is not None:
+            reason = why_spark(found.nbytes, table, operation, config, zone=running_zone())
+            if reason is None:
+                return cls(table, operation, config, held=found)
             from tideline.spark.arrow_frame import arrow_frame
 
             return cls(table, operation, config, frame=arrow_frame(found, table.location))
@@ -106,11 +108,24 @@ class RowBatch:
     def _held_rows(self) -> pa.Table | None:
         """The frame's rows in memory, if they fit there and the write does not need Spark."""
         from tideline.in_process.run import BATCH_BYTES_MAX, why_spark
+        from tideline.spark.session.spark_session import session_zone
         from tideline.spark.write.held_rows import held_rows
 
         assert self.frame is not None, "a batch that is not held is a frame"
         if self.config.bulk_insert_tasks:
             return None
-        if why_spark(0, self.table, self.operation, self.config) is not None:
+        zone = session_zone(self.frame.sparkSession)
+        if why_spark(0, self.table, self.operation, self.config, zone=zone) is not None:
             return None
         return held_rows(self.frame, self.table, self.operation, BATCH_BYTES_MAX)
+
+
+def running_zone() -> str | None:
+    """The zone of the Spark session that the program runs, in which it may have written before;
+    None without any."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from tideline.spark.session.spark_session import running_session, session_zone
+
+    running = running_session()
+    return None if running is None else session_zone(running)

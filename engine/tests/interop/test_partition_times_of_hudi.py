@@ -1,4 +1,4 @@
-"""Partition paths formatted from times, in Arrow, against those of Hudi's own key generator."""
+"""Partition paths formatted from times and timestamps as text in keys, in Arrow, against Hudi's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 
 from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
 from tideline.hudi.write.partition_time import unknown_pattern
-from tideline.hudi.write.row_keys import partition_paths
+from tideline.hudi.write.row_keys import partition_paths, record_keys
 from tideline.testing.hudi_peer import HudiPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -119,7 +120,8 @@ def test_numbers_of_every_type_count_as_in_hudi(hudi_peer: HudiPeer, unit: str) 
 
 def test_timestamps_that_are_moments_are_formatted_as_by_hudi(hudi_peer: HudiPeer) -> None:
     times = moments(2)
-    micros = pa.array([*[one * 1000 + 999 for one in times], None], pa.int64())
+    beyond = [one * 1000 + (999 if one >= 0 else -999) for one in times]
+    micros = pa.array([*beyond, None], pa.int64())
     for kind, zone in product(("UNIX_TIMESTAMP", "EPOCHMICROSECONDS"), ZONES):
         options = {
             **timed(
@@ -190,3 +192,43 @@ def test_paths_in_hive_style_and_encoded_are_hudis(hudi_peer: HudiPeer) -> None:
     }
     found = check(hudi_peer, pa.array([1704470400123456, None], pa.int64()), options)
     assert found == ["t=2024%2F01%2F05 %2516%3A00", "t=1970%2F01%2F01 %2500%3A00"]
+
+
+def test_timestamps_as_text_in_keys_are_hudis(hudi_peer: HudiPeer, tmp_path: Path) -> None:
+    day = dt.datetime(1900, 1, 2, tzinfo=dt.UTC)
+    shuffled = random.Random(9)
+    times = [
+        day + dt.timedelta(microseconds=shuffled.randrange(0, 10**16) // step * step)
+        for step in (1, 10, 1000, 1_000_000, 60_000_000)
+        for _ in range(20)
+    ]
+    local = [time.replace(tzinfo=None) for time in times]
+    rows = pa.table(
+        {
+            "t": pa.array(times, pa.timestamp("us", "UTC")),
+            "part": pa.array([times[0]] * 99 + [None], pa.timestamp("us", "UTC")),
+            "local": pa.array(local, pa.timestamp("us")),
+            "v": list(range(100)),
+        }
+    )
+    options = {
+        "hoodie.table.name": "theirs",
+        f"{WRITE}recordkey.field": "t,local",
+        f"{WRITE}partitionpath.field": "part",
+        f"{WRITE}precombine.field": "v",
+        AS_TEXT: "true",
+        ENCODED: "true",
+        "hoodie.metadata.enable": "false",
+    }
+    hudi_peer.write(str(tmp_path / "theirs"), rows, operation="insert", options=options)
+    found = hudi_peer.read(str(tmp_path / "theirs")).sort_by("v")
+    keys = KeyGenerator(
+        ("t", "local"),
+        (PartitionField("part"),),
+        qualified=True,
+        url_encode=True,
+        timestamps_as_text=True,
+    )
+    batch = rows.combine_chunks().to_batches()[0]
+    assert record_keys(batch, keys).to_pylist() == found["_hoodie_record_key"].to_pylist()
+    assert partition_paths(batch, keys).to_pylist() == found["_hoodie_partition_path"].to_pylist()

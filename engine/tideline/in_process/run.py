@@ -16,6 +16,7 @@ from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
     check_columns,
+    check_computed_keys,
     named_partitions,
     needed_ordering,
     new_spellings,
@@ -26,7 +27,7 @@ from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.partition_time import unknown_pattern
+from tideline.hudi.write.partition_time import UTC, unknown_pattern
 from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.row_fold import RowFold, row_fold
 from tideline.hudi.write.row_keys import partition_paths
@@ -42,6 +43,7 @@ from tideline.settings.small_engine import SmallEngine
 BATCH_BYTES_MAX = 512 * 1024 * 1024
 """In memory. Larger batches are for Spark."""
 _KEY = "_tideline_key"
+_UTC_NAMES = frozenset({UTC, "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
 def arrow_table(rows: Any) -> pa.Table | None:
@@ -59,9 +61,17 @@ def arrow_table(rows: Any) -> pa.Table | None:
 
 
 def why_spark(
-    size_bytes: int, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+    size_bytes: int,
+    table: HoodieTable,
+    operation: WriteOperation,
+    config: WriteConfig,
+    *,
+    zone: str | None = None,
 ) -> str | None:
-    """Why a write of rows of this size needs Spark; None where it does not."""
+    """Why a write of rows of this size needs Spark; None where it does not.
+
+    `zone` is that of the program's Spark session, None where it has none.
+    """
     if config.small_engine is SmallEngine.SPARK:
         return "tideline.engine.small is spark"
     if size_bytes > BATCH_BYTES_MAX:
@@ -71,8 +81,8 @@ def why_spark(
         unknown = None if part.timestamp is None else unknown_pattern(part.timestamp)
         if unknown is not None:
             return f"partition paths formatted from times in a way of their own ({unknown})"
-    if keys.timestamps_as_text:
-        return "timestamps as text in keys"
+    if keys.timestamps_as_text and (zone or UTC) not in _UTC_NAMES:
+        return f"timestamps as text in keys, in the zone {zone} of the Spark session"
     is_folded = table.config.partial_updates is not None and operation.writes_rows
     if is_folded and config.index.updates_partition_path:
         return "rows that are filled up and move to other partitions"
@@ -148,6 +158,7 @@ def _prepare(
         null_missing_columns=nulls_missing_columns(operation, config),
         delete_marker=config.delete_marker,
     )
+    check_computed_keys(batch.schema.schema, table.config, keys)
     # Also refuses names and types that Hudi's schemas do not have.
     arrow_to_avro(batch.schema.schema, name="checked", namespace="")
     return batch

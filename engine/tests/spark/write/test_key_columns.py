@@ -4,13 +4,16 @@ values."""
 from __future__ import annotations
 
 import datetime as dt
+import random
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
 from tideline.errors import ConfigError
 from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
@@ -79,16 +82,15 @@ def simple(field: str = "id", *partitions: str | PartitionField, **settings: boo
 
 
 def keys_of(spark: SparkSession, rows: pa.Table, keys: KeyGenerator) -> list[str | None]:
-    frame = spark.createDataFrame(rows)
+    frame = frame_of(spark, rows)
     found = [row[0] for row in frame.select(record_key_column(keys, frame.schema)).collect()]
-    if not keys.timestamps_as_text:
-        assert record_keys(_batch(rows), keys).to_pylist() == found
+    assert record_keys(_batch(rows), keys).to_pylist() == found
     return found
 
 
 def paths_of(spark: SparkSession, rows: pa.Table, *many: KeyGenerator) -> list[list[str | None]]:
     """The partition paths of all rows by each generator, in one query."""
-    frame = spark.createDataFrame(rows)
+    frame = frame_of(spark, rows)
     columns = [
         partition_path_column(keys, frame.schema).alias(str(number))
         for number, keys in enumerate(many)
@@ -98,6 +100,13 @@ def paths_of(spark: SparkSession, rows: pa.Table, *many: KeyGenerator) -> list[l
     for keys, paths in zip(many, found, strict=True):
         assert partition_paths(_batch(rows), keys).to_pylist() == paths
     return found
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """With timestamps without a zone as they are."""
+    types = [from_arrow_type(item.type, prefer_timestamp_ntz=True) for item in rows.schema]
+    fields = [StructField(item.name, kind) for item, kind in zip(rows.schema, types, strict=True)]
+    return spark.createDataFrame(rows, StructType(fields))
 
 
 def _batch(rows: pa.Table) -> pa.RecordBatch:
@@ -120,6 +129,25 @@ def test_timestamps_read_as_text_where_the_table_says_so(spark: SparkSession) ->
     rows = pa.table({"at": pa.array([NOON.replace(tzinfo=UTC), whole], pa.timestamp("us", "UTC"))})
     texts = ["2024-01-05 18:00:00.123", "2024-01-05 18:00:00.0"]
     assert keys_of(spark, rows, simple("at", timestamps_as_text=True)) == texts
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+def test_timestamps_of_all_ages_read_as_text(spark: SparkSession, zone: str | None) -> None:
+    edges = [-62_135_596_800_000_001, -62_135_596_800_000_000, 253_402_300_799_999_999]
+    edges += [253_402_300_800_000_000, -62_167_219_200_000_000, -62_167_219_200_000_001]
+    edges += [-1, 0, 1, -1_000_000, 10, 999_999, 2**62, -(2**61), -12_219_292_800_000_000]
+    shuffled = random.Random(5)
+    some = [shuffled.randrange(-(10**17), 3 * 10**17) for _ in range(300)]
+    whole = [number // 1_000_000 * 1_000_000 for number in some]
+    micros = pa.array([*edges, *some, *whole, None], pa.int64())
+    rows = pa.table({"at": micros.cast(pa.timestamp("us", zone))})
+    keys = simple("at", "at", timestamps_as_text=True)
+    found = keys_of(spark, rows, keys)
+    assert len(set(found)) > 500
+    # Without a zone they are no moments, and numbers to Hudi too.
+    assert {":" in key for key in found if key is not None} == {zone is not None}
+    paths = paths_of(spark, rows, keys)
+    assert paths[0][-1] == "__HIVE_DEFAULT_PARTITION__"
 
 
 def test_local_timestamps_do_not_depend_on_the_session_zone(spark: SparkSession) -> None:

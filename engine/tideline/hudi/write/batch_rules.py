@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
-from tideline.errors import ConfigError, InvalidDataError
+from tideline.errors import ConfigError, InvalidDataError, UnsupportedTableError
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.write_operation import WriteOperation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ARRIVAL = "_tideline_sequence"
 """Breaks ties between equal ordering values: later wins. Callers may supply it."""
@@ -69,6 +73,23 @@ def key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
     fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
     wanted = {name.split(".")[0].lower() for name in fields}
     return [name for name in names if name.lower() in wanted]
+
+
+def check_computed_keys(schema: pa.Schema, config: TableConfig, keys: KeyGenerator) -> None:
+    """Raise UnsupportedTableError where the keys of stored rows are not computed as they were made:
+    timestamps as text in a table without meta columns."""
+    if config.populate_meta_fields or not keys.timestamps_as_text:
+        return
+    for name in keys.record_fields:
+        kind: Iterable[pa.Field] | pa.DataType = schema
+        for step in name.lower().split("."):
+            kind = {item.name.lower(): item.type for item in kind}.get(step, ())
+        if str(kind).startswith("timestamp"):
+            raise UnsupportedTableError(
+                "record keys with timestamps as text in a table without meta columns are not "
+                "supported; write the table anew with hoodie.populate.meta.fields=true",
+                value=name,
+            )
 
 
 def named_partitions(paths: Collection[str | None], table: str) -> tuple[str, ...]:

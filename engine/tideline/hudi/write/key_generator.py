@@ -116,8 +116,9 @@ class KeyGenerator:
     """How a table makes keys.
 
     `qualified` record keys name their fields (`f1:v1,f2:v2`); else the only field's bare value.
-    `timestamps_as_text` is Hudi's consistent logical timestamp option: timestamps in keys and
-    partitions read as `2024-01-05 18:00:00.0` instead of raw microseconds.
+    `timestamps_as_text` is Hudi's consistent logical timestamp option: timestamps with a zone in
+    keys and partitions read as `2024-01-05 18:00:00.0`, in milliseconds, instead of raw
+    microseconds.
     """
 
     record_fields: tuple[str, ...]

@@ -22,6 +22,7 @@ from pyarrow import types
 
 from tideline.errors import ConfigError
 from tideline.hudi.write.key_generator import TimestampFormat, TimeUnit
+from tideline.hudi.write.key_text import cut_towards_epoch
 from tideline.hudi.write.time_format import Millis, TimeFormat
 from tideline.hudi.write.time_parse import Flags, TimeParse
 from tideline.hudi.write.zone_offsets import ZoneOffsets
@@ -97,7 +98,7 @@ def _milliseconds(
     if moments and _is_moment(column):
         micros = _filled(column.cast(pa.timestamp("us", UTC)).cast(pa.int64()))
         one = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
-        millis = np.where(is_null, one, micros // _MICROS_PER_MILLI)
+        millis = np.where(is_null, one, cut_towards_epoch(micros, _MICROS_PER_MILLI))
         return millis, np.ones(len(millis), np.bool_)
     whole = _whole_numbers(column, settings)
     is_known = is_null | whole.is_valid().to_numpy(zero_copy_only=False)
@@ -107,9 +108,7 @@ def _milliseconds(
         is_known &= (numbers >= MILLIS_MIN // per_unit) & (numbers <= MILLIS_MAX // per_unit)
         millis = np.where(is_known, numbers, 0) * per_unit
     else:
-        per_milli = UNITS_PER_MILLI[settings.unit]
-        # Cut towards the epoch, as Java does it.
-        millis = numbers // per_milli + ((numbers < 0) & (numbers % per_milli != 0))
+        millis = cut_towards_epoch(numbers, UNITS_PER_MILLI[settings.unit])
     return millis, is_known & _in_range(millis)
 
 

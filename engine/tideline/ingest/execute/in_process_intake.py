@@ -18,6 +18,7 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.landing.source_listing import PARQUET
 from tideline.lake_table import LakeTable
 from tideline.machine import memory_bytes
+from tideline.row_batch import running_zone
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class InProcessIntake:
         from tideline.in_process.run import why_spark
 
         planned, config = table.writer.planned_write(operation, options)
-        return why_spark(size_bytes, table.hoodie_table, planned, config)
+        return why_spark(size_bytes, table.hoodie_table, planned, config, zone=running_zone())
 
     def rows(
         self,

@@ -101,6 +101,16 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
     return configuration
 
 
+def running_session() -> SparkSession | None:
+    """The session that runs in this process; nothing starts."""
+    return SparkSession.getActiveSession()
+
+
+def session_zone(spark: SparkSession) -> str:
+    """The zone in which the session shows moments as text."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
 def is_local(master: str) -> bool:
     """Whether everything runs in this machine's one Java process."""
     return master == "local" or master.startswith("local[")

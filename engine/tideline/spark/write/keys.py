@@ -21,7 +21,7 @@ from tideline.hudi.write.key_generator import (
     PartitionField,
 )
 from tideline.spark.quoting import quoted
-from tideline.spark.write.partition_time import epoch_micros, formatted_time
+from tideline.spark.write.partition_time import cut_to_millis, epoch_micros, formatted_time
 
 # With no more digits after the point Java never prints a decimal with an exponent.
 _PLAIN_DECIMAL_SCALE_MAX = 6
@@ -92,9 +92,9 @@ def _text(name: str, kind: T.DataType, keys: KeyGenerator) -> Column:
         # A cast would never use an exponent; this is Java's BigDecimal.toString.
         return F.when(column.isNotNull(), F.format_string("%s", column))
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
-        if not keys.timestamps_as_text:
+        if not keys.timestamps_as_text or isinstance(kind, T.TimestampNTZType):
             return epoch_micros(column, kind).cast("string")
-        text = column.cast("string")
+        text = cut_to_millis(column).cast("string")
         return F.when(text.contains("."), text).otherwise(F.concat(text, F.lit(".0")))
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
         raise ConfigError(f"key field {name!r} has a nested type", value=kind.simpleString())

@@ -50,6 +50,11 @@ def epoch_micros(column: Column, kind: T.DataType) -> Column:
     return F.unix_micros(column)
 
 
+def cut_to_millis(moment: Column) -> Column:
+    """A moment without what it has beyond milliseconds, cut towards the epoch as in Hudi."""
+    return F.timestamp_millis(F.call_function("div", F.unix_micros(moment), F.lit(1_000)))
+
+
 def formatted_time(
     column: Column, kind: T.DataType, settings: TimestampFormat, *, moments: bool
 ) -> Column:
@@ -61,7 +66,7 @@ def formatted_time(
     if moments and isinstance(kind, T.TimestampType):
         one = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
         one_unit = F.timestamp_millis(F.lit(one))
-        local = _in_range(_local_time(F.coalesce(column, one_unit), settings))
+        local = _in_range(_local_time(F.coalesce(cut_to_millis(column), one_unit), settings))
     elif settings.is_text:
         local = _read_text(column, kind, settings)
     else:

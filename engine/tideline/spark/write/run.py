@@ -17,6 +17,7 @@ from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     check_columns,
+    check_computed_keys,
     named_partitions,
     needed_ordering,
     new_spellings,
@@ -192,6 +193,7 @@ def _prepare(
         null_missing_columns=nulls_missing_columns(operation, config),
         delete_marker=config.delete_marker,
     )
+    check_computed_keys(batch.schema.schema, table.config, keys)
     # Also refuses names and types that Hudi's schemas do not have.
     arrow_to_avro(batch.schema.schema, name="checked", namespace="")
     return batch
