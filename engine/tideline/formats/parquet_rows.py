@@ -59,21 +59,34 @@ class ParquetRows:
     def row_count(self) -> int:
         return int(self._metadata.num_rows)
 
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        return self._metadata
+
+    @property
+    def is_in_old_calendar(self) -> bool:
+        """Whether any value may be another than it looks like."""
+        return self._calendar.is_old
+
     def footer(self) -> BaseFileFooter:
         return read_footer(self._metadata, path=self._path)
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Raises UnsupportedTableError for a value that is another one in the file's calendar."""
         for index in self._row_groups():
-            group = self._metadata.row_group(index)
-            for batch in self._file.iter_batches(
-                batch_size=rows_of_batch(int(group.total_byte_size), int(group.num_rows)),
-                row_groups=[index],
-                columns=list(names),
-                use_threads=False,
-            ):
-                self._calendar.check_all(batch, self._path)
-                yield batch
+            yield from self.group_batches(index, names)
+
+    def group_batches(self, index: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of one row group. Raises as `batches`."""
+        group = self._metadata.row_group(index)
+        for batch in self._file.iter_batches(
+            batch_size=rows_of_batch(int(group.total_byte_size), int(group.num_rows)),
+            row_groups=[index],
+            columns=list(names),
+            use_threads=False,
+        ):
+            self._calendar.check_all(batch, self._path)
+            yield batch
 
     def _row_groups(self) -> Sequence[int]:
         """Those that may have rows that the filter selects."""

@@ -78,6 +78,30 @@ def leaf_nodes(nodes: tuple[SchemaNode, ...]) -> tuple[SchemaNode, ...]:
     return tuple(node for node in nodes if node.physical is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnNodes:
+    """One column of the top level: its nodes, and the numbers of its leaves in row groups."""
+
+    nodes: tuple[SchemaNode, ...]
+    leaves: range
+
+
+def top_columns(nodes: tuple[SchemaNode, ...]) -> dict[str, ColumnNodes]:
+    """The columns of the top level by name, in the file's order."""
+    found: dict[str, ColumnNodes] = {}
+    start = leaf = 0
+    while start < len(nodes):
+        end, open_nodes = start, 1
+        while open_nodes:
+            open_nodes += nodes[end].children - 1
+            end += 1
+        column = nodes[start:end]
+        leaves = range(leaf, leaf + len(leaf_nodes(column)))
+        found[nodes[start].name] = ColumnNodes(column, leaves)
+        start, leaf = end, leaves.stop
+    return found
+
+
 def _node(element: Struct) -> SchemaNode:
     physical = element.get(1)
     children = element.get(5) or 0

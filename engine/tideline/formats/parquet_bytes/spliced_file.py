@@ -2,11 +2,15 @@
 
 1. `append` copies the pages of a row group, a few megabytes at a time, and gives the places in its
    footer entry the distance they have moved. Encodings, codecs, checksums and statistics stay.
+   Some of its columns may be another file's, which has the same rows: they lie where those they
+   replace would lie, because readers take the place of the first column for the row group's.
 2. Bloom filters follow the pages of their row group, when the source says how long they are.
-3. `finish` writes the page indexes, with the places in them moved too, and the footer.
+3. `finish` writes the page indexes, with the places in them moved too, and the footer. Where some
+   columns of a row group have none the caller leaves all of them out: not every reader copes.
 
-The schema and the orders of the columns are those of the first source; others must have the same
-nodes (see schema_nodes). Key-value pairs are the caller's: those of sources are about their rows.
+The schema and the orders of the columns are those of the first source, or of the one that is named
+when the file is opened; others must have the same nodes (see schema_nodes). Key-value pairs are the
+caller's: those of sources are about their rows.
 Memory holds one piece of a row group, the page indexes and the footer.
 """
 
@@ -25,7 +29,7 @@ from tideline.formats.parquet_bytes.compact_protocol import (
     encode_struct,
 )
 from tideline.formats.parquet_bytes.page_index import PageIndex, bloom_filter, moved_page_index
-from tideline.formats.parquet_bytes.schema_nodes import SchemaNode, schema_nodes
+from tideline.formats.parquet_bytes.schema_nodes import SchemaNode, schema_nodes, top_columns
 from tideline.formats.parquet_bytes.stored_footer import (
     MAGIC,
     ChunkField,
@@ -67,13 +71,32 @@ class StoredParquet:
         return cls.open(lambda at, length: bytes(body[at : at + length]), len(body), path=path)
 
 
-class SplicedFile:
-    """A parquet file that is written, row group by row group."""
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The pages of one column, where they are."""
 
-    def __init__(self, sink: BinaryIO, *, created_by: str) -> None:
+    source: StoredParquet
+    chunk: StoredChunk
+
+
+class SplicedFile:
+    """A parquet file that is written, row group by row group.
+
+    `columns_of` is a file with its columns; without `keeps_indexes` it has no page indexes.
+    """
+
+    def __init__(
+        self,
+        sink: BinaryIO,
+        *,
+        created_by: str,
+        columns_of: StoredParquet | None = None,
+        keeps_indexes: bool = True,
+    ) -> None:
         self._sink = sink
         self._created_by = created_by
-        self._first: StoredParquet | None = None
+        self._keeps_indexes = keeps_indexes
+        self._first = columns_of
         self._groups: list[Struct] = []
         self._rows = 0
         self._indexes: list[tuple[Struct, PageIndex]] = []
@@ -85,8 +108,14 @@ class SplicedFile:
         """Of all row groups so far."""
         return self._rows
 
-    def append(self, source: StoredParquet, group: StoredRowGroup) -> None:
-        """Copy a row group of a source.
+    def append(
+        self,
+        source: StoredParquet,
+        group: StoredRowGroup,
+        replacing: StoredParquet | None = None,
+    ) -> None:
+        """Copy a row group of a source, but the columns that `replacing` has from there: a file of
+        one row group with as many rows.
 
         Raises UnsupportedTableError when its columns are not those of the file, CorruptTableError
         when the source ends before its pages do, and what reading it raises.
@@ -97,7 +126,10 @@ class SplicedFile:
             message = "row groups of other columns cannot stand in one file"
             raise UnsupportedTableError(message, path=source.path)
         with faults_named("a row group cannot be copied", path=source.path):
-            self._append(source, group)
+            pieces = [_Piece(source, chunk) for chunk in group.chunks]
+            if replacing is not None:
+                _replace(pieces, source, replacing, group.rows)
+            self._append(group, pieces, is_changed=replacing is not None)
 
     def finish(self, key_values: Mapping[str, str]) -> bytes:
         """Write what comes after the pages. The footer, without its length and magic number."""
@@ -115,42 +147,47 @@ class SplicedFile:
         self.size_bytes += len(body)
         return at
 
-    def _append(self, source: StoredParquet, group: StoredRowGroup) -> None:
-        moved = self._copy_pages(source, group)
+    def _append(self, group: StoredRowGroup, pieces: list[_Piece], *, is_changed: bool) -> None:
+        moved = self._copy_pages(pieces)
         chunks = [
-            self._moved_chunk(source, chunk, distance)
-            for chunk, distance in zip(group.chunks, moved, strict=True)
+            self._moved_chunk(piece.source, piece.chunk, distance)
+            for piece, distance in zip(pieces, moved, strict=True)
         ]
         entry = group.struct.copy()
         entry.put(
             GroupField.COLUMNS, Kind.LIST, Values(Kind.STRUCT, [one.struct for one in chunks])
         )
+        if is_changed:
+            size_bytes = sum(one.metadata.get(ColumnField.UNCOMPRESSED_BYTES) for one in chunks)
+            entry.put(GroupField.BYTES, Kind.I64, size_bytes)
+            entry.drop(GroupField.SORTING)
         entry.put(GroupField.FILE_OFFSET, Kind.I64, chunks[0].start)
-        entry.put(GroupField.COMPRESSED_BYTES, Kind.I64, group.size_bytes)
+        compressed_bytes = sum(chunk.size_bytes for chunk in chunks)
+        entry.put(GroupField.COMPRESSED_BYTES, Kind.I64, compressed_bytes)
         entry.drop(GroupField.ORDINAL)
         if len(self._groups) <= _ORDINAL_MAX:
             entry.put(GroupField.ORDINAL, Kind.I16, len(self._groups))
         self._groups.append(entry)
         self._rows += group.rows
 
-    def _copy_pages(self, source: StoredParquet, group: StoredRowGroup) -> list[int]:
+    def _copy_pages(self, pieces: list[_Piece]) -> list[int]:
         """Copy neighbouring columns together; how far the pages of each column have moved."""
-        chunks = group.chunks
-        moved = [0] * len(chunks)
-        filled = [number for number, chunk in enumerate(chunks) if chunk.size_bytes]
+        moved = [0] * len(pieces)
+        run: StoredParquet | None = None
         start = end = 0
-        for number in sorted(filled, key=lambda number: chunks[number].start):
-            chunk = chunks[number]
-            if chunk.start != end:
-                self._copy(source, start, end)
-                start = chunk.start
+        for number, (source, chunk) in enumerate((one.source, one.chunk) for one in pieces):
+            if not chunk.size_bytes:
+                continue
+            if source is not run or chunk.start != end:
+                self._copy(run, start, end)
+                run, start = source, chunk.start
             end = chunk.start + chunk.size_bytes
             moved[number] = self.size_bytes - start
-        self._copy(source, start, end)
+        self._copy(run, start, end)
         return moved
 
-    def _copy(self, source: StoredParquet, start: int, end: int) -> None:
-        while start < end:
+    def _copy(self, source: StoredParquet | None, start: int, end: int) -> None:
+        while source is not None and start < end:
             wanted = min(_PIECE_BYTES, end - start)
             piece = source.read(start, wanted)
             if len(piece) != wanted:
@@ -176,9 +213,10 @@ class SplicedFile:
         entry.put(ChunkField.METADATA, Kind.STRUCT, metadata)
         # Of no use to any reader, and without one meaning among writers.
         entry.put(ChunkField.FILE_OFFSET, Kind.I64, 0)
-        index = moved_page_index(source.read, chunk, distance)
-        if index is not None:
-            self._indexes.append((entry, index))
+        if self._keeps_indexes:
+            index = moved_page_index(source.read, chunk, distance)
+            if index is not None:
+                self._indexes.append((entry, index))
         return StoredChunk(entry)
 
     def _write_indexes(self) -> None:
@@ -214,6 +252,22 @@ _INDEX_FIELDS = (
     ChunkField.COLUMN_INDEX_OFFSET,
     ChunkField.COLUMN_INDEX_BYTES,
 )
+
+
+def _replace(
+    pieces: list[_Piece], source: StoredParquet, replacing: StoredParquet, rows: int
+) -> None:
+    """Put the columns of another file in the place of those of a row group."""
+    (group,) = replacing.footer.row_groups
+    if group.rows != rows:
+        raise ValueError(f"columns of {group.rows} rows for a row group of {rows}")
+    chunks = group.chunks
+    stored = top_columns(source.nodes)
+    for name, column in top_columns(replacing.nodes).items():
+        if stored[name].nodes != column.nodes:
+            raise ValueError(f"column {name} is stored in another way")
+        for old, new in zip(stored[name].leaves, column.leaves, strict=True):
+            pieces[old] = _Piece(replacing, chunks[new])
 
 
 def _key_value(key: str, value: str) -> Struct:

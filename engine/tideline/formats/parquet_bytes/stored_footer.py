@@ -10,6 +10,7 @@ Source: parquet-format, `parquet.thrift` and "File format".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -26,6 +27,8 @@ MAGIC = b"PAR1"
 TAIL_BYTES = 8
 _ENCRYPTED_MAGIC = b"PARE"
 _FIRST_REQUEST_BYTES = 64 * 1024
+_PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
+_PARQUET_MR_SOUND = (1, 10)
 
 ReadRange = Callable[[int, int], bytes]
 """Up to `length` bytes of a file from `offset` on."""
@@ -50,6 +53,7 @@ class GroupField(IntEnum):
     COLUMNS = 1
     BYTES = 2
     ROWS = 3
+    SORTING = 4
     FILE_OFFSET = 5
     COMPRESSED_BYTES = 6
     ORDINAL = 7
@@ -72,8 +76,10 @@ class ChunkField(IntEnum):
 class ColumnField(IntEnum):
     """Of ColumnMetaData."""
 
+    ENCODINGS = 2
     CODEC = 4
     VALUES = 5
+    UNCOMPRESSED_BYTES = 6
     COMPRESSED_BYTES = 7
     DATA_PAGE = 9
     INDEX_PAGE = 10
@@ -193,6 +199,11 @@ class StoredRowGroup:
         return self.chunks[0].start
 
     @property
+    def end(self) -> int:
+        """Where its last page ends."""
+        return max(chunk.start + chunk.size_bytes for chunk in self.chunks)
+
+    @property
     def size_bytes(self) -> int:
         """Of the pages of all its columns, as stored."""
         return sum(chunk.size_bytes for chunk in self.chunks)
@@ -214,10 +225,20 @@ class StoredFooter:
         return (self.struct.get(FooterField.CREATED_BY) or b"").decode("utf-8", "replace")
 
     @property
-    def has_typed_order(self) -> bool:
-        """Whether bounds of every column are in the order of its type."""
+    def has_sound_statistics(self) -> bool:
+        """Whether readers rely on its bounds: all in the order of their type, by a writer that has
+        not put down wrong ones.
+
+        Source: PARQUET-251, PARQUET-816 and PARQUET-1025, which newer writers do not have.
+        """
         orders = self.struct.get(FooterField.COLUMN_ORDERS)
-        return orders is not None and all(list(one.fields) == [1] for one in orders.items)
+        if orders is None or not all(list(one.fields) == [1] for one in orders.items):
+            return False
+        name = self.created_by
+        found = _PARQUET_MR.match(name)
+        if found is not None:
+            return (int(found[1]), int(found[2])) >= _PARQUET_MR_SOUND
+        return bool(name) and not name.startswith(("parquet-mr", "parquet-cpp version"))
 
 
 def read_stored_footer(read: ReadRange, size_bytes: int, *, path: object = None) -> StoredFooter:

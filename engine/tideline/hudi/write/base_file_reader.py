@@ -11,10 +11,11 @@ Source: Hudi `HoodieMergeHelper`, `HoodieAvroUtils.rewriteRecordWithNewSchema`.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from functools import partial
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 from pyarrow import types
@@ -22,19 +23,23 @@ from pyarrow import types
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.base_file import OpenFile, StoredRows, open_sound_rows
 from tideline.formats.column_encoding import decoded
+from tideline.formats.parquet_bytes.spliced_file import StoredParquet
 from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.formats.parquet_rows import ParquetRows
 from tideline.formats.row_filter import RowFilter
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.hudi.table.stored_value import converted_array
 from tideline.hudi.write.bootstrapped_rows import joined_with_source
 from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.held_range import HeldRange
 from tideline.hudi.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from tideline.hudi.write.virtual_key import virtual_keys
 from tideline.storage.object_store import ObjectStore
 
 _HELD_BYTES_MAX = 8 * 1024 * 1024
 _SMALL_BYTES_MAX = 1024 * 1024
+_Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
 
 
@@ -73,8 +78,10 @@ def open_stored_file(
         raise CorruptTableError(
             "base file is missing", table=ctx.table, instant=base.instant, path=base.path
         ) from error
+    local_path = store.local_path(base.path)
+    if is_read_whole and local_path is None and not isinstance(stream, io.BytesIO):
+        stream = cast(BinaryIO, HeldRange(stream))
     with closing(stream):
-        local_path = store.local_path(base.path)
         # The rows of a file in two parts are joined by their positions.
         row_filter = row_filter if base.is_plain else None
         file = OpenFile(stream, base.path, local_path, keeps_dictionaries, row_filter)
@@ -82,7 +89,8 @@ def open_stored_file(
             base.extension, file, role="base file", table=ctx.table, instant=base.instant
         )
         with joined_with_source(store, base, rows) as joined:
-            yield StoredFile(ctx, base, joined, meta_columns if ctx.populate_meta_fields else ())
+            found = meta_columns if ctx.populate_meta_fields else ()
+            yield StoredFile(ctx, base, joined, stream, found)
 
 
 def open_bytes(store: ObjectStore, base: BaseFile, *, is_read_whole: bool = False) -> BinaryIO:
@@ -100,11 +108,17 @@ class StoredFile:
     """The file inside `open_stored_file`."""
 
     def __init__(
-        self, ctx: HandleContext, base: BaseFile, rows: StoredRows, meta_columns: Sequence[str]
+        self,
+        ctx: HandleContext,
+        base: BaseFile,
+        rows: StoredRows,
+        stream: BinaryIO,
+        meta_columns: Sequence[str],
     ) -> None:
         self._ctx = ctx
         self._base = base
         self._rows = rows
+        self._stream = stream
         self._columns = self._match_columns(meta_columns)
 
     @property
@@ -122,11 +136,59 @@ class StoredFile:
 
     def row_batches(self) -> Iterator[pa.RecordBatch]:
         """All rows in file order, without looking at their keys. Raises as `batches`."""
-        sources = [column.source for column in self._columns if column.source is not None]
-        wanted = [column.name for column in self._columns]
-        for batch in self._read(sources):
+        return self._shaped(self._rows.batches, self._columns)
+
+    @property
+    def parquet(self) -> ParquetRows | None:
+        """The file's row groups, where these have the table's columns under their names and in
+        their types; None of any other file."""
+        is_same = all(
+            column.source == column.name and column.adapt is _same for column in self._columns
+        )
+        return self._rows if is_same and isinstance(self._rows, ParquetRows) else None
+
+    def open_bytes(self) -> StoredParquet:
+        """The file as it is stored, to be read while no batches are being taken.
+
+        Raises what `StoredParquet.open` raises.
+        """
+        size_bytes = self._stream.seek(0, io.SEEK_END)
+        return StoredParquet.open(self._read_range, size_bytes, path=self._base.path)
+
+    def hold(self, start: int, end: int) -> None:
+        """Read bytes that several reads will ask for by one request, where requests count."""
+        if isinstance(self._stream, HeldRange):
+            self._stream.hold(start, end)
+
+    def group_batches(
+        self, number: int, names: Collection[str] | None = None
+    ) -> Iterator[StoredBatch]:
+        """The rows of one row group of `parquet`, of all columns or some, the keys' among these.
+
+        Raises as `batches`.
+        """
+        rows = self.parquet
+        assert rows is not None, "the file has row groups"
+        columns = [one for one in self._columns if names is None or one.name in names]
+        for batch in self._shaped(partial(rows.group_batches, number), columns):
+            yield StoredBatch(self.keys(batch), batch)
+
+    def key_batches(self) -> Iterator[pa.Array]:
+        """The record keys alone, in file order. Only where the table has meta columns."""
+        for batch in self._read(self._rows.batches, [RECORD_KEY]):
+            yield decoded(batch.column(RECORD_KEY))
+
+    def _read_range(self, at: int, length: int) -> bytes:
+        self._stream.seek(at)
+        return self._stream.read(length)
+
+    def _shaped(self, read: _Read, columns: Sequence[_Column]) -> Iterator[pa.RecordBatch]:
+        """What is read, in the columns' names and types."""
+        sources = [column.source for column in columns if column.source is not None]
+        wanted = [column.name for column in columns]
+        for batch in self._read(read, sources):
             try:
-                arrays = [column.of(batch) for column in self._columns]
+                arrays = [column.of(batch) for column in columns]
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise self._corrupt("base file does not fit the table's types", error) from error
             if arrays:
@@ -134,14 +196,9 @@ class StoredFile:
             else:
                 yield batch
 
-    def key_batches(self) -> Iterator[pa.Array]:
-        """The record keys alone, in file order. Only where the table has meta columns."""
-        for batch in self._read([RECORD_KEY]):
-            yield decoded(batch.column(RECORD_KEY))
-
-    def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _read(self, read: _Read, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._rows.batches(names)
+            yield from read(names)
         except (pa.ArrowInvalid, OSError) as error:
             raise self._corrupt("base file cannot be read", error) from error
 

@@ -1,9 +1,9 @@
 """One base file being written: row groups, the footer with its bloom filter, the size.
 
 1. Batches gather until they fill a row group; the file name column is added to them.
-2. The first row group decides how columns are encoded.
-3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer; a row
-   group with NaN in a column has no bounds of it there (`held_footer`).
+2. A row group of the file that this one replaces may be copied, but for columns that are given anew
+   and the file name.
+3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer.
 
 Only one row group of Arrow data is held at a time, and the first keys: the filter of a file with
 few rows is made for as many.
@@ -12,40 +12,28 @@ Source: Hudi `HoodieParquetWriter`, `HoodieBloomFilterWriteSupport`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
 from tideline.formats.bloom import BloomFilter
-from tideline.formats.column_encoding import (
-    decoded,
-    dictionary_paths,
-    encoded,
-    without_unused_values,
-)
-from tideline.formats.nan_columns import bounded_leaves, leaves_with_nan
-from tideline.formats.parquet_bytes.held_footer import Chunk, HeldFooter
+from tideline.formats.column_encoding import decoded, encoded, without_unused_values
+from tideline.formats.parquet_bytes.spliced_file import StoredParquet
+from tideline.formats.parquet_bytes.stored_footer import StoredRowGroup
 from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.hudi.index.key_range import KeyRange, key_range
 from tideline.hudi.table.file_group import join_path
 from tideline.hudi.table.schema import META_COLUMNS
 from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.meta_columns import (
-    COMMIT_SEQNO,
-    FILE_NAME,
-    PARTITION_PATH,
-    constant_column,
-)
+from tideline.hudi.write.meta_columns import FILE_NAME, constant_column
+from tideline.hudi.write.row_group_sink import EncodedSink, RowGroupSink, SplicedSink
 from tideline.storage.object_store import ObjectStore
 
-_WITHOUT_STATISTICS = frozenset({COMMIT_SEQNO, PARTITION_PATH, FILE_NAME})
-_WRITE_BATCH_ROWS = 8192
 _HELD_BYTES_PER_KEY = 12
 """Twice what a filter takes per key: many files may be open at once."""
 
@@ -56,12 +44,16 @@ def open_base_file(
     store: ObjectStore,
     partition: str,
     file_id: str,
+    source: StoredParquet | None = None,
 ) -> Iterator[BaseFileWriter]:
-    """Write one base file; no object remains when the block fails."""
+    """Write one base file; no object remains when the block fails.
+
+    Row groups of `source` may be copied into it.
+    """
     name = ctx.base_file_name(file_id)
     path = join_path(partition, name)
     with store.open_writer(path) as stream:
-        writer = BaseFileWriter(ctx, stream, name, path)
+        writer = BaseFileWriter(ctx, stream, name, path, source)
         try:
             yield writer
             writer.finish()
@@ -77,7 +69,14 @@ class BaseFileWriter:
     only these in a table without meta columns. Text columns may be dictionaries.
     """
 
-    def __init__(self, ctx: HandleContext, stream: BinaryIO, name: str, path: str) -> None:
+    def __init__(
+        self,
+        ctx: HandleContext,
+        stream: BinaryIO,
+        name: str,
+        path: str,
+        source: StoredParquet | None = None,
+    ) -> None:
         self.name = name
         self.path = path
         self.rows = 0
@@ -85,7 +84,7 @@ class BaseFileWriter:
         """Length of the file, once finished."""
         self._ctx = ctx
         self._settings = ctx.parquet
-        self._fields = _file_fields(ctx)
+        self._fields = file_fields(ctx)
         self._bloom: BloomFilter | None = None
         self._keys: KeyRange | None = None
         self._pending: list[pa.RecordBatch] = []
@@ -95,21 +94,18 @@ class BaseFileWriter:
         self._new_keys: list[pa.Array] = []
         self._unfiltered: list[pa.Array] = []
         self._flushed_bytes = 0
-        self._footer = HeldFooter(stream)
-        self._sink = pa.PythonFile(self._footer, mode="w")
-        self._row_groups = 0
-        self._with_nan: list[Chunk] = []
-        self._writer: pq.ParquetWriter | None = None
+        self._copies = None if source is None else SplicedSink(stream, ctx.parquet, source)
+        self._sink: RowGroupSink = self._copies or EncodedSink(stream, ctx.parquet)
 
     @property
     def estimated_bytes(self) -> float:
         """Length of the file if it were finished now, without its footer."""
-        return float(self._footer.size_bytes) + self.pending_bytes * self.compression
+        return float(self._sink.size_bytes) + self.pending_bytes * self.compression
 
     @property
     def compression(self) -> float:
         """Bytes in the file per byte of Arrow data; 1 until the first row group is written."""
-        return float(self._footer.size_bytes) / self._flushed_bytes if self._flushed_bytes else 1.0
+        return float(self._sink.size_bytes) / self._flushed_bytes if self._flushed_bytes else 1.0
 
     def add_keys(self, keys: pa.Array) -> None:
         """Add to the footer record keys that are new to the file group."""
@@ -127,8 +123,7 @@ class BaseFileWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows, finishing row groups as they fill. Raises InvalidDataError."""
         if self._ctx.populate_meta_fields:
-            names = constant_column(self.name, batch.num_rows)
-            batch = batch.add_column(len(META_COLUMNS) - 1, FILE_NAME, names)
+            batch = _with_file_name(batch, self.name)
         while batch.num_rows:
             piece = batch.slice(0, self._row_group_room(batch))
             self._pending.append(piece)
@@ -142,11 +137,37 @@ class BaseFileWriter:
                 self.flush()
             batch = batch.slice(piece.num_rows)
 
+    @property
+    def holds_little(self) -> bool:
+        """Whether rows are pending that would make a small row group."""
+        return self._pending_rows > 0 and self._settings.is_small_row_group(
+            self._pending_rows, self.pending_bytes
+        )
+
+    def copy(self, group: StoredRowGroup, replacing: Sequence[pa.RecordBatch]) -> None:
+        """Append a row group of the source, some of its columns anew, whatever is pending first.
+
+        `replacing` are batches of all its rows with these columns, the file name not among them;
+        without any only the file name is new. Raises InvalidDataError, CorruptTableError.
+        """
+        assert self._copies is not None, "the file has a source"
+        if self._pending:
+            self.flush()
+        named = list(replacing)
+        if self._ctx.populate_meta_fields:
+            names = constant_column(self.name, group.rows)
+            named = [_with_file_name(batch, self.name) for batch in named] or [
+                pa.RecordBatch.from_arrays([names], [FILE_NAME])
+            ]
+        table = self._table(named) if named else None
+        with self._faults_named():
+            self._copies.copy(group, table)
+        self.rows += group.rows
+
     def finish(self) -> None:
         """Write what is pending and the footer; `size_bytes` is known then."""
-        if self._pending or self._writer is None:
+        if self._pending or not self.rows:
             self.flush()
-        assert self._writer is not None
         self._absorb_keys()
         entries = dict(GREGORIAN_FOOTER)
         if self._ctx.populate_meta_fields:
@@ -157,17 +178,12 @@ class BaseFileWriter:
                 keys.max_key if keys else None,
             )
             entries |= footer.to_metadata()
-        self._writer.add_key_value_metadata(entries)
-        self._footer.hold()
-        self._writer.close()
-        self._footer.release(self._with_nan)
-        self.size_bytes = self._footer.size_bytes
+        self._sink.finish(entries)
+        self.size_bytes = self._sink.size_bytes
 
     def abandon(self) -> None:
         """Close the parquet writer, whose file is about to be thrown away, before its stream."""
-        if self._writer is not None:
-            with suppress(Exception):
-                self._writer.close()
+        self._sink.abandon()
 
     def _absorb_keys(self) -> None:
         """Put the new keys into the footer, many at a time because each time has its price."""
@@ -219,14 +235,17 @@ class BaseFileWriter:
 
     def flush(self) -> None:
         """Write what is pending as a row group. Raises InvalidDataError."""
-        table = self._row_group()
+        table = self._table(self._pending)
+        with self._faults_named():
+            self._sink.write(table)
+        self._absorb_keys()
+        self._flushed_bytes += self.pending_bytes
+        self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
+
+    @contextmanager
+    def _faults_named(self) -> Iterator[None]:
         try:
-            if self._writer is None:
-                self._writer = self._open(table)
-            if table.num_rows:
-                self._writer.write_table(table, row_group_size=table.num_rows)
-                self._with_nan += [(self._row_groups, leaf) for leaf in leaves_with_nan(table)]
-                self._row_groups += 1
+            yield
         except pa.ArrowInvalid as error:
             raise InvalidDataError(
                 "rows cannot be stored as the table's schema says",
@@ -235,25 +254,25 @@ class BaseFileWriter:
                 path=self.path,
                 value=error,
             ) from error
-        self._absorb_keys()
-        self._flushed_bytes += self.pending_bytes
-        self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
 
-    def _row_group(self) -> pa.Table:
+    def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        """One row group of batches that all have the same columns, in the file's order."""
+        names = set(batches[0].schema.names) if batches else None
+        stored = [one for one in self._fields if names is None or one.name in names]
         columns = [
-            self._column(field, [batch.column(index) for batch in self._pending])
-            for index, field in enumerate(self._fields)
+            self._column(field, [batch.column(index) for batch in batches])
+            for index, field in enumerate(stored)
         ]
         fields = [
-            field.with_type(column.type)
-            for field, column in zip(self._fields, columns, strict=True)
+            field.with_type(column.type) for field, column in zip(stored, columns, strict=True)
         ]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
     def _column(self, field: pa.Field, chunks: list[pa.Array]) -> pa.ChunkedArray:
         """One column of the row group: a dictionary in every row group of the file, or in none."""
-        if self._writer is not None:
-            is_encoded = types.is_dictionary(self._writer.schema.field(field.name).type)
+        schema = self._sink.schema
+        if schema is not None:
+            is_encoded = types.is_dictionary(schema.field(field.name).type)
         else:
             is_encoded = any(types.is_dictionary(chunk.type) for chunk in chunks)
         if not is_encoded:
@@ -263,23 +282,15 @@ class BaseFileWriter:
             pa.chunked_array([encoded(chunk) for chunk in chunks], indexed)
         )
 
-    def _open(self, table: pa.Table) -> pq.ParquetWriter:
-        settings = self._settings
-        return pq.ParquetWriter(
-            self._sink,
-            table.schema,
-            compression=settings.codec.arrow_name,
-            use_dictionary=dictionary_paths(table) if settings.uses_dictionaries else False,
-            data_page_size=settings.page_bytes_max,
-            write_statistics=[
-                path for path in bounded_leaves(table.schema) if path not in _WITHOUT_STATISTICS
-            ],
-            store_schema=False,
-            write_batch_size=_WRITE_BATCH_ROWS,
-        )
+
+def _with_file_name(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """Behind the other meta columns."""
+    names = constant_column(name, batch.num_rows)
+    return batch.add_column(len(META_COLUMNS) - 1, FILE_NAME, names)
 
 
-def _file_fields(ctx: HandleContext) -> list[pa.Field]:
+def file_fields(ctx: HandleContext) -> list[pa.Field]:
+    """The columns of a base file."""
     fields = list(ctx.stored_schema)
     if not ctx.populate_meta_fields:
         return fields

@@ -93,13 +93,18 @@ class ParquetCodec(Enum):
         return "none" if self is ParquetCodec.UNCOMPRESSED else self.value
 
 
+SMALL_SHARE = 16
+"""A row group of less than this part of the largest one is small."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetSettings:
     """How base files are encoded.
 
     A row group ends at `row_group_rows_max` rows or about `row_group_bytes_max` bytes of Arrow
     data, whichever comes first; the second bounds a task's memory. A new file may grow by the share
-    `growth` beyond its maximum.
+    `growth` beyond its maximum. Of files with fewer than `copied_bytes_min` bytes of values nothing
+    is copied as it is stored when they are rewritten: taking them apart costs next to nothing.
     """
 
     codec: ParquetCodec = ParquetCodec.SNAPPY
@@ -109,6 +114,15 @@ class ParquetSettings:
     growth: float = 0.1
     page_bytes_max: int = 1024 * 1024
     uses_dictionaries: bool = True
+    copied_bytes_min: int = 4 * 1024 * 1024
+
+    def is_small_row_group(self, rows: int, size_bytes: int) -> bool:
+        """Whether a row group of so many bytes of values is one of those that cost readers more
+        than they are worth, so that none is left where rows are rewritten anyway."""
+        return (
+            rows * SMALL_SHARE < self.row_group_rows_max
+            and size_bytes * SMALL_SHARE < self.row_group_bytes_max
+        )
 
 
 @dataclass(frozen=True, slots=True)

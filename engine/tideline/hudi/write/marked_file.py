@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tideline.errors import ConflictError
+from tideline.formats.parquet_bytes.spliced_file import StoredParquet
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker, has_marker
 from tideline.hudi.write.base_file_writer import BaseFileWriter, open_base_file
 from tideline.hudi.write.handle_context import HandleContext
@@ -26,16 +27,22 @@ from tideline.storage.object_store import ObjectStore
 
 @contextmanager
 def open_marked_file(
-    ctx: HandleContext, store: ObjectStore, partition: str, file_id: str, kind: MarkerKind
+    ctx: HandleContext,
+    store: ObjectStore,
+    partition: str,
+    file_id: str,
+    kind: MarkerKind,
+    source: StoredParquet | None = None,
 ) -> Iterator[BaseFileWriter]:
     """Write one base file, marker first; no object remains when the block fails.
 
+    Row groups of `source` may be copied into it.
     Raises ConflictError when the instant was undone by another process, StorageUnavailableError.
     """
     name = ctx.base_file_name(file_id)
     marker = Marker(partition, name, kind)
     create_marker(store, ctx.instant, marker)
-    with open_base_file(ctx, store, partition, file_id) as writer:
+    with open_base_file(ctx, store, partition, file_id, source) as writer:
         yield writer
     require_marked(ctx, store, marker)
 

@@ -4,8 +4,11 @@
 2. Stored rows stream through in file order. Rows that no incoming row replaces are copied: only
    their file name column changes. Replaced ones get new meta columns, deleted ones are left out.
    In a table with partial updates the row that wins is filled up from the other, whichever it is.
-3. Incoming rows whose key is not stored are appended.
-4. The footer goes on from the old file's: the bloom filter and the key range gain the new keys, or
+3. Where it pays (`copy_plan`) bytes are copied instead of rows: a row group in which no row is
+   replaced, but for its file name column; and in one from which none is deleted the columns that no
+   update changes.
+4. Incoming rows whose key is not stored are appended.
+5. The footer goes on from the old file's: the bloom filter and the key range gain the new keys, or
    it is made anew of all keys.
    Deleted keys stay in both, which costs a needless look and never hides a row; when most rows are
    gone, or the old footer lacks them, both are rebuilt.
@@ -16,9 +19,11 @@ Source: Hudi `HoodieMergeHandle`, `FileGroupReaderBasedMergeHandle`, `HoodieConc
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
@@ -31,6 +36,7 @@ from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
 from tideline.hudi.write.base_file_reader import StoredBatch, StoredFile, open_stored_file
 from tideline.hudi.write.base_file_writer import BaseFileWriter
 from tideline.hudi.write.config import BloomSettings
+from tideline.hudi.write.copy_plan import CopyPlan, Part, plan_copies
 from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.marked_file import open_marked_file
 from tideline.hudi.write.meta_columns import with_meta_columns
@@ -68,11 +74,13 @@ def merge_base_file(
     if ctx.merges_inserts:
         rows = one_of_each_key(ctx, rows)
     merge = _Merge(ctx, base.partition, rows)
-    with (
-        open_stored_file(ctx, store, base, is_read_whole=True) as stored,
-        open_marked_file(ctx, store, base.partition, base.file_id, MarkerKind.MERGE) as writer,
-    ):
-        merge.run(stored, writer)
+    with open_stored_file(ctx, store, base, is_read_whole=True) as stored:
+        plan = merge.plan(stored)
+        source = None if plan is None else plan.source
+        with open_marked_file(
+            ctx, store, base.partition, base.file_id, MarkerKind.MERGE, source
+        ) as writer:
+            merge.run(stored, plan, writer)
     elapsed_ms = round((clock.monotonic_s() - started_s) * 1000)
     return (merge.stat(base, writer, elapsed_ms),)
 
@@ -85,27 +93,38 @@ class _Merge:
         self._partition = partition
         self._incoming = incoming
         self._matched = np.zeros(len(incoming), dtype=np.bool_)
+        self._is_partial = ctx.partial is not None
         self._kept_columns = kept_columns(ctx)
         self._updates = 0
         self._inserts = 0
         self._deletes = 0
 
-    def run(self, stored: StoredFile, writer: BaseFileWriter) -> None:
-        """Stream the stored rows through, then append what is new."""
-        dropped = []
-        rows_read = 0
-        for batch in stored.batches():
-            replacement, merged = self._merge(batch, writer.rows)
-            writer.write(merged)
-            dropped.append(replacement.dropped + rows_read)
-            rows_read += batch.rows.num_rows
+    def plan(self, stored: StoredFile) -> CopyPlan | None:
+        """What is copied of the file; its keys are looked at if any of it may be."""
+        plan = plan_copies(self._ctx, stored, self._incoming, self._kept_columns)
+        if plan is None:
+            return None
+        numbers = range(len(plan.source.footer.row_groups))
+        parts = [self._part_to_encode(stored, plan, number) for number in numbers]
+        # New rows that would make a small row group go into the last one.
+        if parts and self._adds_little():
+            parts[-1] = Part.ROWS
+        copies_any = any(part is not Part.ROWS for part in parts)
+        return replace(plan, parts=tuple(parts)) if copies_any else None
+
+    def run(self, stored: StoredFile, plan: CopyPlan | None, writer: BaseFileWriter) -> None:
+        """Take the stored rows over, then append what is new."""
+        if plan is None:
+            dropped = self._encode(stored.batches(), writer)
+        else:
+            dropped = self._copy(stored, plan, writer)
         new = self._new_rows()
+        self._deletes += int((~self._matched & self._incoming.deletes).sum())
         if self._ctx.populate_meta_fields:
-            gone = np.concatenate([*dropped, NO_MATCHES.stored])
-            if _goes_on(stored, gone, len(new), self._ctx.bloom):
+            if _goes_on(stored, dropped, len(new), self._ctx.bloom):
                 writer.continue_footer(stored.footer())
             else:
-                _add_remaining_keys(stored, writer, gone)
+                _add_remaining_keys(stored, writer, dropped)
         self._append(writer, new)
 
     def stat(self, base: BaseFile, writer: BaseFileWriter, elapsed_ms: int) -> WriteStat:
@@ -124,26 +143,89 @@ class _Merge:
             prev_base_file=self._ctx.prev_base_file(base),
         )
 
-    def _merge(self, batch: StoredBatch, first_row: int) -> tuple[Replacement, pa.RecordBatch]:
-        """A batch with its matches applied; `first_row` is its first row's number in the file."""
+    def _encode(
+        self, batches: Iterable[StoredBatch], writer: BaseFileWriter, rows_read: int = 0
+    ) -> Positions:
+        """Write merged batches; the stored rows that are left out, the first being `rows_read`."""
+        dropped = [NO_MATCHES.stored]
+        for batch in batches:
+            replacement, merged = self._merge(batch, writer.rows)
+            writer.write(merged)
+            dropped.append(replacement.dropped + rows_read)
+            rows_read += batch.rows.num_rows
+        return np.concatenate(dropped)
+
+    def _copy(self, stored: StoredFile, plan: CopyPlan, writer: BaseFileWriter) -> Positions:
+        """Write row groups, some parts of which are copied; the stored rows that are left out."""
+        dropped = [NO_MATCHES.stored]
+        groups = zip(plan.source.footer.row_groups, plan.parts, strict=True)
+        for number, (group, part) in enumerate(groups):
+            stored.hold(group.start, group.end)
+            # What is left of a row group is not left as a small one, but goes into the next.
+            if part is Part.ROWS or writer.holds_little:
+                batches = stored.group_batches(number)
+                dropped.append(self._encode(batches, writer, group.first_row))
+            else:
+                columns = plan.taken if part is Part.COLUMNS else None
+                writer.copy(group, self._merged_columns(stored, number, columns, writer.rows))
+        return np.concatenate(dropped)
+
+    def _merged_columns(
+        self, stored: StoredFile, number: int, columns: Collection[str] | None, first_row: int
+    ) -> list[pa.RecordBatch]:
+        """Some columns of a row group from which no row is deleted."""
+        merged = []
+        for batch in stored.group_batches(number, columns) if columns else ():
+            merged.append(self._merge(batch, first_row)[1])
+            first_row += batch.rows.num_rows
+        return merged
+
+    def _part_to_encode(self, stored: StoredFile, plan: CopyPlan, number: int) -> Part:
+        if number in plan.unmatched:
+            return Part.NOTHING
+        found = Part.NOTHING
+        for batch in stored.group_batches(number, plan.looked_at):
+            matches, wins = self._matches(batch)
+            if self._incoming.deletes[matches.incoming[wins]].any():
+                found = Part.ROWS
+            elif found is Part.NOTHING and (wins.any() or (self._is_partial and len(matches))):
+                found = Part.ROWS if plan.taken is None else Part.COLUMNS
+        return found
+
+    def _adds_little(self) -> bool:
+        """Whether there are new rows, and so few that they would make a small row group."""
+        new = self._new_rows()
+        size_bytes = int(new.rows.nbytes)
+        return len(new) > 0 and self._ctx.parquet.is_small_row_group(len(new), size_bytes)
+
+    def _matches(self, batch: StoredBatch) -> tuple[Matches, npt.NDArray[np.bool_]]:
+        """The pairs of a batch, and in which of them the incoming row wins."""
         matches = NO_MATCHES
         if self._ctx.merges_inserts:
             matches = find_matches(batch.keys, self._incoming.keys)
             self._matched[matches.incoming] = True
-        wins = incoming_wins(self._ctx, batch.rows, self._incoming.rows, matches)
+        return matches, incoming_wins(self._ctx, batch.rows, self._incoming.rows, matches)
+
+    def _merge(self, batch: StoredBatch, first_row: int) -> tuple[Replacement, pa.RecordBatch]:
+        """A batch with its matches applied; `first_row` is its first row's number in the file.
+
+        It has all columns, or those that an update may change.
+        """
+        matches, wins = self._matches(batch)
+        incoming = self._incoming.of_columns(batch.rows.schema.names)
         won = matches.where(wins)
         deletes = self._incoming.deletes[won.incoming]
         updates = won.where(~deletes)
         filled: IncomingRows | None = None
         if self._ctx.partial is not None:
             lost = matches.where(~wins & ~self._incoming.deletes[matches.incoming])
-            updates, filled = _filled(batch.rows, self._incoming, updates, lost, self._ctx.partial)
+            updates, filled = _filled(batch.rows, incoming, updates, lost, self._ctx.partial)
         replacement = Replacement(batch.rows.num_rows, updates.stored, won.stored[deletes])
         self._updates += len(updates)
         self._deletes += len(replacement.dropped)
         if not len(updates) and not len(won):
             return replacement, batch.rows
-        winners = self._incoming.take(updates.incoming) if filled is None else filled
+        winners = incoming.take(updates.incoming) if filled is None else filled
         rewritten = with_meta_columns(
             self._ctx,
             self._partition,
@@ -155,9 +237,7 @@ class _Merge:
 
     def _new_rows(self) -> IncomingRows:
         """The rows whose keys were not found; deletes among them delete nothing."""
-        left = ~self._matched
-        self._deletes += int((left & self._incoming.deletes).sum())
-        return self._incoming.take(np.flatnonzero(left & ~self._incoming.deletes))
+        return self._incoming.take(np.flatnonzero(~self._matched & ~self._incoming.deletes))
 
     def _append(self, writer: BaseFileWriter, new: IncomingRows) -> None:
         self._inserts = len(new)

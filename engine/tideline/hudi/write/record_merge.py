@@ -68,6 +68,14 @@ class IncomingRows:
             self.keys.take(indices), self.rows.take(indices), self.deletes[positions]
         )
 
+    def of_columns(self, names: Collection[str]) -> IncomingRows:
+        """With those of its columns that are among these."""
+        wanted = set(names)
+        kept = [name for name in self.rows.schema.names if name in wanted]
+        if len(kept) == self.rows.num_columns:
+            return self
+        return IncomingRows(self.keys, self.rows.select(kept), self.deletes)
+
     def slice(self, start: int, length: int | None = None) -> IncomingRows:
         """`length` rows from `start`, or all from there."""
         end = len(self) if length is None else start + length

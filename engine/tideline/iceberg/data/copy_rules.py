@@ -8,7 +8,6 @@ per column. Needs no Arrow. Pure.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,8 +37,6 @@ _CODECS = {
     "brotli": Codec.BROTLI,
     "none": Codec.UNCOMPRESSED,
 }
-_PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
-_PARQUET_MR_SOUND = (1, 10)
 _NUMBER_FORMATS = {"float": "<f", "double": "<d"}
 _LINEAGE_IDS = frozenset(field.field_id for field in LINEAGE_FIELDS)
 
@@ -127,7 +124,7 @@ class CopyRules:
     def _of_file(self, source: StoredParquet) -> Treatment | None:
         if source.nodes != self.nodes:
             return Treatment.COLUMNS
-        if not source.footer.has_typed_order or not _is_relied_on(source.footer.created_by):
+        if not source.footer.has_sound_statistics:
             return Treatment.WRITER
         return None
 
@@ -159,14 +156,3 @@ def _has_metrics(chunk: StoredChunk, leaf: _Leaf) -> bool:
     # Some writers let NaN be the greatest value, which then is none that readers may use.
     form = leaf.number_format
     return not form or not any(isnan(*struct.unpack(form, bound)) for bound in found.bounds)
-
-
-def _is_relied_on(created_by: str) -> bool:
-    """Whether readers rely on its statistics, which they do by the writer's name.
-
-    Source: PARQUET-251, PARQUET-816 and PARQUET-1025, which newer writers do not have.
-    """
-    found = _PARQUET_MR.match(created_by)
-    if found is not None:
-        return (int(found[1]), int(found[2])) >= _PARQUET_MR_SOUND
-    return bool(created_by) and not created_by.startswith(("parquet-mr", "parquet-cpp version"))
