@@ -34,9 +34,17 @@ class DuckDBOperations:
     def read(self, metadata_file: str, columns: str, where: str, snapshot_id: int | None) -> str:
         """Rows of a table's current snapshot, or of another of its snapshots."""
         chosen = "" if snapshot_id is None else f", snapshot_from_id = {snapshot_id}"
-        statement = f"select {columns} from iceberg_scan(?{chosen}) where {where}"
+        return self._answer(
+            f"select {columns} from iceberg_scan(?{chosen}) where {where}", metadata_file
+        )
+
+    def read_file(self, path: str, where: str) -> str:
+        """Rows of one parquet file."""
+        return self._answer(f"select * from read_parquet(?) where {where}", path)
+
+    def _answer(self, statement: str, argument: str) -> str:
         try:
-            rows = self._connection.execute(statement, [metadata_file]).to_arrow_table()
+            rows = self._connection.execute(statement, [argument]).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as failure:
             print(f"DuckDB answers nothing after this: {failure}", file=sys.stderr, flush=True)
             raise SystemExit(1) from failure
@@ -63,7 +71,8 @@ def main() -> None:
     replies = claim_standard_output()
     answers = Path.cwd() / "duckdb-answers"
     answers.mkdir(exist_ok=True)
-    serve({"read": DuckDBOperations(answers).read}, replies)
+    operations = DuckDBOperations(answers)
+    serve({"read": operations.read, "read_file": operations.read_file}, replies)
 
 
 if __name__ == "__main__":

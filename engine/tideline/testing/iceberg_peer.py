@@ -159,16 +159,23 @@ class IcebergPeer(SparkPeer):
         `columns` may name those of row lineage. Raises PeerFailureError when DuckDB refuses,
         PeerLostError when it ends; the next call starts another.
         """
+        return self._ask_duckdb(
+            "read",
+            metadata_file=metadata_file(uri),
+            columns=columns,
+            where=where or "true",
+            snapshot_id=snapshot_id,
+        )
+
+    def duckdb_read_file(self, path: Path, where: str = "true") -> pa.Table:
+        """Rows of one parquet file through DuckDB. Raises as `duckdb_read`."""
+        return self._ask_duckdb("read_file", path=str(path), where=where)
+
+    def _ask_duckdb(self, request: str, **arguments: Any) -> pa.Table:
         if self._duckdb is None:
             self._duckdb = self._start_duckdb()
         try:
-            reply = self._duckdb.request(
-                "read",
-                metadata_file=metadata_file(uri),
-                columns=columns,
-                where=where or "true",
-                snapshot_id=snapshot_id,
-            )
+            reply = self._duckdb.request(request, **arguments)
         except PeerLostError:
             self._close_duckdb()
             raise
