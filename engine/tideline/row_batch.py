@@ -48,7 +48,7 @@ class RowBatch:
 
         found = arrow_table(rows)
         if found is not None:
-            reason = why_spark(found.nbytes, table, operation, config, zone=running_zone())
+            reason = why_spark(found.nbytes, table, config, zone=running_zone())
             if reason is None:
                 return cls(table, operation, config, held=found)
             from tideline.spark.arrow_frame import arrow_frame
@@ -115,7 +115,7 @@ class RowBatch:
         if self.config.bulk_insert_tasks:
             return None
         zone = session_zone(self.frame.sparkSession)
-        if why_spark(0, self.table, self.operation, self.config, zone=zone) is not None:
+        if why_spark(0, self.table, self.config, zone=zone) is not None:
             return None
         return held_rows(self.frame, self.table, self.operation, BATCH_BYTES_MAX)
 

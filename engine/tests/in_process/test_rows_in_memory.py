@@ -14,7 +14,6 @@ import pytest
 import tideline
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.run import why_spark
 
 ROWS = {"id": ["a", "b"], "day": ["mon", "tue"], "n": [1, 2]}
@@ -104,7 +103,7 @@ def test_patterns_that_are_left_to_spark_are_named(tmp_path: Path) -> None:
             "hoodie.keygen.timebased.output.dateformat": "xxxx",
         },
     )
-    reason = why_spark(1, table.hoodie_table, WriteOperation.UPSERT, WriteConfig())
+    reason = why_spark(1, table.hoodie_table, WriteConfig())
     assert reason is not None
     assert "output format 'xxxx'" in reason
 

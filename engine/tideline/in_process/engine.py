@@ -36,6 +36,7 @@ from tideline.hudi.write.pieces import (
     ThreadRunner,
     WriteBucket,
 )
+from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.stored_key_lookup import (
     LOCATED,
     LookupSettings,
@@ -49,6 +50,7 @@ from tideline.hudi.write.virtual_key import column_at
 from tideline.hudi.write.workload_profile import WorkloadProfile
 from tideline.in_process.arrangement import row_order
 from tideline.in_process.bucket_numbers import bucket_numbers
+from tideline.in_process.filled_rows import ReadStoredRows, filled_from_stored
 from tideline.in_process.located_keys import KeyCodes, LocatedKeys
 from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
 from tideline.in_process.routed_rows import NOWHERE, RoutedRows
@@ -95,6 +97,7 @@ class InProcessWriteEngine:
         distinct: dict[str, int] = {}
         if candidates:
             self._located = self._locate(candidates, timeline)
+            self._fill_rows_found_elsewhere(self._located, timeline)
             paths = self._codes.partitions.to_pylist()
             located = {(paths[p], file): n for (p, file), n in self._located.counts().items()}
             if self._config.index.type.is_global:
@@ -190,6 +193,26 @@ class InProcessWriteEngine:
         row_bytes = self._row_bytes()
         sizes = [row_bytes * int(starts[n + 1] - starts[n]) for n in filled.tolist()]
         return self._runner.run(files, sizes)
+
+    def _fill_rows_found_elsewhere(self, located: LocatedKeys, timeline: ActiveTimeline) -> None:
+        """Merge rows that may move with the stored ones, where rows fill each other up."""
+        fold = row_fold(self._table.config, self.schema)
+        if fold is None or not self._inserts_rows or not self._config.index.updates_partition_path:
+            return
+        is_away = ~located.gone & (self._homes()[located.files] != located.partitions)
+        if not is_away.any():
+            return
+        reading = SliceContext.of(self._table, timeline, stored_schema(self.schema))
+        wanted = self._codes.keys.take(pa.array(np.unique(located.codes[is_away])))
+        files = [self._candidates[number] for number in np.unique(located.files[is_away]).tolist()]
+        columns = self._batch.rows.schema
+
+        def read(nth: int) -> ReadStoredRows:
+            return ReadStoredRows(files[nth].whole, reading, self._keys, wanted, columns)
+
+        stored = self._runner.run(read, [file.bytes_read for file in files])
+        self._set_batch(filled_from_stored(self._batch, stored, fold, self._keys))
+        self._located = self._locate(self._candidates, timeline)
 
     def _set_batch(self, batch: PreparedRows) -> None:
         self._batch = batch

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import PARTITION_PATH
 from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
@@ -24,25 +23,25 @@ from tideline.hudi.write.batch_rules import (
     unique_columns,
 )
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.partition_time import UTC, unknown_pattern
 from tideline.hudi.write.pieces import PieceRunner
-from tideline.hudi.write.row_fold import RowFold, row_fold
+from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.row_keys import partition_paths
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.in_process.arrangement import last_of_each
 from tideline.in_process.engine import InProcessWriteEngine
+from tideline.in_process.filled_rows import folded
 from tideline.in_process.located_keys import KeyCodes
-from tideline.in_process.prepared_rows import Positions, PreparedRows, key_rows, prepare_rows
+from tideline.in_process.prepared_rows import PreparedRows, key_rows, prepare_rows
 from tideline.settings.small_engine import SmallEngine
 
 BATCH_BYTES_MAX = 512 * 1024 * 1024
 """In memory. Larger batches are for Spark."""
-_KEY = "_tideline_key"
 _UTC_NAMES = frozenset({UTC, "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
@@ -63,7 +62,6 @@ def arrow_table(rows: Any) -> pa.Table | None:
 def why_spark(
     size_bytes: int,
     table: HoodieTable,
-    operation: WriteOperation,
     config: WriteConfig,
     *,
     zone: str | None = None,
@@ -83,9 +81,6 @@ def why_spark(
             return f"partition paths formatted from times in a way of their own ({unknown})"
     if keys.timestamps_as_text and (zone or UTC) not in _UTC_NAMES:
         return f"timestamps as text in keys, in the zone {zone} of the Spark session"
-    is_folded = table.config.partial_updates is not None and operation.writes_rows
-    if is_folded and config.index.updates_partition_path:
-        return "rows that are filled up and move to other partitions"
     return None
 
 
@@ -179,28 +174,4 @@ def _one_per_key(
     fold = row_fold(config, batch.schema.schema)
     if fold is None:
         return batch.take(last_of_each(batch, codes, config.ordering_fields))
-    return _folded(batch, fold, codes)
-
-
-def _folded(batch: PreparedRows, fold: RowFold, codes: Positions) -> PreparedRows:
-    """Rows of equal codes as one, with the key and the partition of the winner."""
-    order = np.argsort(codes, kind="stable")
-    arranged = batch.take(order)
-    deletes = np.zeros(len(batch), np.bool_) if arranged.deletes is None else arranged.deletes
-    told = {
-        RECORD_KEY: pa.array(codes[order]),
-        IS_DELETE: pa.array(deletes),
-        _KEY: arranged.keys,
-        PARTITION_PATH: arranged.partitions.dictionary_decode(),
-    }
-    columns, names = [*told.values(), *arranged.rows.columns], [*told, *arranged.rows.schema.names]
-    rows = pa.RecordBatch.from_arrays(columns, names)
-    folded = pa.concat_batches(list(fold.fold_sorted([rows])))
-    flags = folded.column(IS_DELETE).to_numpy(zero_copy_only=False)
-    return PreparedRows(
-        batch.schema,
-        folded.select(arranged.rows.schema.names),
-        folded.column(_KEY),
-        folded.column(PARTITION_PATH).dictionary_encode(),
-        None if batch.deletes is None else flags,
-    )
+    return folded(batch, fold, codes)

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.run import why_spark
 from tideline.testing.plain_reader import stored_rows
 from tideline.testing.written_table import WrittenTable
@@ -69,7 +68,6 @@ def test_a_session_of_another_zone_spells_them_itself(spark: SparkSession, tmp_p
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     found = [(row["_hoodie_record_key"], row["v"]) for row in stored_rows(table.folder)]
     assert found == [("2024-01-05 07:00:00.0", "2")]
-    reason = why_spark(
-        1, table.lake.hoodie_table, WriteOperation.UPSERT, WriteConfig(), zone="America/New_York"
-    )
+    hoodie = table.lake.hoodie_table
+    reason = why_spark(1, hoodie, WriteConfig(), zone="America/New_York")
     assert reason is not None and "zone America/New_York" in reason

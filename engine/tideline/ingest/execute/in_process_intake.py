@@ -73,8 +73,8 @@ class InProcessIntake:
             return None
         from tideline.in_process.run import why_spark
 
-        planned, config = table.writer.planned_write(operation, options)
-        return why_spark(size_bytes, table.hoodie_table, planned, config, zone=running_zone())
+        _, config = table.writer.planned_write(operation, options)
+        return why_spark(size_bytes, table.hoodie_table, config, zone=running_zone())
 
     def rows(
         self,

@@ -1,0 +1,139 @@
+"""Rows that fill each other up and do not meet in a bucket: those of one key in a batch, and a row
+that a global index finds in another partition with the stored row.
+
+Which partition such a row belongs to is known once it is filled up, for its partition column may be
+among what it lacks. `tideline.spark.write.folded_rows` does the same on Spark.
+Source: Hudi's HoodieIndexUtils.mergeIncomingWithExistingRecord.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.formats.column_encoding import decoded
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.meta_column import PARTITION_PATH
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.pieces import TaskNumbers
+from tideline.hudi.write.row_fold import RowFold
+from tideline.hudi.write.row_keys import partition_paths, record_keys
+from tideline.in_process.prepared_rows import Positions, PreparedRows
+from tideline.storage.object_store import ObjectStore
+
+_KEY = "_tideline_key"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStoredRows:
+    """Reads the merged rows of one slice whose keys are wanted, keys in front, in these types."""
+
+    piece: FileSlice
+    reading: SliceContext
+    keys: KeyGenerator
+    wanted: pa.Array
+    columns: pa.Schema
+
+    def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
+        """The rows, batch by batch."""
+        has_key = self.reading.populate_meta_fields
+        names = [*([RECORD_KEY] if has_key else []), *self.columns.names]
+        found = []
+        for rows in read_file_slice(store, self.piece, self.reading, names):
+            stored = rows.select(self.columns.names)
+            keys = decoded(rows.column(RECORD_KEY)) if has_key else record_keys(stored, self.keys)
+            keys = keys.cast(pa.string())
+            chosen = pc.is_in(keys, value_set=self.wanted)
+            columns = [
+                decoded(column).filter(chosen).cast(item.type)
+                for item, column in zip(self.columns, stored.columns, strict=True)
+            ]
+            arrays = [keys.filter(chosen), *columns]
+            found.append(pa.RecordBatch.from_arrays(arrays, [_KEY, *self.columns.names]))
+        return found
+
+
+def filled_from_stored(
+    batch: PreparedRows, stored: Sequence[pa.RecordBatch], fold: RowFold, keys: KeyGenerator
+) -> PreparedRows:
+    """The batch, of which rows are merged with the stored rows of their keys.
+
+    A row that is left gets the partition path of its own columns, a delete keeps the one it came
+    with. A batch has each key once.
+    """
+    older = pa.Table.from_batches(stored).combine_chunks().to_batches()
+    if not older:
+        return batch
+    (rows,) = older
+    met = pc.is_in(batch.keys, value_set=rows.column(_KEY)).to_numpy(zero_copy_only=False)
+    incoming = batch.take(np.flatnonzero(met))
+    both = PreparedRows(
+        batch.schema,
+        pa.concat_batches(
+            [rows.select(batch.rows.schema.names).cast(batch.rows.schema), incoming.rows]
+        ),
+        pa.concat_arrays([rows.column(_KEY), incoming.keys]),
+        pa.concat_arrays(
+            [pa.repeat(pa.scalar(""), len(rows)), incoming.partitions.dictionary_decode()]
+        ).dictionary_encode(),
+        None
+        if incoming.deletes is None
+        else np.concatenate([np.zeros(len(rows), np.bool_), incoming.deletes]),
+    )
+    codes = both.keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+    merged = folded(both, fold, codes)
+    paths = partition_paths(merged.rows, keys).dictionary_decode()
+    if merged.deletes is not None:
+        own = merged.partitions.dictionary_decode()
+        paths = pc.if_else(pa.array(merged.deletes), own, paths)
+    return _joined(batch.take(np.flatnonzero(~met)), merged, paths)
+
+
+def folded(batch: PreparedRows, fold: RowFold, codes: Positions) -> PreparedRows:
+    """Rows of equal codes as one, with the key and the partition of the winner."""
+    order = np.argsort(codes, kind="stable")
+    arranged = batch.take(order)
+    deletes = np.zeros(len(batch), np.bool_) if arranged.deletes is None else arranged.deletes
+    known = {
+        RECORD_KEY: pa.array(codes[order]),
+        IS_DELETE: pa.array(deletes),
+        _KEY: arranged.keys,
+        PARTITION_PATH: arranged.partitions.dictionary_decode(),
+    }
+    columns, names = (
+        [*known.values(), *arranged.rows.columns],
+        [*known, *arranged.rows.schema.names],
+    )
+    rows = pa.RecordBatch.from_arrays(columns, names)
+    merged = pa.concat_batches(list(fold.fold_sorted([rows])))
+    flags = merged.column(IS_DELETE).to_numpy(zero_copy_only=False)
+    return PreparedRows(
+        batch.schema,
+        merged.select(arranged.rows.schema.names),
+        merged.column(_KEY),
+        merged.column(PARTITION_PATH).dictionary_encode(),
+        None if batch.deletes is None else flags,
+    )
+
+
+def _joined(left: PreparedRows, merged: PreparedRows, paths: pa.Array) -> PreparedRows:
+    """Rows that met no stored row, and those that did, in these partitions."""
+    deletes = None
+    if left.deletes is not None and merged.deletes is not None:
+        deletes = np.concatenate([left.deletes, merged.deletes])
+    schema = left.rows.schema
+    return PreparedRows(
+        left.schema,
+        pa.concat_batches(
+            [left.rows, pa.RecordBatch.from_arrays(merged.rows.columns, schema=schema)]
+        ),
+        pa.concat_arrays([left.keys, merged.keys]),
+        pa.concat_arrays([left.partitions.dictionary_decode(), paths]).dictionary_encode(),
+        deletes,
+    )
