@@ -45,7 +45,8 @@ def _parts(target: str, count: int) -> tuple[Slice, ...]:
 # Words in the paths of the files that faults are planted in; together they match all of them.
 MUTANTS = (
     "hudi/write/ hudi/log/",
-    "tideline/storage/ tideline/formats/ hudi/timeline/ hudi/table/ hudi/index/",
+    "tideline/storage/ tideline/formats/ tideline/ranking tideline/saving"
+    " hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/"
     " tideline/in_process/",
     "tideline/iceberg/ hudi/nature/ hudi/upgrade/ tideline_operator/",

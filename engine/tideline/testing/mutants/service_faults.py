@@ -265,4 +265,21 @@ SERVICE_FAULTS = (
         "        if seconds_max is not None:\n",
         (f"{_HERE_TESTS}/test_services_without_spark.py",),
     ),
+    Fault(
+        "what saves least goes first",
+        "engine/tideline/ranking.py",
+        "        best = max(free, key",
+        "        best = min(free, key",
+        ("engine/tests/hudi/services/test_ranking.py",),
+    ),
+    Fault(
+        "what a compaction leaves to merge counts as saved",
+        "engine/tideline/saving.py",
+        "            + self.delta_bytes * DELTA_MERGED_FACTOR\n",
+        "            - self.delta_bytes * DELTA_MERGED_FACTOR\n",
+        (
+            "engine/tests/hudi/services/test_ranking.py",
+            "engine/tests/hudi/services/test_what_services_save.py",
+        ),
+    ),
 )

@@ -9,6 +9,7 @@ _TESTS = "engine/tests/hudi/write"
 _COMPLETION, _CONFLICT = f"{_WRITE}/completion.py", f"{_WRITE}/conflict.py"
 _CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
+_COPIES = (f"{_TESTS}/test_copy_plan.py", f"{_TESTS}/test_copied_columns.py")
 _PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
 _COMPLETING = ("engine/tests/hudi/write/test_completion.py",)
 
@@ -251,5 +252,33 @@ WRITE_FAULTS = (
         "    return inserts <= bloom.room or ",
         "    return inserts <= bloom.room + 10**9 or ",
         ("engine/tests/hudi/write/test_merge_handle.py",),
+    ),
+    Fault(
+        "a row group is copied in which a row was replaced",
+        f"{_WRITE}/copy_plan.py",
+        "    return bool(pc.any(within).as_py())\n",
+        "    return False\n",
+        _COPIES,
+    ),
+    Fault(
+        "pages are copied whose bounds hide NaN",
+        f"{_WRITE}/copy_plan.py",
+        "        and not _hides_nan(chunk, leaf, leaves_nan_out=leaves_nan_out)\n",
+        "",
+        _COPIES,
+    ),
+    Fault(
+        "a partition path is formatted in the wrong zone",
+        f"{_WRITE}/partition_time.py",
+        "    return _formatted(_in_zone(millis, settings.output_zone or UTC), is_time, settings)\n",
+        "    return _formatted(millis, is_time, settings)\n",
+        ("engine/tests/spark/write/test_partition_times.py",),
+    ),
+    Fault(
+        "a delete that fills nothing up goes to the partition of its own columns",
+        "engine/tideline/in_process/filled_rows.py",
+        "        paths = pc.if_else(pa.array(merged.deletes), own, paths)\n",
+        "        paths = pc.if_else(pa.array(merged.deletes), paths, own)\n",
+        ("engine/tests/spark/write/test_write_partial_updates.py", "-k", "in_process"),
     ),
 )
