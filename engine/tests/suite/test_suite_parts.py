@@ -65,6 +65,18 @@ def test_what_is_left_to_the_slow_tests_exists() -> None:
         assert function in (ROOT / file).read_text(encoding="utf-8"), node
 
 
+@pytest.mark.slow
+def test_what_is_left_to_the_slow_tests_has_its_parameters() -> None:
+    """A parameter that is spelled otherwise would bring its test back, unnoticed."""
+    lines = left_to_slow()
+    files = sorted({line.partition("::")[0] for line in lines})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {line for line in done.stdout.splitlines() if "::" in line}
+    assert lines - found <= {line.partition("[")[0] for line in found}
+
+
 def test_every_commit_has_a_slice_and_every_slice_its_commits() -> None:
     numbers = {slice_of(f"{number:040x}") for number in range(1000, 1000 + len(SLICES))}
     assert numbers == set(range(1, len(SLICES) + 1))
