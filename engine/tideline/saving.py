@@ -58,6 +58,10 @@ class Saving:
             + self.bytes_stored
         )
 
+    def benefit_per_byte(self, bytes_moved: int) -> float:
+        """The benefit of each byte that is read and written for it."""
+        return self.benefit_bytes / max(bytes_moved, 1)
+
     def __add__(self, other: Saving) -> Saving:
         return Saving(
             *(getattr(self, one.name) + getattr(other, one.name) for one in fields(Saving))

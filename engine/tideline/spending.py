@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tideline.storage.request_count import requests_sent
 
@@ -44,6 +44,10 @@ class Spending:
         own = self.own_core_seconds - earlier.own_core_seconds
         all_of_it = max(self.core_seconds - earlier.core_seconds, own)
         return Spending(round(all_of_it, 3), self.requests - earlier.requests, round(own, 3))
+
+    def to_json_object(self) -> dict[str, Any]:
+        """What was spent, for machines."""
+        return {"core_seconds": self.core_seconds, "requests": self.requests}
 
 
 NOTHING = Spending()

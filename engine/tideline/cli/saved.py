@@ -12,11 +12,7 @@ from tideline.wording import spending_text
 
 def saved_json(saving: Saving, spent: Spending) -> dict[str, Any]:
     """For machines, by the names that operations use as well."""
-    return {
-        "saved": saving.to_json_object(),
-        "core_seconds": spent.core_seconds,
-        "requests": spent.requests,
-    }
+    return {"saved": saving.to_json_object(), **spent.to_json_object()}
 
 
 def print_saved(saving: Saving, spent: Spending) -> None:

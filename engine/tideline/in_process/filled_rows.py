@@ -9,7 +9,7 @@ Source: Hudi's HoodieIndexUtils.mergeIncomingWithExistingRecord.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -72,27 +72,21 @@ def filled_from_stored(
         return batch
     (rows,) = older
     met = pc.is_in(batch.keys, value_set=rows.column(_KEY)).to_numpy(zero_copy_only=False)
-    incoming = batch.take(np.flatnonzero(met))
-    both = PreparedRows(
+    stored_rows = PreparedRows(
         batch.schema,
-        pa.concat_batches(
-            [rows.select(batch.rows.schema.names).cast(batch.rows.schema), incoming.rows]
-        ),
-        pa.concat_arrays([rows.column(_KEY), incoming.keys]),
-        pa.concat_arrays(
-            [pa.repeat(pa.scalar(""), len(rows)), incoming.partitions.dictionary_decode()]
-        ).dictionary_encode(),
-        None
-        if incoming.deletes is None
-        else np.concatenate([np.zeros(len(rows), np.bool_), incoming.deletes]),
+        rows.select(batch.rows.schema.names).cast(batch.rows.schema),
+        rows.column(_KEY),
+        pa.repeat(pa.scalar(""), len(rows)).dictionary_encode(),
     )
+    both = stored_rows.followed_by(batch.take(np.flatnonzero(met)))
     codes = both.keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     merged = folded(both, fold, codes)
     paths = partition_paths(merged.rows, keys).dictionary_decode()
     if merged.deletes is not None:
         own = merged.partitions.dictionary_decode()
         paths = pc.if_else(pa.array(merged.deletes), own, paths)
-    return _joined(batch.take(np.flatnonzero(~met)), merged, paths)
+    moved = replace(merged, partitions=paths.dictionary_encode())
+    return batch.take(np.flatnonzero(~met)).followed_by(moved)
 
 
 def folded(batch: PreparedRows, fold: RowFold, codes: Positions) -> PreparedRows:
@@ -119,21 +113,4 @@ def folded(batch: PreparedRows, fold: RowFold, codes: Positions) -> PreparedRows
         merged.column(_KEY),
         merged.column(PARTITION_PATH).dictionary_encode(),
         None if batch.deletes is None else flags,
-    )
-
-
-def _joined(left: PreparedRows, merged: PreparedRows, paths: pa.Array) -> PreparedRows:
-    """Rows that met no stored row, and those that did, in these partitions."""
-    deletes = None
-    if left.deletes is not None and merged.deletes is not None:
-        deletes = np.concatenate([left.deletes, merged.deletes])
-    schema = left.rows.schema
-    return PreparedRows(
-        left.schema,
-        pa.concat_batches(
-            [left.rows, pa.RecordBatch.from_arrays(merged.rows.columns, schema=schema)]
-        ),
-        pa.concat_arrays([left.keys, merged.keys]),
-        pa.concat_arrays([left.partitions.dictionary_decode(), paths]).dictionary_encode(),
-        deletes,
     )

@@ -72,6 +72,21 @@ class PreparedRows:
             None if self.deletes is None else self.deletes[positions],
         )
 
+    def followed_by(self, other: PreparedRows) -> PreparedRows:
+        """The rows of both."""
+        both = (self, other)
+        flags = [np.zeros(len(p), np.bool_) if p.deletes is None else p.deletes for p in both]
+        has_deletes = any(part.deletes is not None for part in both)
+        return PreparedRows(
+            self.schema,
+            pa.concat_batches([self.rows, other.rows.cast(self.rows.schema)]),
+            pa.concat_arrays([self.keys, other.keys]),
+            pa.concat_arrays(
+                [part.partitions.dictionary_decode() for part in both]
+            ).dictionary_encode(),
+            np.concatenate(flags) if has_deletes else None,
+        )
+
     def rows_per_partition(self) -> Mapping[str, int]:
         """How many rows each partition gets."""
         counts = np.bincount(self.partition_codes(), minlength=len(self.partitions.dictionary))

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
+from math import isnan
+from struct import unpack
 from typing import Any
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
@@ -124,6 +126,11 @@ class ChunkStatistics:
     them."""
     is_exact: bool
     """Neither of them is a cut text."""
+
+    def has_nan(self, number_format: str) -> bool:
+        """Whether a bound is NaN: some writers let it be the greatest value. The format is that of
+        `struct` for the column's floating point numbers."""
+        return any(isnan(*unpack(number_format, bound)) for bound in self.bounds or ())
 
 
 @dataclass(frozen=True, slots=True)

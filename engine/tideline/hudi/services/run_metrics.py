@@ -67,8 +67,7 @@ class RunMetrics:
             "bytes_written": self.bytes_written,
             "rows_written": self.rows_written,
             "seconds": round(self.seconds, 3),
-            "core_seconds": self.spent.core_seconds,
-            "requests": self.spent.requests,
+            **self.spent.to_json_object(),
         }
 
 

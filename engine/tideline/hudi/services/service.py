@@ -77,8 +77,7 @@ class ServiceRun:
             "not_due": self.not_due.reason if self.not_due else None,
             "left_alone": [str(time) for time in self.left_alone],
             "saved": self.saving.to_json_object(),
-            "core_seconds": self.spent.core_seconds,
-            "requests": self.spent.requests,
+            **self.spent.to_json_object(),
         }
 
 

@@ -13,10 +13,8 @@ All of this goes by the footer. Source: parquet-format, "Statistics", "Encodings
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import Enum
-from math import isnan
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -214,10 +212,9 @@ def _is_ours(metadata: pq.FileMetaData) -> bool:
 def _hides_nan(chunk: StoredChunk, leaf: SchemaNode, *, leaves_nan_out: bool) -> bool:
     """Whether a reader that takes NaN for the greatest number may be misled by the bounds."""
     form = _NUMBER_FORMATS.get(leaf.physical) if leaf.physical is not None else None
-    bounds = chunk.statistics.bounds if form is not None else None
-    if form is None or bounds is None:
+    if form is None or chunk.statistics.bounds is None:
         return False
-    return leaves_nan_out or any(isnan(*struct.unpack(form, bound)) for bound in bounds)
+    return leaves_nan_out or chunk.statistics.has_nan(form)
 
 
 def _share(source: StoredParquet, taken: set[str]) -> float:

@@ -17,12 +17,12 @@ from tideline.errors import ConfigError
 from tideline.hudi.table.retyped_number import number_texts
 
 Numbers = npt.NDArray[np.int64]
-_MILLIS_MIN, _MILLIS_MAX = -62_135_596_800_000, 253_402_300_799_999
+MILLIS_MIN, MILLIS_MAX = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999."""
 _CYCLE_YEARS = 400
 _CYCLE = 146_097 * 86_400_000
 """In milliseconds, from 1970 as from any other year."""
-_MICROS_PER_MILLI = 1_000
+MICROS_PER_MILLI = 1_000
 
 
 def key_texts(column: pa.Array, name: str, *, timestamps_as_text: bool = False) -> pa.Array:
@@ -61,8 +61,8 @@ def _time_texts(column: pa.Array) -> pa.Array:
     """
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     known = pc.fill_null(micros, 0).to_numpy(zero_copy_only=False)
-    known = cut_towards_epoch(known, _MICROS_PER_MILLI)
-    cycles = np.where((known < _MILLIS_MIN) | (known > _MILLIS_MAX), known // _CYCLE, 0)
+    known = cut_towards_epoch(known, MICROS_PER_MILLI)
+    cycles = np.where((known < MILLIS_MIN) | (known > MILLIS_MAX), known // _CYCLE, 0)
     within = pa.array(known - cycles * _CYCLE, mask=column.is_null().to_numpy(zero_copy_only=False))
     texts = within.cast(pa.timestamp("ms")).cast(pa.string())
     texts = pc.replace_substring_regex(texts, r"(\.\d+?)0+$", r"\1")

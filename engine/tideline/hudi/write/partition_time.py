@@ -22,7 +22,12 @@ from pyarrow import types
 
 from tideline.errors import ConfigError
 from tideline.hudi.write.key_generator import TimestampFormat, TimeUnit
-from tideline.hudi.write.key_text import cut_towards_epoch
+from tideline.hudi.write.key_text import (
+    MICROS_PER_MILLI,
+    MILLIS_MAX,
+    MILLIS_MIN,
+    cut_towards_epoch,
+)
 from tideline.hudi.write.time_format import Millis, TimeFormat
 from tideline.hudi.write.time_parse import Flags, TimeParse
 from tideline.hudi.write.zone_offsets import ZoneOffsets
@@ -36,10 +41,6 @@ MILLIS_PER_UNIT = {
     TimeUnit.MILLISECONDS: 1,
 }
 UNITS_PER_MILLI = {TimeUnit.MICROSECONDS: 1_000, TimeUnit.NANOSECONDS: 1_000_000}
-MILLIS_MIN = -62_135_596_800_000
-MILLIS_MAX = 253_402_300_799_999
-"""The years 1 to 9999."""
-_MICROS_PER_MILLI = 1_000
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _DECIMAL = pa.decimal128(38, 0)
 
@@ -98,7 +99,7 @@ def _milliseconds(
     if moments and _is_moment(column):
         micros = _filled(column.cast(pa.timestamp("us", UTC)).cast(pa.int64()))
         one = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
-        millis = np.where(is_null, one, cut_towards_epoch(micros, _MICROS_PER_MILLI))
+        millis = np.where(is_null, one, cut_towards_epoch(micros, MICROS_PER_MILLI))
         return millis, np.ones(len(millis), np.bool_)
     whole = _whole_numbers(column, settings)
     is_known = is_null | whole.is_valid().to_numpy(zero_copy_only=False)

@@ -8,11 +8,9 @@ per column. Needs no Arrow. Pure.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import isnan
 
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import faults_named
@@ -153,6 +151,6 @@ def _has_metrics(chunk: StoredChunk, leaf: _Leaf) -> bool:
         return True
     if found.bounds is None or not found.is_exact:
         return False
-    # Some writers let NaN be the greatest value, which then is none that readers may use.
+    # NaN is no bound that readers may use.
     form = leaf.number_format
-    return not form or not any(isnan(*struct.unpack(form, bound)) for bound in found.bounds)
+    return not form or not found.has_nan(form)

@@ -56,10 +56,8 @@ class DeleteRewriteRun:
     @property
     def saving(self) -> Saving:
         """What readers save: fewer delete files to open and to merge."""
-        files, size_bytes = (
-            self.files_removed - self.files_added,
-            self.bytes_removed - self.bytes_added,
-        )
+        files = self.files_removed - self.files_added
+        size_bytes = self.bytes_removed - self.bytes_added
         return Saving(
             files_opened=files, bytes_scanned=size_bytes, delta_files=files, delta_bytes=size_bytes
         )

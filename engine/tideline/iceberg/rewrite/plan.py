@@ -296,7 +296,7 @@ def _most_urgent_first(groups: list[FileGroup], options: RewriteOptions) -> list
 
 
 def _benefit_per_byte(group: FileGroup) -> float:
-    return group.saving.benefit_bytes / max(group.input_bytes + group.output_bytes_expected, 1)
+    return group.saving.benefit_per_byte(group.input_bytes + group.output_bytes_expected)
 
 
 def _within_limit(

@@ -19,7 +19,7 @@ from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
 from tideline.read_limits import COLUMNS_SETTING
 from tideline.read_limits import SETTING as METADATA_SETTING
-from tideline.spark.session.class_archive import archive_options, class_path, find_archive
+from tideline.spark.session.class_archive import archive_options, class_path
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
 from tideline.spark.session.start import start
@@ -68,6 +68,7 @@ def running_master() -> str | None:
 def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) -> dict[str, str]:
     """The Spark configuration of a new session. Raises ConfigError when the S3A jars are needed
     and missing."""
+    archive = archive_options()
     configuration = {
         "spark.sql.session.timeZone": "UTC",
         # Query results and Python tasks move as Arrow; larger batches cost Python less per row.
@@ -85,7 +86,7 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
         "spark.sql.warehouse.dir": f"file:{tempfile.gettempdir()}/tideline-warehouse-{os.getuid()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"{LOG_OPTIONS} {archive_options()}".strip(),
+        "spark.driver.extraJavaOptions": f"{LOG_OPTIONS} {archive}".strip(),
     }
     # Executors read metadata and files within the limits of their driver.
     for name in (METADATA_SETTING, COLUMNS_SETTING):
@@ -94,8 +95,8 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
     if is_local(master):
         configuration |= _local_configuration(master)
     configuration |= _s3a_configuration(master, locations)
-    own = class_path()
-    if own and find_archive() is not None:
+    own = class_path() if archive else ""
+    if own:
         others = configuration.get(_CLASS_PATH)
         configuration[_CLASS_PATH] = f"{own}:{others}" if others else own
     return configuration

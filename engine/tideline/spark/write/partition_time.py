@@ -1,14 +1,6 @@
 """Partition paths of the timestamp-based key generator, as Spark column expressions.
 
-1. A number (of a date its days, of a timestamp its microseconds) counts units since the epoch and
-   is cut to milliseconds. Where timestamps are to be read as text, they are moments themselves.
-2. Text is read by the first input format that fits it whole. It is a moment when the format has an
-   offset, else local time in the input zone.
-3. A null stands for one unit after the epoch, in text one millisecond.
-4. The moment is formatted in the output zone. What cannot be read, or lies outside the years 1 to
-   9999, has no path: null.
-
-Source: Hudi's TimestampBasedAvroKeyGenerator, HoodieDateTimeParser.
+The steps are those of `tideline.hudi.write.partition_time`, which does the same in Arrow.
 """
 
 from __future__ import annotations
@@ -22,13 +14,8 @@ from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
 from tideline.hudi.write.key_generator import TimestampFormat
-from tideline.hudi.write.partition_time import (
-    MILLIS_MAX,
-    MILLIS_MIN,
-    MILLIS_PER_UNIT,
-    UNITS_PER_MILLI,
-    UTC,
-)
+from tideline.hudi.write.key_text import MILLIS_MAX, MILLIS_MIN
+from tideline.hudi.write.partition_time import MILLIS_PER_UNIT, UNITS_PER_MILLI, UTC
 
 # Joda's pattern has one letter for what Java has two of: +01:00 and +0100. Both read Z.
 _OFFSETS = ("XXX", "XX")

@@ -132,8 +132,7 @@ class CleaningDone:
             "partitions_deleted": list(self.partitions_deleted),
             "bytes_deleted": self.bytes_deleted,
             "elapsed_ms": self.elapsed_ms,
-            "core_seconds": self.spent.core_seconds,
-            "requests": self.spent.requests,
+            **self.spent.to_json_object(),
             "saved": self.saving.to_json_object(),
         }
 

@@ -75,7 +75,7 @@ class ClusteringGroup:
         saving = saving_of_rewrite(
             self.slices, files_after=self.output_groups, bytes_after=size_bytes
         )
-        return saving.benefit_bytes / max(2 * size_bytes, 1)
+        return saving.benefit_per_byte(2 * size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,15 @@ class CompactionOperation:
     @property
     def benefit_per_byte(self) -> float:
         """What merging it saves readers for each byte that is read and written."""
-        size_bytes = self.slice.size_bytes
-        base_bytes = self.slice.base_file.size_bytes if self.slice.base_file else size_bytes
-        saving = saving_of_rewrite((self.slice,), files_after=1, bytes_after=base_bytes)
-        return saving.benefit_bytes / max(size_bytes + base_bytes, 1)
+        after = self.bytes_after
+        saving = saving_of_rewrite((self.slice,), files_after=1, bytes_after=after)
+        return saving.benefit_per_byte(self.slice.size_bytes + after)
+
+    @property
+    def bytes_after(self) -> int:
+        """Of the new base file, which is expected to keep the size of the old one."""
+        base = self.slice.base_file
+        return base.size_bytes if base else self.slice.size_bytes
 
     def to_avro(self) -> dict[str, Any]:
         """The record inside a HoodieCompactionPlan: bare file names."""

@@ -57,7 +57,7 @@ class CompactionPlan:
         """What it touches, saves and costs; each base file is expected to keep its size."""
         slices = [item.slice for item in self.operations]
         read_bytes = sum(piece.size_bytes for piece in slices)
-        written = sum(p.base_file.size_bytes if p.base_file else p.size_bytes for p in slices)
+        written = sum(item.bytes_after for item in self.operations)
         logs = sum(len(piece.log_files) for piece in slices)
         return Explanation(
             self.reason,
