@@ -69,6 +69,8 @@ def run(number: int) -> int:
     chosen = SLICES[number - 1]
     title = f"slice {number} of {len(SLICES)}: {chosen}"
     print(title, flush=True)
+    # Where it is ignored, as in the background of a shell, what is started would ignore it too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(chosen.command(), start_new_session=True)
     try:
         code = process.wait(SECONDS_MAX)
