@@ -36,8 +36,8 @@ setup: $(VENV)/.project-installed $(VENV)/.flights-installed ## Create .venv wit
 run: setup ## Land a year of real flights in a Hudi table and query it.
 	@$(BIN)/python $(FLIGHTS)/make_landing.py $(WORK)/flights/landing
 	@$(BIN)/tideline run -f $(FLIGHTS)/laketable.yaml --once --state $(WORK)/flights/state
-	@$(BIN)/python $(FLIGHTS)/life.py $(WORK)/flights/table $(WORK)/flights/life.svg
 	@$(BIN)/python $(FLIGHTS)/queries.py $(WORK)/flights/table
+	@$(BIN)/tideline report $(WORK)/flights/table --output $(WORK)/flights/table.html
 
 ##@ Check
 
@@ -180,7 +180,7 @@ install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml fro
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
-		--extra iceberg --extra dev --output-file requirements.lock
+		--extra iceberg --extra report --extra dev --output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg \

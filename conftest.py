@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ pytest_plugins = [
     "tideline_operator.testing.api_server_fixtures",
 ]
 pytest.register_assert_rewrite("tideline.testing.store_contract")
+
+# No test takes the role of the machine that it runs on.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 # A busy machine is slow now and then; that is not a property of the code.
 settings.register_profile("tideline", deadline=None)

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from tideline.hudi.read.changes import ChangeFeed
+
 _SYSTEM_CLOCK = SystemClock()
 
 Options = Mapping[str, str] | None
@@ -257,6 +259,17 @@ class LakeTable:
         from tideline.spark.read.frames import incremental
 
         return incremental(spark, self.hoodie_table, after, until)
+
+    def changes(self, after: Any, until: Any = None) -> ChangeFeed:
+        """What commits in (after, until] did to rows: inserted, updated, deleted, with what updated
+        and deleted rows were before, in Arrow, without Spark.
+
+        Begin after `.until` the next time. Raises ConfigError naming the earliest time to begin
+        after when files of the range have been cleaned, or its commits archived.
+        """
+        from tideline.hudi.read.changes import ChangeFeed
+
+        return ChangeFeed.of(self.hoodie_table, after, until)
 
     def plan(self, service: str, *, options: Options = None) -> ServicePlan:
         """What a service would do now and why; changes nothing."""

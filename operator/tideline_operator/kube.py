@@ -285,6 +285,18 @@ class KubeApi:
         query = {"fieldManager": FIELD_MANAGER}
         return self._or_none("patch", resource, path, "PATCH", query, change, _MERGE)
 
+    def request_token(self, account: str, namespace: str, audience: str, seconds: int) -> str:
+        """A token of a service account for `audience`, which lives so long if the cluster allows it
+        (TokenRequest)."""
+        path = SERVICE_ACCOUNTS.path(namespace, account, "token")
+        wanted: Manifest = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [audience], "expirationSeconds": seconds},
+        }
+        made = self._call("create a token of", SERVICE_ACCOUNTS, path, "POST", {}, wanted)
+        return str(made["status"]["token"])
+
     def delete(
         self,
         resource: ApiResource,

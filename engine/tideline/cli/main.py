@@ -45,6 +45,7 @@ _COMMANDS = {
         "Find out whether concurrent writers are safe on a store.",
     ),
     "list-files": ("tideline.cli.files:list_files_command", "List the files a reader sees."),
+    "report": ("tideline.cli.report:report_command", "Write a page about a table."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
     "plan": ("tideline.cli.execute:plan_command", "Show what a service would do, and why."),

@@ -7,12 +7,15 @@ any S3 endpoint. Credentials come from the environment, as everywhere.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_errors import MissingBucketError
+from tideline.storage.s3_identity import IdentitySource, S3Identity, profile_credentials
+from tideline.storage.web_identity import IdentityError
 
 _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 10.0
@@ -52,6 +55,8 @@ def _create(location: StoreLocation) -> None:
         if error.code in _IS_THERE:
             return
         raise _refused(location, error.code or "no reason given") from None
+    except IdentityError as error:
+        raise _refused(location, f"there are no credentials: {error}") from None
     except (MinioException, HTTPError, OSError) as error:
         raise _refused(location, type(error).__name__) from None
     except ValueError as error:
@@ -60,25 +65,49 @@ def _create(location: StoreLocation) -> None:
 
 def _client(location: StoreLocation) -> Any:
     from minio import Minio
-    from minio.credentials.providers import ChainedProvider, EnvAWSProvider, IamAwsProvider
     from urllib3 import PoolManager, Retry, Timeout
 
     options = dict(location.options)
     region = options.get("region", "us-east-1")
     endpoint = urlsplit(options.get("endpoint") or f"https://s3.{region}.amazonaws.com")
-    given = os.environ.get("AWS_ACCESS_KEY_ID")
-    provider = EnvAWSProvider() if given else ChainedProvider([EnvAWSProvider(), IamAwsProvider()])
+    ca_bundle = options.get("ca_bundle")
     return Minio(
         endpoint=endpoint.netloc,
         secure=endpoint.scheme == "https",
         region=region,
-        credentials=provider,
+        credentials=_provider(S3Identity.of(os.environ), region, ca_bundle),
         http_client=PoolManager(
             timeout=Timeout(connect=_CONNECT_TIMEOUT_S, read=_READ_TIMEOUT_S),
             retries=Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
             cert_reqs="CERT_REQUIRED",
-            ca_certs=options.get("ca_bundle"),
+            ca_certs=ca_bundle,
         ),
+    )
+
+
+def _provider(identity: S3Identity, region: str, ca_bundle: str | None) -> Any:
+    """The same credentials as other requests have, in the words of the package minio.
+
+    Raises IdentityError when a web identity is refused.
+    """
+    from minio.credentials import providers
+
+    authorities = None if ca_bundle is None else Path(ca_bundle).read_bytes()
+    match identity.source:
+        case IdentitySource.KEYS:
+            return providers.EnvAWSProvider()
+        case IdentitySource.NOBODY:
+            return None
+        case IdentitySource.WEB_IDENTITY:
+            found = identity.exchange(region, authorities)()
+        case IdentitySource.PROFILE:
+            found = profile_credentials(identity.profile)()
+        case IdentitySource.CONTAINER | IdentitySource.INSTANCE:
+            return providers.IamAwsProvider()
+    return providers.StaticProvider(
+        access_key=found["access_key_id"],
+        secret_key=found["secret_access_key"],
+        session_token=found["token"],
     )
 
 

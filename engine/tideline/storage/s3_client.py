@@ -17,6 +17,8 @@ import obstore.store
 from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError
+from tideline.storage.s3_identity import S3Identity
+from tideline.storage.web_identity import WebIdentity
 
 _process_with_runtime: int | None = None
 
@@ -50,10 +52,11 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class S3Credentials:
-    """A key pair. Never shown, never pickled."""
+    """A key pair, with a token where it is temporary. Never shown, never pickled."""
 
     access_key_id: str
     secret_access_key: str
+    session_token: str | None = None
 
     def __repr__(self) -> str:
         return "S3Credentials(...)"
@@ -71,7 +74,7 @@ class S3Connection:
 
     def __init__(
         self,
-        credentials: S3Credentials | None = None,
+        credentials: S3Credentials | WebIdentity | None = None,
         *,
         ca_certificates: bytes | None = None,
     ) -> None:
@@ -106,14 +109,12 @@ def open_client(
 
     Raises ConfigError when there are no credentials or `ca_bundle` cannot be read.
     """
-    credentials: dict[str, str] = {}
+    authorities = _authorities(endpoint, using)
     if using is None or using.credentials is None:
-        _require_credentials()
+        identity = S3Identity.of(os.environ)
+        credentials = identity.client_settings(endpoint.region, authorities)
     else:
-        credentials = {
-            "access_key_id": using.credentials.access_key_id,
-            "secret_access_key": using.credentials.secret_access_key,
-        }
+        credentials = _given(using.credentials)
     url = endpoint.service_url
     if not endpoint.path_style:
         scheme, _, host = url.partition("://")
@@ -126,7 +127,6 @@ def open_client(
         "read_timeout": timedelta(seconds=read_timeout_s),
         "timeout": timedelta(hours=1),
     }
-    authorities = _authorities(endpoint, using)
     if authorities is not None:
         options["root_certificate"] = authorities
     try:
@@ -177,16 +177,15 @@ def _authorities(endpoint: S3Endpoint, using: S3Connection | None) -> bytes | No
         ) from error
 
 
-def _require_credentials() -> None:
-    given = os.environ.get
-    if (
-        (given("AWS_ACCESS_KEY_ID") and given("AWS_SECRET_ACCESS_KEY"))
-        or given("AWS_WEB_IDENTITY_TOKEN_FILE")
-        or given("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-        or given("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-        or given("AWS_SKIP_SIGNATURE")
-    ):
-        return
-    raise ConfigError(
-        "no S3 credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    )
+def _given(credentials: S3Credentials | WebIdentity) -> dict[str, Any]:
+    """A client's settings. Always as a provider: a token in the environment would be taken for
+    that of these keys."""
+    if isinstance(credentials, WebIdentity):
+        return {"credential_provider": credentials}
+    handed = {
+        "access_key_id": credentials.access_key_id,
+        "secret_access_key": credentials.secret_access_key,
+        "token": credentials.session_token,
+        "expires_at": None,
+    }
+    return {"credential_provider": lambda: handed}

@@ -16,6 +16,7 @@ from tideline.errors import (
     TidelineError,
 )
 from tideline.storage.object_store import UnsupportedRequestError
+from tideline.storage.web_identity import IdentityError
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -32,6 +33,7 @@ _TRANSPORT = (
     ("ConnectionReset", "connection dropped"),
     ("BrokenPipe", "connection dropped"),
 )
+_CREDENTIALS = re.compile(r"External AWS credential provider: (\w+)(?:: (.*))?")
 _NO_BUCKET = "NoSuchBucket"
 _NOT_IMPLEMENTED = 501
 _WRONG_REQUEST = {
@@ -53,15 +55,23 @@ class MissingBucketError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class S3Failure:
-    """One failed request: HTTP status and S3 code where there was an answer, else the transport."""
+    """One failed request: HTTP status and S3 code where there was an answer, else the transport.
+
+    `credentials` says why there were none to sign it with.
+    """
 
     status: int | None
     code: str | None
     transport: str
+    credentials: str | None = None
 
     @classmethod
     def of(cls, error: BaseException) -> S3Failure:
         text = str(error)
+        if unsigned := _CREDENTIALS.search(text):
+            kind, words = unsigned[1], unsigned[2]
+            known = words if words and kind == IdentityError.__name__ else kind
+            return cls(None, None, "not sent", known)
         status = _STATUS.search(text)
         code = _CODE.search(text)
         redirected = "PermanentRedirect" if "redirect without LOCATION" in text else None
@@ -82,6 +92,8 @@ class S3Failure:
     @property
     def outcome_unknown(self) -> bool:
         """Whether a write may have taken place although no success was reported."""
+        if self.credentials is not None:
+            return False
         if self.status is None:
             return self.transport not in ("connection refused", "host name not found")
         if self.is_unsupported:
@@ -114,6 +126,8 @@ class S3Failure:
         return StorageUnavailableError(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
 
     def _reason(self) -> str:
+        if self.credentials is not None:
+            return f"there are no credentials: {self.credentials}"
         if self.status is None:
             return self.transport
         answer = f"{self.status} {self.code}" if self.code else str(self.status)

@@ -8,17 +8,13 @@ the Arrow that is here.
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tideline.cache_directory import cache_directory
-from tideline.testing.peer_environment import only_builder, run_step
+from tideline.testing.library_apart import import_from, prepare_library
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,25 +27,14 @@ def prepare_lance() -> Path:
 
     Raises PeerUnavailableError with the failing step's output.
     """
-    folder = cache_directory() / "libraries" / LANCE_REQUIREMENT
-    with only_builder("lance-library"):
-        if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                target = Path(scratch) / "site"
-                install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-                run_step([*install, "--target", str(target), LANCE_REQUIREMENT])
-                shutil.move(target, folder)
-    return folder
+    return prepare_library((LANCE_REQUIREMENT,))
 
 
 @pytest.fixture(scope="session")
 def lance_library() -> Path:
     """The folder, which this process imports from as long as it lives."""
     folder = prepare_lance()
-    if importlib.util.find_spec("lance") is None:
-        sys.path.append(str(folder))
-        importlib.invalidate_caches()
+    import_from(folder, "lance")
     return folder
 
 

@@ -74,10 +74,15 @@ def free_port() -> int:
 class MinioServer:
     """A server with random credentials and an empty data folder, for the length of a `with` block.
 
-    Raises FileNotFoundError when the server has not been built.
+    `settings` are environment variables of its own, `authorities` certificates (PEM) that it trusts
+    as a client. Raises FileNotFoundError when the server has not been built.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, authorities: bytes | None = None
+    ) -> None:
+        self._settings = dict(settings or {})
+        self._authorities = authorities
         self.access_key = f"tideline-{secrets.token_hex(6)}"
         self.secret_key = secrets.token_urlsafe(24)
         self._port = 0
@@ -168,7 +173,12 @@ class MinioServer:
             "MINIO_ROOT_PASSWORD": self.secret_key,
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
+            **self._settings,
         }
+        if self._authorities is not None:
+            trusted = folder / ".minio" / "certs" / "CAs"
+            trusted.mkdir(parents=True, exist_ok=True)
+            (trusted / "authorities.crt").write_bytes(self._authorities)
         with (folder / "log").open("wb") as log:
             return subprocess.Popen(
                 [str(binary), "server", "--quiet", "--address", self.address, str(folder / "data")],

@@ -43,6 +43,7 @@ OPERATOR_RIGHTS = {
     "namespaces": ("get",),
     "events": ("get", "list", "create", "patch"),
     "serviceaccounts": ("get", "create"),
+    "serviceaccounts/token=tideline-engine": ("create",),
     "rolebindings.rbac.authorization.k8s.io": ("get", "create"),
     "clusterroles.rbac.authorization.k8s.io=tideline-engine": ("bind",),
 }

@@ -39,7 +39,12 @@ from tideline_operator.launch.driver_job import (
     operation_config_map,
 )
 from tideline_operator.launch.pod_template import engine_container
-from tideline_operator.resources.lake_store import LakeStoreSpec, StoreCredentials, StoreTls
+from tideline_operator.resources.lake_store import (
+    LakeStoreSpec,
+    StoreCredentials,
+    StoreTls,
+    StoreWebIdentity,
+)
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import resolved
 
@@ -225,6 +230,45 @@ def test_credentials_are_only_ever_references() -> None:
         assert variables(template)["AWS_SECRET_ACCESS_KEY"] == reference
     bare = on_s3(minio=store(None))
     assert "AWS_SECRET_ACCESS_KEY" not in variables(pod_of(table=bare))
+
+
+def test_temporary_keys_may_have_a_token() -> None:
+    reference = {"name": "minio-credentials", "key": "AWS_SESSION_TOKEN", "optional": True}
+    for template in (pod_of(), data_of()["executor-pod.json"]):
+        assert variables(template)["AWS_SESSION_TOKEN"] == {"secretKeyRef": reference}
+
+
+def test_an_identity_is_a_token_that_the_kubelet_renews() -> None:
+    identity = StoreWebIdentity(
+        role_arn="arn:minio:iam:::role/lake",
+        audience="tideline",
+        sts_endpoint="https://minio:9000/",
+    )
+    table = on_s3(minio=replace(store(None), web_identity=identity))
+    for template in (
+        pod_of(table=table),
+        pod_of(CreateTable(), table),
+        data_of(table=table)["executor-pod.json"],
+    ):
+        given = variables(template)
+        assert given["AWS_ROLE_ARN"] == "arn:minio:iam:::role/lake"
+        assert given["AWS_ENDPOINT_URL_STS"] == "https://minio:9000"
+        assert given["AWS_REGION"] == "us-east-1"
+        assert "AWS_ACCESS_KEY_ID" not in given
+        folder, _, file = str(given["AWS_WEB_IDENTITY_TOKEN_FILE"]).rpartition("/")
+        mounts = engine_container(template)["volumeMounts"]
+        assert {"name": "identity", "mountPath": folder, "readOnly": True} in mounts
+        volume = next(item for item in template["spec"]["volumes"] if item["name"] == "identity")
+        (source,) = volume["projected"]["sources"]
+        token = {"audience": "tideline", "expirationSeconds": 3_600, "path": file}
+        assert source == {"serviceAccountToken": token}
+
+
+def test_stores_of_one_table_have_one_identity() -> None:
+    identity = StoreWebIdentity(role_arn="arn:minio:iam:::role/lake")
+    table = on_s3(a=store(None), b=replace(store(None), web_identity=identity))
+    with pytest.raises(ConfigError, match=r"a, b differ in spec\.webIdentity.*the same one"):
+        job_of(table=table)
 
 
 def test_authorities_are_mounted_where_the_operation_looks_for_them() -> None:

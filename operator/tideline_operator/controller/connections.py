@@ -3,6 +3,9 @@
 The operator may get Secrets but not watch them, so it keeps what it read for `FRESH_S`. A Secret
 that did not change keeps its connection, and with it the open clients. One that was deleted, or
 cannot be read, is a `SecretProblemError`.
+
+With a web identity the operator reads as the pods of the namespace do: it asks the API server for a
+token of their service account whenever credentials are fetched.
 """
 
 from __future__ import annotations
@@ -16,13 +19,21 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline_operator.api_objects import SECRETS, ApiRefusedError, Manifest
+from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline_operator.api_objects import (
+    SECRETS,
+    ApiRefusedError,
+    ApiUnavailableError,
+    Manifest,
+)
 from tideline_operator.kube import KubeApi
-from tideline_operator.resources.lake_store import LakeStoreSpec
+from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdentity
 
 FRESH_S = 20.0
 CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
 CA_KEY = "ca.crt"
+TOKEN_S = 3_600
 
 
 class SecretProblemError(TidelineError):
@@ -37,11 +48,13 @@ class SecretProblemError(TidelineError):
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The Secrets that make a connection."""
+    """What makes a connection: Secrets, or an identity at the STS of a region."""
 
     namespace: str
     credentials: str | None
     authorities: str | None
+    identity: StoreWebIdentity | None
+    region: str
 
 
 @dataclass(slots=True)
@@ -57,9 +70,10 @@ class _Known:
 class Connections:
     """Connections by the Secrets they are made of. For any number of threads."""
 
-    def __init__(self, api: KubeApi, clock: Clock) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, service_account: str) -> None:
         self._api = api
         self._clock = clock
+        self._account = service_account
         self._lock = threading.Lock()
         self._known: dict[_Names, _Known] = {}
 
@@ -86,13 +100,20 @@ class Connections:
             None if store.credentials is None else store.credentials.secret_name for store in stores
         }
         authorities = {None if store.tls is None else store.tls.ca_secret_name for store in stores}
-        if len(credentials) > 1 or len(authorities) > 1:
+        identities = {store.web_identity for store in stores}
+        if max(len(credentials), len(authorities), len(identities)) > 1:
             raise SecretProblemError(
                 "StoresDiffer",
                 "the LakeStores of a table and its ingests must name the same Secrets in "
-                "spec.credentials and spec.tls",
+                "spec.credentials and spec.tls, and have the same spec.webIdentity",
             )
-        return _Names(namespace, next(iter(credentials), None), next(iter(authorities), None))
+        return _Names(
+            namespace,
+            next(iter(credentials), None),
+            next(iter(authorities), None),
+            next(iter(identities), None),
+            stores[0].region if stores else "",
+        )
 
     def _read(self, names: _Names, before: _Known | None) -> _Known:
         now_s = self._clock.monotonic_s()
@@ -103,7 +124,7 @@ class Connections:
             secrets = self._secrets(names)
             found = tuple(str(item["metadata"].get("resourceVersion")) for item in secrets.values())
             if connection is None or found != versions:
-                connection, versions = _connection(names, secrets), found
+                connection, versions = self._connection(names, secrets), found
         except SecretProblemError as error:
             problem = error
         known = _Known(connection, versions, problem, now_s)
@@ -133,16 +154,42 @@ class Connections:
             found[name] = secret
         return found
 
+    def _connection(self, names: _Names, secrets: dict[str, Manifest]) -> S3Connection:
+        credentials: S3Credentials | WebIdentity | None = None
+        authorities = None
+        if names.credentials is not None:
+            credentials = _credentials(secrets[names.credentials])
+        if names.authorities is not None:
+            authorities = _value(secrets[names.authorities], CA_KEY, "spec.tls.caSecretName")
+        identity = names.identity
+        if identity is not None:
+            credentials = WebIdentity(
+                (identity.sts_endpoint or f"https://sts.{names.region}.amazonaws.com").rstrip("/"),
+                identity.role_arn,
+                lambda: self._token(names.namespace, identity.audience),
+                authorities=authorities,
+            )
+        return S3Connection(credentials, ca_certificates=authorities)
 
-def _connection(names: _Names, secrets: dict[str, Manifest]) -> S3Connection:
-    credentials = authorities = None
-    if names.credentials is not None:
-        secret = secrets[names.credentials]
-        pair = [_value(secret, key, "spec.credentials.secretName") for key in CREDENTIAL_KEYS]
-        credentials = S3Credentials(pair[0].decode(), pair[1].decode())
-    if names.authorities is not None:
-        authorities = _value(secrets[names.authorities], CA_KEY, "spec.tls.caSecretName")
-    return S3Connection(credentials, ca_certificates=authorities)
+    def _token(self, namespace: str, audience: str) -> str:
+        try:
+            return self._api.request_token(self._account, namespace, audience, TOKEN_S)
+        except (ApiRefusedError, ApiUnavailableError) as error:
+            raise IdentityError(
+                f"the API server gives no token of ServiceAccount {self._account} in namespace "
+                f"{namespace}: {error.message}"
+            ) from None
+
+
+def _credentials(secret: Manifest) -> S3Credentials:
+    field = "spec.credentials.secretName"
+    access_key_id, secret_access_key = (
+        _value(secret, key, field).decode() for key in CREDENTIAL_KEYS
+    )
+    token = None
+    if (secret.get("data") or {}).get(SESSION_TOKEN_KEY):
+        token = _value(secret, SESSION_TOKEN_KEY, field).decode()
+    return S3Credentials(access_key_id, secret_access_key, token)
 
 
 def _value(secret: Manifest, key: str, field: str) -> bytes:

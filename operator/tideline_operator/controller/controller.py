@@ -79,14 +79,15 @@ class Controller:
         self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
         self._pods = ObjectCache(label=TABLE_LABEL, trim=_short)
         self.budgets = Budgets(settings.limits)
-        secrets = Connections(api, clock), CatalogSecrets(api, clock)
+        account = settings.launch.service_account
+        secrets = Connections(api, clock, account), CatalogSecrets(api, clock)
         self._source = source = TableSource(
             self._stores, *secrets, Locations(), self.queue.add, allows_local=allows_local
         )
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(
             job_control or JobLauncher(api, settings.launch),
-            NamespaceAccess(api, clock, settings.launch.service_account),
+            NamespaceAccess(api, clock, account),
         )
         parts = self._parts(api, source, starter)
         self._reconciler = TableReconciler(parts)

@@ -36,6 +36,7 @@ from tideline.ingest.operation.operation import (
 )
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.pod_template import checked_template, engine_container, overlay
+from tideline_operator.resources.lake_store import StoreWebIdentity
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.quantity import memory_bytes, memory_text, parse_quantity
 from tideline_operator.resources.resolved import ResolvedTable
@@ -61,6 +62,10 @@ _NAME_LENGTH_MAX = 63
 _SPARK_PODS_KEY = "spark-pods.json"
 _EXECUTOR_KEY = "executor-pod.json"
 _SECRET_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
+_TOKEN_FOLDER = "/var/run/secrets/tideline.dev/identity"
+_TOKEN_FILE = "token"
+_TOKEN_S = 3_600
 _SMALL_MEMORY_BYTES = 512 * 1024 * 1024
 _TMP = {"name": "tmp", "emptyDir": {}}
 
@@ -79,10 +84,13 @@ class LaunchSettings:
 
 @dataclass(frozen=True, slots=True)
 class _StoreSecrets:
-    """Secrets the pods of a table read: the one with credentials, the one with authorities."""
+    """Secrets the pods of a table read: the one with credentials, the one with authorities; or the
+    identity they have at the STS of a region."""
 
     credentials: str | None
     authorities: str | None
+    identity: StoreWebIdentity | None = None
+    region: str = ""
 
 
 def job_name(operation_id: str, attempt: int) -> str:
@@ -319,6 +327,11 @@ def _required(
     volumes: list[Manifest] = []
     if secrets.credentials is not None:
         variables += [_from_secret(key, secrets.credentials) for key in _SECRET_KEYS]
+        variables.append(_from_secret(_SESSION_TOKEN_KEY, secrets.credentials, optional=True))
+    if secrets.identity is not None:
+        variables += _identity_variables(secrets.identity, secrets.region)
+        mounts.append({"name": "identity", "mountPath": _TOKEN_FOLDER, "readOnly": True})
+        volumes.append(_identity_volume(secrets.identity))
     if secrets.authorities is not None:
         folder, _, file = CA_BUNDLE_PATH.rpartition("/")
         variables.append({"name": "AWS_CA_BUNDLE", "value": CA_BUNDLE_PATH})
@@ -355,8 +368,32 @@ def _driver_variables(operation: Operation, settings: LaunchSettings) -> list[Ma
     return variables + downward
 
 
-def _from_secret(key: str, secret: str) -> Manifest:
-    return {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+def _from_secret(key: str, secret: str, *, optional: bool = False) -> Manifest:
+    reference: Manifest = {"name": secret, "key": key}
+    if optional:
+        reference["optional"] = True
+    return {"name": key, "valueFrom": {"secretKeyRef": reference}}
+
+
+def _identity_variables(identity: StoreWebIdentity, region: str) -> list[dict[str, str]]:
+    given = {
+        "AWS_WEB_IDENTITY_TOKEN_FILE": f"{_TOKEN_FOLDER}/{_TOKEN_FILE}",
+        "AWS_ROLE_ARN": identity.role_arn,
+        "AWS_REGION": region,
+    }
+    if identity.sts_endpoint is not None:
+        given["AWS_ENDPOINT_URL_STS"] = identity.sts_endpoint.rstrip("/")
+    return [{"name": name, "value": value} for name, value in given.items()]
+
+
+def _identity_volume(identity: StoreWebIdentity) -> Manifest:
+    """The kubelet renews the token long before it ends."""
+    token = {
+        "audience": identity.audience,
+        "expirationSeconds": _TOKEN_S,
+        "path": _TOKEN_FILE,
+    }
+    return {"name": "identity", "projected": {"sources": [{"serviceAccountToken": token}]}}
 
 
 def _spark_pods(table: ResolvedTable, driver: Manifest) -> SparkPods:
@@ -389,18 +426,32 @@ def _store_secrets(table: ResolvedTable) -> _StoreSecrets:
     a process has one set of credentials."""
     credentials: dict[str | None, str] = {}
     authorities: dict[str, str] = {}
+    identities: dict[StoreWebIdentity | None, str] = {}
+    region = ""
     for name, store in table.stores.items():
+        identities.setdefault(store.web_identity, name)
+        region = region or store.region
         credentials.setdefault(store.credentials.secret_name if store.credentials else None, name)
         if store.tls is not None:
             authorities.setdefault(store.tls.ca_secret_name, name)
-    for field, found in (("credentials", credentials), ("tls", authorities)):
+    for field, found in (
+        ("webIdentity", identities),
+        ("credentials", credentials),
+        ("tls", authorities),
+    ):
         if len(found) > 1:
             stores = ", ".join(sorted(found.values()))
+            same = "have the same one" if field == "webIdentity" else "name the same Secret"
             raise ConfigError(
                 f"spec.ingest: the LakeStores {stores} differ in spec.{field}; those of one table "
-                "must name the same Secret"
+                f"must {same}"
             )
-    return _StoreSecrets(next(iter(credentials), None), next(iter(authorities), None))
+    return _StoreSecrets(
+        next(iter(credentials), None),
+        next(iter(authorities), None),
+        next(iter(identities), None),
+        region,
+    )
 
 
 def _in_pod(operation: Operation) -> Operation:

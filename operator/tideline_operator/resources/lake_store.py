@@ -3,6 +3,7 @@
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.store_status import LakeStoreStatus
 
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_AWS_AUDIENCE = "sts.amazonaws.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +20,34 @@ class StoreCredentials:
     """Where the credentials are."""
 
     secret_name: str = described(
-        f"Secret in the same namespace with the keys {_SECRET_KEYS}. `tideline run` reads the "
-        "environment variables of those names instead.",
+        f"Secret in the same namespace with the keys {_SECRET_KEYS}, and AWS_SESSION_TOKEN if they "
+        "are temporary. `tideline run` reads the environment variables of those names instead.",
         length_max=253,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreWebIdentity:
+    """A token of the pods' service account that an STS exchanges for temporary credentials."""
+
+    role_arn: str = described(
+        "Role to assume, such as arn:aws:iam::123456789012:role/lake, or what MinIO calls the role "
+        "of its identity provider.",
+        pattern=r"arn:\S+",
+        pattern_meaning="the ARN of a role",
+        length_max=2048,
+    )
+    audience: str = described(
+        "For whom the token is: what the STS expects. MinIO expects the client id of its provider.",
+        default=_AWS_AUDIENCE,
+        length_max=253,
+    )
+    sts_endpoint: str | None = described(
+        "URL of the STS: MinIO's own endpoint, for MinIO. Without it, AWS's of the region.",
+        default=None,
+        pattern=r"https?://[^\s/?#]+/?",
+        pattern_meaning="http:// or https:// and a host, with a port if needed, and no path",
+        length_max=512,
     )
 
 
@@ -56,7 +83,25 @@ class LakeStoreSpec:
     credentials: StoreCredentials | None = described(
         "Credentials; without them those of the environment or the pod's identity.", default=None
     )
+    web_identity: StoreWebIdentity | None = described(
+        "An identity for the pods of each namespace, instead of credentials. `tideline run` uses "
+        "that of its environment.",
+        default=None,
+    )
     tls: StoreTls | None = described("TLS settings.", default=None)
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(self.webIdentity) || !has(self.credentials)",
+            "choose one of credentials and webIdentity",
+            field="webIdentity",
+        ),
+    )
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """One identity at most."""
+        if self.web_identity is not None and self.credentials is not None:
+            yield "webIdentity", "choose one of credentials and webIdentity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,6 +218,8 @@ class ApiServer:
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
+            # Where a store that trusts this issuer finds its keys.
+            f"--service-account-jwks-uri={self.url}/openid/v1/jwks",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             "--service-cluster-ip-range=10.96.0.0/16",

@@ -21,8 +21,10 @@ from tideline.spark.session.s3a_jars import (
     s3a_jars_folder,
 )
 from tideline.storage.location import StoreLocation
+from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.testing.hand_written_table import HandWrittenTable
 from tideline.testing.minio_server import MinioServer
+from tideline.testing.openid_issuer import DISCOVERY_PATH, OpenIdIssuer, role_arn, trusting
 
 READ = """
 import sys
@@ -55,10 +57,20 @@ def s3a_jars() -> Path:
         pytest.skip(f"the S3A jars cannot be downloaded: {error.message}")
 
 
-def copy_table(source: HandWrittenTable, target: StoreLocation) -> None:
-    local, store = source.location.open(), target.open()
+def copy_table(
+    source: HandWrittenTable, target: StoreLocation, connection: S3Connection | None = None
+) -> None:
+    local, store = source.location.open(), target.open(connection)
     for info in local.list():
         store.put(info.path, local.get(info.path))
+
+
+def two_partitions(folder: Path) -> HandWrittenTable:
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = HandWrittenTable.create(folder, schema, partition_by=("p",))
+    rows = {p: pa.table({"id": [n], "p": [p]}, schema=schema) for n, p in enumerate("xy")}
+    table.commit("1", {(p, f"{p}-0"): part for p, part in rows.items()})
+    return table
 
 
 @pytest.mark.spark
@@ -70,11 +82,7 @@ def test_a_table_on_s3_is_read(
     s3_location: StoreLocation,
     minio_server: MinioServer,
 ) -> None:
-    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
-    table = HandWrittenTable.create(tmp_path / "t", schema, partition_by=("p",))
-    rows = {p: pa.table({"id": [n], "p": [p]}, schema=schema) for n, p in enumerate("xy")}
-    table.commit("1", {(p, f"{p}-0"): part for p, part in rows.items()})
-    copy_table(table, s3_location)
+    copy_table(two_partitions(tmp_path / "t"), s3_location)
     endpoint = dict(s3_location.options)["endpoint"]
     # An endpoint in the environment must not win over the one that was given.
     environment = {**os.environ, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}
@@ -90,6 +98,38 @@ def test_a_table_on_s3_is_read(
     assert answer.stderr == ""
     for secret in minio_server.environment().values():
         assert secret not in answer.stdout + answer.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.minio
+@pytest.mark.usefixtures("s3a_jars")
+def test_a_web_identity_reads_as_spark_does(tmp_path: Path) -> None:
+    with OpenIdIssuer() as issuer, MinioServer(trusting(issuer.url + DISCOVERY_PATH)) as server:
+        location = StoreLocation.of(f"s3://{server.create_bucket()}/t", server.storage_options())
+        keys = S3Connection(S3Credentials(server.access_key, server.secret_key))
+        copy_table(two_partitions(tmp_path / "t"), location, keys)
+        token = tmp_path / "token"
+        token.write_text(issuer.token())
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("AWS_")
+        } | {
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+            "AWS_ROLE_ARN": role_arn(),
+            "AWS_ENDPOINT_URL_STS": server.endpoint,
+            "AWS_REGION": "us-east-1",
+        }
+        answer = subprocess.run(
+            [sys.executable, "-c", READ, location.uri, server.endpoint],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            cwd=tmp_path,
+        )
+    assert answer.stdout.splitlines() == ["[(0, 'x')]", "2"], answer.stderr
+    assert answer.stderr == ""
 
 
 def test_the_project_keeps_the_large_bundle_out() -> None:

@@ -63,7 +63,7 @@ def check_files_kept(
                 born_later.add(group)
             elif version <= as_of and version not in versions.get(group, ()):
                 raise _gone(table, as_of, f"{group} of {version} was cleaned")
-        for group in _replaced(metadata):
+        for group in replaced_by(metadata):
             kept = any(version <= as_of for version in versions.get(group, ()))
             if group not in born_later and not kept:
                 raise _gone(table, as_of, f"{group} was replaced at {instant.time} and cleaned")
@@ -128,7 +128,8 @@ def built_on(metadata: CommitMetadata) -> list[tuple[FileGroupId, InstantTime | 
     return found
 
 
-def _replaced(metadata: CommitMetadata) -> list[FileGroupId]:
+def replaced_by(metadata: CommitMetadata) -> list[FileGroupId]:
+    """The file groups that a commit took the place of."""
     replaced = metadata.partition_to_replace_file_ids or {}
     return [
         FileGroupId(partition, file_id)

@@ -15,7 +15,6 @@ Source: Hudi's IncrementalRelation, TimelineUtils.handleHollowCommitIfNeeded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import cache
 
 from tideline.errors import (
@@ -33,7 +32,7 @@ from tideline.hudi.read.history import (
     written_by,
 )
 from tideline.hudi.read.incremental_by_completion import plan_by_completion
-from tideline.hudi.read.point_in_time import point_in_time
+from tideline.hudi.read.point_in_time import Point, point_in_time
 from tideline.hudi.read.table_scan import (
     CommitRange,
     TableScan,
@@ -46,8 +45,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-
-Point = InstantTime | datetime | str
 
 
 def plan_incremental(table: HoodieTable, after: Point, until: Point | None = None) -> TableScan:

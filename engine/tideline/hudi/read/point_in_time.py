@@ -11,6 +11,8 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.zone import TimelineZone
 
+Point = InstantTime | datetime | str
+"""An instant, or a moment, or either as text."""
 BEGINNING = InstantTime("0" * 17)
 """Before every instant of any table."""
 

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from tideline.hudi.read.incremental import Point, plan_incremental
+from tideline.hudi.read.incremental import plan_incremental
+from tideline.hudi.read.point_in_time import Point
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS

@@ -1,12 +1,14 @@
 """How Spark reaches S3: Hadoop's S3A connector, set up per bucket from a store location.
 
 Settings are per bucket, so one session may use several stores. Credentials come from the
-environment of the driver and of the executors and are never part of a setting.
+environment of the driver and of the executors, by the same rules as everywhere
+(`storage/s3_identity.py`), and are never part of a setting.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +19,13 @@ from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND
 from tideline.storage.location import StoreLocation
+from tideline.storage.s3_identity import S3Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
-_CREDENTIALS = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
 # No secret: Java wants a password on every key store. The file holds public certificates.
 _TRUST_STORE_WORD = "changeit"
 _TRUST_STORE = "javax.net.ssl.trustStore"
@@ -32,7 +34,10 @@ _trusted_bundles: set[str] = set()
 
 
 def s3a_settings(location: StoreLocation) -> dict[str, str]:
-    """Hadoop settings that reach the location's bucket; empty unless it is on S3."""
+    """Hadoop settings that reach the location's bucket; empty unless it is on S3.
+
+    Raises ConfigError when the environment has no credentials.
+    """
     if location.scheme != "s3":
         return {}
     options = dict(location.options)
@@ -44,7 +49,7 @@ def s3a_settings(location: StoreLocation) -> dict[str, str]:
         "endpoint.region": region,
         "path.style.access": options.get("path_style", "true"),
         "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
-        "aws.credentials.provider": _CREDENTIALS,
+        "aws.credentials.provider": S3Identity.of(os.environ).source.s3a_provider,
     }
     return {f"fs.s3a.bucket.{_bucket(location)}.{name}": text for name, text in settings.items()}
 

@@ -1,0 +1,158 @@
+"""The page of a table: one file that says how the table is, and fetches nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tideline
+from tideline.cli.main import run
+from tideline.lake_table import LakeTable
+from tideline.report.page import page_of
+from tideline.report.table_facts import Level, facts_of, size_bins
+from tideline.report.vega_bundle import vega_script
+
+SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
+QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+BYTES_MAX = 3_000_000
+
+
+def write(table: LakeTable, keys: range, n: int, day: str = "mon") -> None:
+    rows = {"id": [f"k{key}" for key in keys], "day": [day] * len(keys), "n": [n] * len(keys)}
+    table.write(pa.table(rows, schema=SCHEMA), options=QUIET)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakeTable:
+    uri = str(tmp_path / "table")
+    made = tideline.create(
+        uri, schema=SCHEMA, record_key=["id"], partition_by=["day"], ordering=["n"]
+    )
+    for n, day in enumerate(("mon", "tue", "wed", "mon")):
+        write(made, range(10), n, day)
+    return tideline.open(uri)
+
+
+class Tags(HTMLParser):
+    """What an HTML parser sees of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, Mapping[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_a_page_fetches_nothing_and_is_small(table: LakeTable) -> None:
+    page = page_of(facts_of(table), vega_script())
+    assert len(page.encode()) < BYTES_MAX
+    tags = Tags(page).tags
+    assert not [tag for tag, given in tags if {"src", "href"} & set(given)]
+    assert not [tag for tag, _ in tags if tag in ("link", "img", "iframe", "object")]
+    assert "@import" not in page[: page.index("</style>")]
+    assert "url(" not in page[: page.index("</style>")]
+
+
+def test_names_of_a_table_are_only_text(tmp_path: Path) -> None:
+    uri = str(tmp_path / "<script>alert(1)" / "t")
+    odd = tideline.create(uri, schema=SCHEMA, record_key=["id"], partition_by=["day"])
+    write(odd, range(3), 1, "</script><b>")
+    write(odd, range(3), 1, "tue")
+    page = page_of(facts_of(tideline.open(uri)), "let end = '</script>';")
+    assert [tag for tag, _ in Tags(page).tags].count("script") == 3
+    data = re.findall(r'id="charts">(.*?)</script>', page, re.DOTALL)[0]
+    partitions = next(one for one in json.loads(data) if one["title"] == "Partitions")
+    assert set(partitions["data"]["partition"]) == {"</script><b>", "tue"}
+
+
+def test_health_is_a_word_and_a_line(table: LakeTable) -> None:
+    facts = facts_of(table)
+    assert facts.health() == (Level.DUE, "clustering is due")
+    assert (facts.base_files, facts.small_files) == (3, 3)
+    newest = table.timeline().completed().instants[-1]
+    table.hoodie_table.store.put(table.hoodie_table.timelines.path(newest), b"{")
+    level, line = facts_of(tideline.open(table.uri)).health()
+    assert level is Level.BROKEN
+    assert "cannot be" in line
+
+
+def test_bins_double(table: LakeTable) -> None:
+    view = table.hoodie_table.read_view(table.timeline())
+    slices = [piece for path in view.partitions for piece in view.latest_slices(path)]
+    (one,) = size_bins(slices, 1 << 20)
+    assert (one.from_bytes, one.files, one.is_small) == (0, 3, True)
+    assert not size_bins(slices, 1)[0].is_small
+
+
+def test_the_command_says_how_the_table_is(
+    table: LakeTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "pages" / "table.html"
+    assert run(["report", table.uri, "-o", str(page), "--check"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "work is due: clustering is due."
+    assert printed[1].startswith(f"The page is in {page} (")
+    text = page.read_text()
+    assert "Nothing is wrong." in text
+    assert "tideline execute clustering" in text
+    assert run(["report", table.uri, "-o", str(page), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["health"] == "work is due"
+    assert "<h2>Check</h2>" not in page.read_text()
+
+
+def test_without_the_package_the_command_names_it(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert run(["report", table.uri]) == 2
+    assert "pip install 'tideline[report]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [1_200, 400])
+def test_a_browser_draws_every_chart(table: LakeTable, tmp_path: Path, width: int) -> None:
+    program = shutil.which("chromium")
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed")
+        pytest.skip("chromium is not installed")
+    look = (
+        "<script>setTimeout(() => { document.body.dataset.width = "
+        "document.documentElement.scrollWidth; }, 1500)</script>"
+    )
+    page = tmp_path / "table.html"
+    whole, end, after = page_of(facts_of(table), vega_script()).rpartition("</body>")
+    page.write_text(f"{whole}{look}{end}{after}")
+    seen = subprocess.run(
+        [
+            program,
+            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+            f"--user-data-dir={tmp_path / 'browser'}",
+            f"--window-size={width},2400",
+            "--virtual-time-budget=4000",
+            "--dump-dom",
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
+    charts = len(re.findall(r'id="chart-\d+"', seen))
+    assert charts >= 6
+    assert len(re.findall("<canvas", seen)) == charts
+    assert ">This chart cannot be drawn" not in seen
+    (found,) = re.findall(r'data-width="(\d+)"', seen)
+    assert int(found) <= max(width, 500)

@@ -1,0 +1,208 @@
+"""The rows that commits inserted, updated and deleted, with what updated rows were before.
+
+1. `change_plan` says which file groups each commit changed. Their rows are read right before and
+   right after it, logs merged, one file group after the other.
+2. A row that carries the commit's time was written by it: with a key that the file group had before
+   it is an update, else it is new there. A row that the commit only copied keeps an older time.
+3. A key that was there before and is not after has left the file group.
+4. What left one file group and came to another in the same commit is an update: an overwrite, or a
+   row that moved to another partition of a table whose keys are unique in all of it.
+
+Memory depends on a file group's rows and on what one commit changed. Names are those of Iceberg's
+changelog views and of Flink's row kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.errors import ConfigError
+from tideline.hudi.index.uniqueness import global_index
+from tideline.hudi.nature.guard import require_by_properties
+from tideline.hudi.nature.permission import Permission
+from tideline.hudi.read.arrow_scan import nullable
+from tideline.hudi.read.change_plan import ChangePlan, CommitStep, plan_changes
+from tideline.hudi.read.partition_values import PartitionLayout
+from tideline.hudi.read.point_in_time import Point
+from tideline.hudi.read.slice_rows import SliceReader, SliceTask
+from tideline.hudi.read.table_scan import scan_schema
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.file_slice_merge import SliceContext
+
+CHANGE_TYPE = "_change_type"
+CHANGE_INSTANT = "_change_instant"
+
+
+class ChangeType(Enum):
+    """What became of a row; an update is two rows, one after the other."""
+
+    INSERT = "INSERT"
+    UPDATE_BEFORE = "UPDATE_BEFORE"
+    UPDATE_AFTER = "UPDATE_AFTER"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFeed:
+    """The changes of a range of commits, oldest commit first.
+
+    Batches have `_change_type` and `_change_instant`, the time of the commit, then the table's
+    columns as at the end of the range. `until` is where it ends: begin after it the next time.
+    """
+
+    table: HoodieTable
+    plan: ChangePlan
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, table: HoodieTable, after: Point, until: Point | None = None) -> ChangeFeed:
+        """The changes after `after`, up to `until` or now. Raises as `plan_changes`."""
+        plan = plan_changes(table, after, until)
+        if any(piece.log_files for step in plan.steps for piece in step.after.values()):
+            require_by_properties(table, Permission.MERGE_LOGS)
+        newest = plan.steps[-1].timeline_after if plan.steps else plan.timeline
+        columns = nullable(scan_schema(table, newest))
+        kinds = [pa.field(CHANGE_TYPE, pa.string(), False), pa.field(CHANGE_INSTANT, pa.string())]
+        clash = {CHANGE_TYPE, CHANGE_INSTANT} & set(columns.names)
+        if clash:
+            raise ConfigError(
+                "the table has a column with the name of one of a change",
+                table=table.uri,
+                value=", ".join(sorted(clash)),
+            )
+        return cls(table, plan, pa.schema([*kinds, *columns]))
+
+    @property
+    def until(self) -> InstantTime:
+        """Where the range ends."""
+        return self.plan.until
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes, commit after commit. Raises CorruptTableError for files not to be read."""
+        for step in self.plan.steps:
+            for changed in self._of_commit(step):
+                yield from changed.to_batches()
+
+    def read_all(self) -> pa.Table:
+        """All of them in memory."""
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+    def _of_commit(self, step: CommitStep) -> Iterator[pa.Table]:
+        reader = _Reader.of(self.table, self.schema, step, self.plan.timeline)
+        time = step.instant.time
+        lost, got = [], []
+        for group in sorted({*step.before, *step.after}, key=str):
+            before = reader.rows(step.before.get(group), step.timeline_before)
+            after = reader.rows(step.after.get(group), step.timeline_after)
+            pieces = _split(before, after, str(time))
+            if pieces.updated_after.num_rows:
+                yield self._pairs(pieces.updated_before, pieces.updated_after, time)
+            lost.append(pieces.lost)
+            got.append(pieces.got)
+        if lost:
+            yield from self._elsewhere(pa.concat_tables(lost), pa.concat_tables(got), time)
+
+    def _elsewhere(self, lost: pa.Table, got: pa.Table, time: InstantTime) -> Iterator[pa.Table]:
+        """What left a file group and came to none, the other way around, or moved."""
+        is_global = not self.table.config.partition_fields or global_index(self.table) is not None
+        keys_lost, keys_got = (_keys(rows, is_global=is_global) for rows in (lost, got))
+        at = pc.index_in(keys_got, value_set=keys_lost)
+        moved = pc.is_valid(at)
+        if pc.any(moved).as_py():
+            yield self._pairs(lost.take(at.filter(moved)), got.filter(moved), time)
+        inserted = got.filter(pc.invert(moved))
+        if inserted.num_rows:
+            yield self._marked(inserted, ChangeType.INSERT, time)
+        deleted = lost.filter(pc.invert(pc.is_in(keys_lost, value_set=keys_got)))
+        if deleted.num_rows:
+            yield self._marked(deleted, ChangeType.DELETE, time)
+
+    def _pairs(self, before: pa.Table, after: pa.Table, time: InstantTime) -> pa.Table:
+        """What rows were, each followed by what it is."""
+        marked = pa.concat_tables(
+            [
+                self._marked(before, ChangeType.UPDATE_BEFORE, time),
+                self._marked(after, ChangeType.UPDATE_AFTER, time),
+            ]
+        )
+        count = after.num_rows
+        order = np.arange(2 * count).reshape(2, count).T.reshape(-1)
+        return marked.take(pa.array(order))
+
+    def _marked(self, rows: pa.Table, kind: ChangeType, time: InstantTime) -> pa.Table:
+        marks = [pa.repeat(text, rows.num_rows) for text in (kind.value, str(time))]
+        return pa.Table.from_arrays([*marks, *rows.columns], schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """The rows of one file group, by what a commit did to them."""
+
+    updated_before: pa.Table
+    updated_after: pa.Table
+    lost: pa.Table
+    got: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads slices as one schema, each as its timeline shows it."""
+
+    table: HoodieTable
+    target: pa.Schema
+    layout: PartitionLayout | None
+    merges: bool
+    newest: ActiveTimeline
+
+    @classmethod
+    def of(
+        cls, table: HoodieTable, schema: pa.Schema, step: CommitStep, newest: ActiveTimeline
+    ) -> _Reader:
+        target = pa.schema(list(schema)[2:])
+        pieces = [*step.before.values(), *step.after.values()]
+        layout = PartitionLayout.of(table.config, target)
+        return cls(table, target, layout, any(one.log_files for one in pieces), newest)
+
+    def rows(self, piece: FileSlice | None, timeline: ActiveTimeline) -> pa.Table:
+        """The slice's rows; none for no slice."""
+        if piece is None:
+            return self.target.empty_table()
+        context = SliceContext.of(
+            self.table, timeline, self.target, schemas=self.newest, merges=self.merges
+        )
+        reader = SliceReader(context, self.target)
+        task = SliceTask.by_path(piece, self.layout)
+        batches = reader.rows(self.table.store, task, self.target.names)
+        return pa.Table.from_batches(list(batches), self.target)
+
+
+def _split(before: pa.Table, after: pa.Table, time: str) -> _Pieces:
+    keys_before = before[RECORD_KEY].combine_chunks()
+    written = after.filter(pc.equal(after[COMMIT_TIME], time))
+    at = pc.index_in(written[RECORD_KEY], value_set=keys_before)
+    known = pc.is_valid(at)
+    stayed = pc.is_in(keys_before, value_set=after[RECORD_KEY].combine_chunks())
+    return _Pieces(
+        updated_before=before.take(at.filter(known)),
+        updated_after=written.filter(known),
+        lost=before.filter(pc.invert(stayed)),
+        got=written.filter(pc.invert(known)),
+    )
+
+
+def _keys(rows: pa.Table, *, is_global: bool) -> pa.Array:
+    """What makes rows the same: their key, and their partition unless keys are unique in all."""
+    keys = rows[RECORD_KEY].combine_chunks()
+    if is_global:
+        return keys
+    return pc.binary_join_element_wise(rows[PARTITION_PATH].combine_chunks(), keys, "\0")
