@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -139,13 +140,21 @@ def report_json(
     """The same for machines, with every round and the load of the machine."""
     return json.dumps(
         {
-            "cores": os.cpu_count(),
-            "loadAtStart": round(load_at_start, 2),
+            **machine_object(load_at_start),
             "claims": [_claim_object(claim) for claim in claims],
             "limits": [_limit_object(limit) for limit in limits],
         },
         indent=2,
     )
+
+
+def machine_object(load_at_start: float) -> dict[str, Any]:
+    """When and where something was measured."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "loadAtStart": round(load_at_start, 2),
+    }
 
 
 def _claim_object(claim: Claim) -> dict[str, Any]:

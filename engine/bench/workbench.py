@@ -87,13 +87,21 @@ def run(measures: Sequence[Measure]) -> int:
     parser.add_argument("--wait", type=float, default=0, help="minutes to wait for a quiet machine")
     arguments = parser.parse_args()
     load = wait_for_quiet(arguments.wait * 60)
+    rounds = ROUNDS_QUICK if arguments.quick else ROUNDS
+    claims, limits = measure_all(measures, rows=arguments.rows, rounds=rounds)
+    return close_report(claims, limits, load_at_start=load, json_path=arguments.json)
+
+
+def measure_all(
+    measures: Sequence[Measure], *, rows: int, rounds: int
+) -> tuple[list[Claim], list[Limit | TimeLimit]]:
+    """What every measure found, one after the other with the same two sides."""
     claims: list[Claim] = []
     limits: list[Limit | TimeLimit] = []
-    rounds = ROUNDS_QUICK if arguments.quick else ROUNDS
-    with open_workbench(rows=arguments.rows, rounds=rounds) as bench:
+    with open_workbench(rows=rows, rounds=rounds) as bench:
         for measure in measures:
             print(measure.__module__.removeprefix("bench."), flush=True)
             measured, bounded = measure(bench)
             claims += measured
             limits += bounded
-    return close_report(claims, limits, load_at_start=load, json_path=arguments.json)
+    return claims, limits

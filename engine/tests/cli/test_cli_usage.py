@@ -116,8 +116,9 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
         name.removeprefix("tideline "): {one for item in command.params for one in item.opts}
         for name, command in all_commands()
     }
-    looking = {"adopt", "show", "list-instants", "list-files", "check-store", "read", "plan", "report",
-               "savepoint list", "iceberg show", "iceberg plan", "completion"}  # fmt: skip
+    looking = {"adopt", "show", "list-instants", "list-files", "check-store", "read", "plan",
+               "report", "savepoint list", "iceberg show", "iceberg plan",
+               "completion"}  # fmt: skip
     without = {name for name, known in options.items() if "--dry-run" not in known}
     assert without == looking
     assert {name for name, known in options.items() if "--yes" in known} == {
