@@ -18,7 +18,12 @@ from urllib.parse import urlencode
 
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 from urllib3.exceptions import HTTPError
 
 from tideline.errors import ConfigError
@@ -83,6 +88,7 @@ REQUEST_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 5.0
 _WATCH_GRACE_S = 15.0
 """A watch that is still silent this long after its end counts as dead."""
+_FOLLOW_SILENCE_S = 3_600.0
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -90,6 +96,22 @@ _BUSY = (401, 408, 425, 429)
 
 RequestObserver = Callable[[str, str, int], None]
 """Called after every request with verb, resource and status; 0 when there was no answer."""
+
+
+def context_namespace(kubeconfig: Path | None = None, context: str | None = None) -> str:
+    """The namespace that kubectl would use. Raises ConfigError when there is no such context."""
+    try:
+        contexts, current = list_kube_config_contexts(
+            None if kubeconfig is None else str(kubeconfig)
+        )  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        raise ConfigError(f"cannot find a Kubernetes cluster: {error}", path=kubeconfig) from error
+    chosen = current
+    if context is not None:
+        chosen = next((one for one in contexts if one["name"] == context), None)
+    if chosen is None:
+        raise ConfigError("kubeconfig has no such context", path=kubeconfig, value=context)
+    return str(chosen["context"].get("namespace") or "default")
 
 
 class KubeApi:
@@ -108,18 +130,22 @@ class KubeApi:
         """Called before every request that changes something; what it raises reaches the caller."""
 
     @classmethod
-    def from_environment(cls, kubeconfig: Path | None = None) -> KubeApi:
-        """The server that `kubeconfig` names, that of the pod we run in, or kubectl's default.
+    def from_environment(
+        cls, kubeconfig: Path | None = None, context: str | None = None
+    ) -> KubeApi:
+        """The server that `kubeconfig` names, that of the pod we run in, or kubectl's default; of
+        a file with several, that of its current context or of `context`.
 
         Raises ConfigError when none of them can be used.
         """
         configuration = Configuration()
         try:
-            if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            is_given = kubeconfig is not None or context is not None
+            if not is_given and "KUBERNETES_SERVICE_HOST" in os.environ:
                 load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             else:
                 file = None if kubeconfig is None else str(kubeconfig)
-                load_kube_config(file, client_configuration=configuration)  # type: ignore[no-untyped-call]
+                load_kube_config(file, context, configuration)  # type: ignore[no-untyped-call]
         except ConfigException as error:
             raise ConfigError(
                 f"cannot find a Kubernetes cluster: {error}; give --kubeconfig FILE",
@@ -285,6 +311,22 @@ class KubeApi:
         query = {"fieldManager": FIELD_MANAGER}
         return self._or_none("patch", resource, path, "PATCH", query, change, _MERGE)
 
+    def log(self, pod: str, namespace: str, *, follows: bool = False) -> Iterator[str]:
+        """The lines of a pod's log, further ones as they are written if `follows`."""
+        query = {"follow": "true"} if follows else {}
+        path = PODS.path(namespace, pod, "log")
+        read_timeout_s = _FOLLOW_SILENCE_S if follows else None
+        response = self._send("log", PODS, "GET", path, query=query, read_timeout_s=read_timeout_s)
+        try:
+            for line in _lines(response, keeps_rest=True):
+                yield line.decode("utf-8", "replace")
+        except (HTTPError, OSError) as error:
+            raise ApiUnavailableError(
+                f"the log of {pod} was interrupted: {_words(error)}"
+            ) from error
+        finally:
+            response.close()
+
     def request_token(self, account: str, namespace: str, audience: str, seconds: int) -> str:
         """A token of a service account for `audience`, which lives so long if the cluster allows it
         (TokenRequest)."""
@@ -422,12 +464,15 @@ def _watch_event(content: Any) -> WatchEvent:
     raise ApiUnavailableError(f"{thing.get('code')} {thing.get('reason')}: {message}")
 
 
-def _lines(response: Any) -> Iterator[bytes]:
-    """The complete lines of a stream, each as soon as it is there."""
+def _lines(response: Any, *, keeps_rest: bool = False) -> Iterator[bytes]:
+    """The complete lines of a stream, each as soon as it is there, and what follows the last one
+    if `keeps_rest`."""
     rest = bytearray()
     while True:
         piece = response.read1()
         if not piece:
+            if rest and keeps_rest:
+                yield bytes(rest)
             return
         rest += piece
         end = rest.rfind(b"\n")

@@ -17,6 +17,8 @@ from tideline.ingest.executors.kubernetes_pods import (
     spark_settings,
     task_slots,
 )
+from tideline.ingest.executors.spark_conf import refused_conf
+from tideline.spark.session.spark_session import spark_configuration
 
 GIB = 1024**3
 PODS = SparkPods(
@@ -133,3 +135,48 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps({**json.loads(PODS.to_json()), "other": 1}))
     with pytest.raises(ConfigError, match="other"):
         SparkPods.read(file)
+
+
+def test_what_tideline_sets_cannot_be_given() -> None:
+    accepted = [name for name in spark_settings(PODS, POD) if refused_conf(name) is None]
+    assert accepted == ["spark.sql.shuffle.partitions"]
+    session = spark_configuration("k8s://https://10.96.0.1:443")
+    assert refused_conf("spark.sql.session.timeZone") == "Tideline sets it"
+    mattering = {name for name in session if refused_conf(name) is None}
+    assert mattering == {
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.sql.execution.arrow.maxBytesPerBatch",
+        "spark.python.worker.reuse",
+        "spark.sql.adaptive.enabled",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("hoodie.table.name", "begin with spark."),
+        ("spark.executor.memory", "give spec.resources.executor.memory"),
+        ("spark.eventLog.dir", "give spec.eventLogs of the LakeStore"),
+        ("spark.hadoop.fs.s3a.secret.key", "belong in the Secret"),
+        ("spark.hadoop.fs.s3a.access.key", "belong in the Secret"),
+        ("spark.kubernetes.namespace", "Tideline sets it"),
+    ],
+)
+def test_a_refusal_says_what_to_give_instead(name: str, reason: str) -> None:
+    assert reason in str(refused_conf(name))
+
+
+def test_what_users_give_is_under_what_pods_are() -> None:
+    given = {"spark.task.maxFailures": "2", "spark.sql.shuffle.partitions": "7"}
+    settings = spark_settings(replace(PODS, conf=given), POD)
+    assert settings["spark.task.maxFailures"] == "2"
+    assert settings["spark.sql.shuffle.partitions"] == "7"
+    assert settings["spark.executor.cores"] == "1"
+
+
+def test_pods_without_extras_are_as_older_engines_read_them(tmp_path: Path) -> None:
+    assert {"conf", "event_logs"}.isdisjoint(json.loads(PODS.to_json()))
+    path = tmp_path / "spark-pods.json"
+    full = replace(PODS, conf={"spark.x": "1"}, event_logs="s3://lake/logs")
+    path.write_text(full.to_json())
+    assert SparkPods.read(path) == full

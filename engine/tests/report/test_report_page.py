@@ -18,8 +18,9 @@ import pytest
 import tideline
 from tideline.cli.main import run
 from tideline.lake_table import LakeTable
+from tideline.report.level import Level
 from tideline.report.page import page_of
-from tideline.report.table_facts import Level, facts_of, size_bins
+from tideline.report.table_facts import facts_of, size_bins
 from tideline.report.vega_bundle import vega_script
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])

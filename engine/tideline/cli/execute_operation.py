@@ -31,6 +31,7 @@ from tideline.ingest.execute.execute_operation import (
     failed_result,
     read_operation,
 )
+from tideline.ingest.executors.event_logs import event_log_conf, make_event_log_folder
 from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
     ExecutorsRefusedError,
@@ -159,6 +160,12 @@ class _Run:
             executors = counted(pods.executors_max, "executor")
             _print_progress(f"starting Spark with at most {executors}")
             settings = spark_settings(pods, pod)
+            if pods.event_logs:
+                options = dict(self._operation.table.location.options)
+                logs = StoreLocation.of(pods.event_logs, options)
+                make_event_log_folder(logs)
+                settings |= event_log_conf(logs)
+                locations = [*locations, logs]
             session = spark_session(
                 name, master=pod.master, locations=locations, extra_conf=settings
             )

@@ -46,6 +46,7 @@ _COMMANDS = {
     ),
     "list-files": ("tideline.cli.files:list_files_command", "List the files a reader sees."),
     "report": ("tideline.cli.report:report_command", "Write a page about a table."),
+    "ui": ("tideline.cli.ui:ui_command", "Serve pages about many tables."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
     "plan": ("tideline.cli.execute:plan_command", "Show what a service would do, and why."),
@@ -65,6 +66,10 @@ _COMMANDS = {
         "Inspect and maintain Apache Iceberg tables.",
     ),
     "execute": ("tideline.cli.execute:execute_command", "Run a service, or a planned operation."),
+    "spark-history": (
+        "tideline.cli.spark_history:spark_history_command",
+        "Serve Spark's pages about what ran on Kubernetes.",
+    ),
     "install-jars": (
         "tideline.cli.install_jars:install_jars_command",
         "Download what Spark needs for S3, once per machine.",

@@ -7,7 +7,7 @@ own, in which no tag can end.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from html import escape
@@ -17,19 +17,19 @@ from importlib.resources import files
 from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.runs import ServicePlan
 from tideline.report.charts import Chart, charts_of
-from tideline.report.table_facts import Level, TableFacts
+from tideline.report.html import ago, document, in_script, pill, section, table
+from tideline.report.table_facts import TableFacts
 from tideline.report.table_life import Done
 from tideline.wording import counted, size_text
 
 _INSTANTS_SHOWN_MAX = 40
 _FINDINGS_SHOWN_MAX = 50
-_LEVELS = {Level.HEALTHY: "good", Level.DUE: "due", Level.BROKEN: "bad"}
 
 
 def page_of(facts: TableFacts, script: str) -> str:
     """The page; `script` defines `vegaEmbed`."""
     charts = charts_of(facts)
-    style, behaviour = (_resource(name) for name in ("page.css", "page.js"))
+    behaviour = (files("tideline.report") / "page.js").read_text(encoding="utf-8")
     body = "\n".join(
         (
             _head(facts),
@@ -42,15 +42,8 @@ def page_of(facts: TableFacts, script: str) -> str:
             _foot(facts),
         )
     )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(facts.name)} · Tideline</title>\n<style>\n{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n"
-        f'<script type="application/json" id="charts">{_json(charts)}</script>\n'
-        f"<script>{_in_script(script)}</script>\n<script>\n{behaviour}</script>\n</body>\n</html>\n"
-    )
+    data = f'<script type="application/json" id="charts">{_json(charts)}</script>'
+    return document(f"{facts.name} · Tideline", body, data, in_script(script), behaviour)
 
 
 def _head(facts: TableFacts) -> str:
@@ -60,7 +53,7 @@ def _head(facts: TableFacts) -> str:
     )
     return (
         f"<header><h1>{escape(facts.name)}</h1><p class=uri>{escape(facts.uri)}</p>"
-        f'<p class="health {_LEVELS[level]}"><b>{level.value}</b> {escape(sentence)}</p>'
+        f"{pill(level, sentence)}"
         f"<ul class=about>{about}</ul></header>"
     )
 
@@ -77,7 +70,7 @@ def _tiles(facts: TableFacts) -> str:
         ("small files", f"{small} %"),
         ("logs to merge", f"{facts.log_files:,}"),
         ("partitions", f"{len(facts.partitions):,}"),
-        ("newest write", _ago(facts.at_ms - newest.at_ms) if newest else "never"),
+        ("newest write", ago(facts.at_ms - newest.at_ms) if newest else "never"),
         ("pending", f"{len(facts.pending):,}"),
     ]
     cells = "".join(f"<div><b>{escape(text)}</b><span>{name}</span></div>" for name, text in tiles)
@@ -90,7 +83,7 @@ def _due(facts: TableFacts) -> str:
     rows = [_plan(plan, facts.uri) for plan in facts.plans]
     heads = ("service", "", "saves", "takes", "run it with")
     about = "What is due comes first, in the order in which to run it."
-    return _section("Services", about, _table(heads, rows))
+    return section("Services", about, table(heads, rows))
 
 
 def _plan(plan: ServicePlan, uri: str) -> list[str]:
@@ -113,7 +106,7 @@ def _findings(facts: TableFacts) -> str:
     if facts.findings is None:
         return ""
     if not facts.findings:
-        return _section("Check", "Nothing is wrong.", "")
+        return section("Check", "Nothing is wrong.", "")
     shown = facts.findings[:_FINDINGS_SHOWN_MAX]
     rows = [
         [
@@ -127,12 +120,12 @@ def _findings(facts: TableFacts) -> str:
     more = len(facts.findings) - len(shown)
     about = f"{counted(len(facts.findings), 'finding')}, worst first."
     about += f" {more:,} more are not shown: tideline check names them." if more else ""
-    return _section("Check", about, _table(("", "what", "where", "what helps"), rows))
+    return section("Check", about, table(("", "what", "where", "what helps"), rows))
 
 
 def _chart(number: int, chart: Chart) -> str:
     box = f'<div class=chart id="chart-{number}" style="height:{chart.height}px"></div>'
-    return _section(chart.title, chart.about, box)
+    return section(chart.title, chart.about, box)
 
 
 def _instants(facts: TableFacts) -> str:
@@ -142,7 +135,7 @@ def _instants(facts: TableFacts) -> str:
     rows = [
         [
             f"<code>{escape(one.instant)}</code>",
-            _ago(facts.at_ms - one.at_ms),
+            ago(facts.at_ms - one.at_ms),
             escape(one.what),
             *(f"{count:,}" if count else "" for count in _counts(one)),
             size_text(one.bytes_written) if one.bytes_written else "",
@@ -154,7 +147,7 @@ def _instants(facts: TableFacts) -> str:
              "core-seconds")  # fmt: skip
     total = len(facts.life.done)
     about = f"The newest {len(done)} of {total:,} instants." if total > len(done) else ""
-    return _section("Instants", about, _table(heads, rows))
+    return section("Instants", about, table(heads, rows))
 
 
 def _counts(one: Done) -> tuple[int, int, int, int]:
@@ -195,7 +188,7 @@ def _kept(facts: TableFacts) -> str:
         ("Savepoints", ("instant", "comment", "keeps"), savepoints),
         ("Ingests", ("ingest", "landing prefix", "up to", "set aside"), ingests),
     )
-    return "".join(_section(name, "", _table(heads, rows)) for name, heads, rows in parts if rows)
+    return "".join(section(name, "", table(heads, rows)) for name, heads, rows in parts if rows)
 
 
 def _foot(facts: TableFacts) -> str:
@@ -203,39 +196,10 @@ def _foot(facts: TableFacts) -> str:
     return f"<footer>Made by Tideline {version('tideline')} on {made} from metadata alone.</footer>"
 
 
-def _section(title: str, about: str, content: str) -> str:
-    note = f"<p>{escape(about)}</p>" if about else ""
-    return f"<section><h2>{escape(title)}</h2>{note}{content}</section>"
-
-
-def _table(heads: Iterable[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
-    head = "".join(f"<th>{name}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>"
-
-
 def _newest_write(done: Sequence[Done]) -> Done | None:
     return next((one for one in reversed(done) if one.rows_inserted or one.rows_updated), None)
-
-
-def _ago(age_ms: int) -> str:
-    seconds = max(age_ms, 0) / 1000
-    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"
 
 
 def _json(charts: Sequence[Chart]) -> str:
     text = json.dumps([asdict(chart) for chart in charts], separators=(",", ":"))
     return text.replace("<", "\\u003c")
-
-
-def _in_script(script: str) -> str:
-    """Nothing in a script may look like its end."""
-    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _resource(name: str) -> str:
-    return (files("tideline.report") / name).read_text(encoding="utf-8")

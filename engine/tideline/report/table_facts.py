@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from tideline.errors import TidelineError
@@ -20,20 +19,13 @@ from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.timeline.instant import Instant
 from tideline.lake_table import LakeTable
+from tideline.report.level import Level
 from tideline.report.table_life import Life, read_life
 from tideline.wording import counted
 
 SMALL_FILE_SETTING = "hoodie.clustering.plan.strategy.small.file.limit"
 SMALL_FILE_BYTES = 300 * 1024 * 1024
 _BIN_BYTES_MIN = 64 * 1024
-
-
-class Level(Enum):
-    """How a table is, in a word."""
-
-    HEALTHY = "healthy"
-    DUE = "work is due"
-    BROKEN = "needs attention"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
+from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.testing.helm_chart import (
     ChartRefusedError,
     helm_program,
@@ -137,6 +138,15 @@ def test_values_become_the_operators_settings() -> None:
     assert changed["TIDELINE_METADATA_BYTES_MAX"] == "32Mi"
     assert (changed["TIDELINE_WORKERS"], changed["TIDELINE_RESYNC"]) == ("2", "90s")
     assert changed["TIDELINE_DEBUG"] == "1"
+
+
+def test_defaults_for_pods_reach_the_operator() -> None:
+    template = {"metadata": {"labels": {"team": "platform"}}, "spec": {"nodeSelector": {"a": "b"}}}
+    conf = {"spark.task.maxFailures": "2"}
+    changed = environment({"engine": {"podTemplate": template, "sparkConf": conf}})
+    settings = ControllerSettings.from_environment(changed)
+    assert settings.launch.pod_template == template
+    assert settings.launch.spark_conf == conf
 
 
 def test_with_namespaces_the_operator_has_rights_there_only() -> None:

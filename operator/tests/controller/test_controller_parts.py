@@ -270,6 +270,11 @@ def test_log_lines_are_json_with_table_and_operation() -> None:
         ({"TIDELINE_MEMORY_MAX": "lots"}, "TIDELINE_MEMORY_MAX"),
         ({"TIDELINE_RESYNC": "5"}, "TIDELINE_RESYNC"),
         ({"TIDELINE_ENGINE_PULL_POLICY": "Sometimes"}, "TIDELINE_ENGINE_PULL_POLICY"),
+        ({"TIDELINE_POD_TEMPLATE": "{"}, "TIDELINE_POD_TEMPLATE: is not JSON"),
+        ({"TIDELINE_POD_TEMPLATE": '{"x": 1}'}, "TIDELINE_POD_TEMPLATE.x: a pod template has"),
+        ({"TIDELINE_SPARK_CONF": "[]"}, "TIDELINE_SPARK_CONF: must be a JSON object"),
+        ({"TIDELINE_SPARK_CONF": '{"spark.x": 1}'}, "spark.x: must be text"),
+        ({"TIDELINE_SPARK_CONF": '{"spark.master": "x"}'}, "spark.master cannot be given"),
     ],
 )
 def test_a_wrong_setting_is_named(given: dict[str, str], complaint: str) -> None:

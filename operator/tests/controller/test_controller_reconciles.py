@@ -19,13 +19,16 @@ from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import (
     LAKE_TABLES,
+    NAMESPACES,
     ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
     ApiUnavailableError,
     Manifest,
 )
+from tideline_operator.controller import namespace_pauses, reconcile
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.launch.job_launcher import Started, StartRefused
+from tideline_operator.resources.metadata import PAUSED_ANNOTATION
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -360,3 +363,23 @@ def test_no_more_jobs_run_than_there_are_places(case: ControllerCase) -> None:
     for name in names:
         case.until_ready(name)
     assert most <= 2
+
+
+def test_a_paused_namespace_starts_nothing(
+    case: ControllerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespace_pauses, "FRESH_S", 0.0)
+    monkeypatch.setattr(reconcile, "PAUSED_LOOK_S", 1.0)
+    pause = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
+    case.api.patch(NAMESPACES, case.namespace, pause)
+    case.declare()
+    case.land("a.parquet")
+    case.start()
+    case.until(lambda: case.condition("Paused").get("status") == "True", "it is paused")
+    assert "its namespace" in case.condition("Paused")["message"]
+    time.sleep(1.5)
+    assert case.cluster.active_jobs() == []
+    go_on = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+    case.api.patch(NAMESPACES, case.namespace, go_on)
+    with CarryingOut(case.cluster):
+        case.until_ready()

@@ -344,6 +344,62 @@ def test_a_pod_template_reaches_driver_and_executors() -> None:
         assert "AWS_ACCESS_KEY_ID" in variables(template)
 
 
+def test_defaults_of_the_operator_are_under_a_tables_own() -> None:
+    defaults = {
+        "metadata": {"labels": {"team": "platform", "cost": "7"}},
+        "spec": {"nodeSelector": {"pool": "spark"}, "imagePullSecrets": [{"name": "pull"}]},
+    }
+    table = on_s3(resolved(podTemplate={"metadata": {"labels": {"team": "air"}}}))
+    settings: dict[str, Any] = {
+        "pod_template": defaults,
+        "spark_conf": {"spark.task.maxFailures": "2", "spark.x": "1"},
+    }
+    data = operation_config_map(
+        operation(), table, 1, owner=OWNER, settings=replace(SETTINGS, **settings)
+    )["data"]
+    for template in (pod_of(table=table, **settings), json.loads(data["executor-pod.json"])):
+        labels = template["metadata"]["labels"]
+        assert (labels["team"], labels["cost"]) == ("air", "7")
+        assert template["spec"]["nodeSelector"] == {"pool": "spark"}
+        assert template["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+    assert json.loads(data["spark-pods.json"])["conf"] == settings["spark_conf"]
+    own = on_s3(resolved(engine={"sparkConf": {"spark.x": "2"}}))
+    pods = operation_config_map(
+        operation(), own, 1, owner=OWNER, settings=replace(SETTINGS, **settings)
+    )["data"]["spark-pods.json"]
+    assert json.loads(pods)["conf"] == {"spark.task.maxFailures": "2", "spark.x": "2"}
+
+
+def test_a_driver_stays_when_a_cluster_shrinks() -> None:
+    annotations = pod_of()["metadata"]["annotations"]
+    assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+    assert annotations["karpenter.sh/do-not-disrupt"] == "true"
+    assert "annotations" not in data_of()["executor-pod.json"]["metadata"]
+    away = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}}
+    kept = pod_of(table=on_s3(resolved(podTemplate=away)))["metadata"]["annotations"]
+    assert list(kept) == ["cluster-autoscaler.kubernetes.io/safe-to-evict"]
+
+
+def test_room_on_the_disk_is_requested_and_limited() -> None:
+    sizes = {"driver": {"ephemeralStorage": "1Gi"}, "executor": {"ephemeralStorage": "8Gi"}}
+    table = on_s3(resolved(resources=sizes))
+    driver = engine_container(pod_of(table=table))["resources"]
+    executor = engine_container(data_of(table=table)["executor-pod.json"])["resources"]
+    for kind in ("requests", "limits"):
+        assert driver[kind]["ephemeral-storage"] == "1Gi"
+        assert driver[kind]["memory"]
+        assert executor[kind] == {"ephemeral-storage": "8Gi"}
+    assert "resources" not in engine_container(data_of()["executor-pod.json"])
+
+
+def test_event_logs_go_where_the_tables_store_says() -> None:
+    logs = "s3://lake/spark-events"
+    kept = replace(store("minio-credentials"), event_logs=logs)
+    table = on_s3(resolved(storeRef="minio"), minio=kept)
+    assert data_of(table=table)["spark-pods.json"]["event_logs"] == logs
+    assert "event_logs" not in data_of()["spark-pods.json"]
+
+
 def test_a_pod_template_cannot_take_the_operation_away() -> None:
     users = {
         "spec": {

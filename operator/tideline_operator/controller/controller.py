@@ -31,6 +31,7 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.namespace_access import NamespaceAccess
+from tideline_operator.controller.namespace_pauses import NamespacePauses
 from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.reconcile import Parts, TableReconciler
@@ -119,6 +120,7 @@ class Controller:
         return Parts(
             tables=self.tables,
             source=source,
+            pauses=NamespacePauses(api, clock),
             settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
             observer=Observer(clock, source.open_store, source.open_iceberg),
             fates=WriterFates(api, self._pods),

@@ -24,6 +24,7 @@ from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLar
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
+from tideline_operator.controller.namespace_pauses import PAUSED_LOOK_S, NamespacePauses
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.settlement import Settlement, Settler, refused
@@ -109,6 +110,7 @@ class Parts:
 
     tables: ObjectCache
     source: TableSource
+    pauses: NamespacePauses
     settler: Settler
     observer: Observer
     fates: WriterFates
@@ -178,6 +180,8 @@ class TableReconciler:
         resolved = parts.source.resolve(item, declared.table)
         if isinstance(resolved, Unresolved):
             return self._rest(turn, settled, resolved)
+        is_paused = parts.pauses.is_paused(key[0])
+        resolved = replace(resolved, is_namespace_paused=is_paused)
         self._memories[key].resolved = resolved
         self.on_resolved(key, resolved)
         return self._work(turn, settled, resolved)
@@ -263,7 +267,8 @@ class TableReconciler:
         elif not running:
             parts.budgets.release(turn.key)
         self._publish(turn)
-        return self._next_look_s(turn, settled, observed, actions)
+        delay_s = self._next_look_s(turn, settled, observed, actions)
+        return min(delay_s, _jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
 
     def _start(
         self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.ingest.executors.spark_conf import refused_conf
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.resources.quantity import memory_bytes
 from tideline_operator.resources.schedule import Duration
 
@@ -53,7 +57,12 @@ class ControllerSettings:
                 "TIDELINE_LOG_LEVEL: allowed: debug, info, warning, error", value=level
             )
         return cls(
-            launch=LaunchSettings(image=image, pull_policy=pull_policy),
+            launch=LaunchSettings(
+                image=image,
+                pull_policy=pull_policy,
+                pod_template=_pod_template(read),
+                spark_conf=_spark_conf(read),
+            ),
             namespaces=tuple(
                 name.strip() for name in read.text("TIDELINE_NAMESPACES").split(",") if name.strip()
             ),
@@ -86,6 +95,16 @@ class _Reader:
     def text(self, name: str) -> str:
         return self._given.get(name, "").strip()
 
+    def mapping(self, name: str) -> dict[str, Any]:
+        """A JSON object; empty without the variable."""
+        try:
+            content = json.loads(self.text(name) or "{}")
+        except ValueError as error:
+            raise ConfigError(f"{name}: is not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise ConfigError(f"{name}: must be a JSON object")
+        return content
+
     def number(self, name: str, default: int) -> int:
         text = self.text(name)
         if not text:
@@ -102,6 +121,22 @@ class _Reader:
             return Duration.parse(text).ms / 1000
         except ValueError as error:
             raise ConfigError(f"{name}: {error}", value=text) from error
+
+
+def _pod_template(read: _Reader) -> dict[str, Any]:
+    name = "TIDELINE_POD_TEMPLATE"
+    return checked_template(read.mapping(name), name)
+
+
+def _spark_conf(read: _Reader) -> dict[str, str]:
+    name = "TIDELINE_SPARK_CONF"
+    conf = read.mapping(name)
+    for key, value in conf.items():
+        if not isinstance(value, str):
+            raise ConfigError(f"{name}: {key}: must be text, in quotes", value=value)
+        if (reason := refused_conf(key)) is not None:
+            raise ConfigError(f"{name}: {key} cannot be given here: {reason}")
+    return conf
 
 
 def _memory(text: str) -> int:

@@ -2,8 +2,8 @@
 
 1. Work that moves rows gets a driver that starts executors; all other work gets one small pod in
    which no Java runs and which has no access to the Kubernetes API.
-2. The pod is composed of three layers: our defaults, `spec.podTemplate`, and what is required.
-   Executors are made from a template of the same three layers.
+2. The pod is composed of four layers: our defaults, those of the operator's settings,
+   `spec.podTemplate`, and what is required. Executors are made from a template of the same layers.
 3. Credentials appear as references to the Secret of the LakeStore and nowhere else.
 
 There is never a second driver for one operation: the pod is not restarted, the Job does not retry,
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.ingest.executors.kubernetes_pods import (
@@ -37,6 +38,7 @@ from tideline.ingest.operation.operation import (
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.pod_template import checked_template, engine_container, overlay
 from tideline_operator.resources.lake_store import StoreWebIdentity
+from tideline_operator.resources.lake_table import DriverResources, ExecutorResources
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.quantity import memory_bytes, memory_text, parse_quantity
 from tideline_operator.resources.resolved import ResolvedTable
@@ -67,12 +69,18 @@ _TOKEN_FOLDER = "/var/run/secrets/tideline.dev/identity"
 _TOKEN_FILE = "token"
 _TOKEN_S = 3_600
 _SMALL_MEMORY_BYTES = 512 * 1024 * 1024
+_STAYS = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""A driver is started once: scaling a cluster down must not cost what it has done."""
 _TMP = {"name": "tmp", "emptyDir": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSettings:
-    """The same for every Job. `grace_s` is how long a stopped driver may take to undo its write."""
+    """The same for every Job. `grace_s` is how long a stopped driver may take to undo its write;
+    `pod_template` and `spark_conf` are under those of a table."""
 
     image: str
     pull_policy: str = "IfNotPresent"
@@ -80,6 +88,8 @@ class LaunchSettings:
     ttl_s: int = 3_600
     grace_s: int = 60
     deadline_s: int | None = None
+    pod_template: Mapping[str, Any] = field(default_factory=dict)
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +185,7 @@ def operation_config_map(
     if moves_rows(operation):
         driver = _driver_template(operation, table, attempt, settings)
         executor = _executor_template(operation, table, settings)
-        pods = _spark_pods(table, engine_container(driver))
+        pods = _spark_pods(table, engine_container(driver), settings)
         data[_SPARK_PODS_KEY] = pods.to_json()
         data[_EXECUTOR_KEY] = json.dumps({"apiVersion": "v1", "kind": "Pod", **executor})
     size = sum(len(text.encode()) for text in data.values())
@@ -246,8 +256,8 @@ def _driver_template(
         "command": None,
         "args": ["tideline", "execute", "--operation", f"{OPERATION_FOLDER}/{OPERATION_KEY}"],
         "resources": {
-            "requests": {"memory": memory_text(memory)},
-            "limits": {"memory": memory_text(memory)},
+            "requests": {"memory": memory_text(memory)} | _disk(resources.driver),
+            "limits": {"memory": memory_text(memory)} | _disk(resources.driver),
         },
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "File",
@@ -259,6 +269,7 @@ def _driver_template(
     mount = {"name": "operation", "mountPath": OPERATION_FOLDER, "readOnly": True}
     container["volumeMounts"].append(mount)
     proposed = _proposed(settings, has_api_access=moves_rows(operation))
+    proposed["metadata"] = {"annotations": dict(_STAYS)}
     proposed["spec"]["terminationGracePeriodSeconds"] = settings.grace_s
     asked = engine_container(proposed)
     asked["imagePullPolicy"] = settings.pull_policy
@@ -268,7 +279,7 @@ def _driver_template(
             {"name": "driver", "containerPort": DRIVER_PORT},
             {"name": "blocks", "containerPort": BLOCK_MANAGER_PORT},
         ]
-    return _layered(proposed, table, required)
+    return _layered(proposed, table, required, settings)
 
 
 def _executor_template(
@@ -276,14 +287,25 @@ def _executor_template(
 ) -> Manifest:
     """Completed by Spark, which sets image, arguments, sizes and the restart policy."""
     required = _required(operation, table, EXECUTOR_ROLE, _store_secrets(table))
-    engine_container(required)["command"] = None
-    return _layered(_proposed(settings, has_api_access=False), table, required)
+    container = engine_container(required)
+    container["command"] = None
+    if disk := _disk(table.spec.resources.executor):
+        container["resources"] = {"requests": disk, "limits": disk}
+    return _layered(_proposed(settings, has_api_access=False), table, required, settings)
 
 
-def _layered(proposed: Manifest, table: ResolvedTable, required: Manifest) -> Manifest:
+def _layered(
+    proposed: Manifest, table: ResolvedTable, required: Manifest, settings: LaunchSettings
+) -> Manifest:
     users = checked_template(table.spec.pod_template)
-    template: Manifest = overlay(overlay(proposed, users), required)
-    return template
+    template: Manifest = overlay(overlay(proposed, settings.pod_template), users)
+    layered: Manifest = overlay(template, required)
+    return layered
+
+
+def _disk(resources: DriverResources | ExecutorResources) -> dict[str, str]:
+    given = resources.ephemeral_storage
+    return {} if given is None else {"ephemeral-storage": given}
 
 
 def _proposed(settings: LaunchSettings, *, has_api_access: bool) -> Manifest:
@@ -396,8 +418,9 @@ def _identity_volume(identity: StoreWebIdentity) -> Manifest:
     return {"name": "identity", "projected": {"sources": [{"serviceAccountToken": token}]}}
 
 
-def _spark_pods(table: ResolvedTable, driver: Manifest) -> SparkPods:
+def _spark_pods(table: ResolvedTable, driver: Manifest, settings: LaunchSettings) -> SparkPods:
     executor = table.spec.resources.executor
+    store = table.stores.get(table.spec.store_ref or "")
     return SparkPods(
         image=driver["image"],
         pull_policy=driver["imagePullPolicy"],
@@ -408,6 +431,8 @@ def _spark_pods(table: ResolvedTable, driver: Manifest) -> SparkPods:
         executors_min=executor.min,
         executors_max=executor.max,
         executor_template=f"{OPERATION_FOLDER}/{_EXECUTOR_KEY}",
+        conf={**settings.spark_conf, **table.spec.engine.spark_conf},
+        event_logs=(store and store.event_logs) or "",
     )
 
 
@@ -434,16 +459,16 @@ def _store_secrets(table: ResolvedTable) -> _StoreSecrets:
         credentials.setdefault(store.credentials.secret_name if store.credentials else None, name)
         if store.tls is not None:
             authorities.setdefault(store.tls.ca_secret_name, name)
-    for field, found in (
+    for given, found in (
         ("webIdentity", identities),
         ("credentials", credentials),
         ("tls", authorities),
     ):
         if len(found) > 1:
             stores = ", ".join(sorted(found.values()))
-            same = "have the same one" if field == "webIdentity" else "name the same Secret"
+            same = "have the same one" if given == "webIdentity" else "name the same Secret"
             raise ConfigError(
-                f"spec.ingest: the LakeStores {stores} differ in spec.{field}; those of one table "
+                f"spec.ingest: the LakeStores {stores} differ in spec.{given}; those of one table "
                 f"must {same}"
             )
     return _StoreSecrets(

@@ -1,4 +1,4 @@
-"""Overlaying pod templates: our defaults, the user's `spec.podTemplate`, what we require. Pure.
+"""Overlaying pod templates: our defaults, the operator's, a table's, what we require. Pure.
 
 Mappings merge key by key, containers by name. A volume or a variable replaces the one of its name,
 a mount the one at its path, a port the one of its number. Of lists of plain values the upper one
@@ -27,26 +27,27 @@ _MERGED = ("containers", "initContainers")
 _FIELD = "spec.podTemplate"
 
 
-def checked_template(content: Mapping[str, Any]) -> dict[str, Any]:
-    """`spec.podTemplate`, when it has the shape of a pod template. Raises ConfigError."""
+def checked_template(content: Mapping[str, Any], whose: str = _FIELD) -> dict[str, Any]:
+    """`spec.podTemplate`, when it has the shape of a pod template. Raises ConfigError naming the
+    field, `whose` and what is in it."""
     unknown = sorted(set(content) - {"metadata", "spec"})
     if unknown:
-        raise ConfigError(f"{_FIELD}.{unknown[0]}: a pod template has metadata and spec only")
+        raise ConfigError(f"{whose}.{unknown[0]}: a pod template has metadata and spec only")
     template: dict[str, Any] = {}
     for part in ("metadata", "spec"):
-        template[part] = _mapping(content.get(part, {}), f"{_FIELD}.{part}")
+        template[part] = _mapping(content.get(part, {}), f"{whose}.{part}")
     metadata = template["metadata"]
     foreign = sorted(set(metadata) - {"labels", "annotations"})
     if foreign:
-        raise ConfigError(f"{_FIELD}.metadata.{foreign[0]}: only labels and annotations are taken")
+        raise ConfigError(f"{whose}.metadata.{foreign[0]}: only labels and annotations are taken")
     for part in metadata:
-        _mapping(metadata[part], f"{_FIELD}.metadata.{part}")
+        _mapping(metadata[part], f"{whose}.metadata.{part}")
     for name, identity in _IDENTITY.items():
-        _check_items(template["spec"].get(name, []), identity, f"{_FIELD}.spec.{name}")
+        _check_items(template["spec"].get(name, []), identity, f"{whose}.spec.{name}")
     for kind in _MERGED:
         for number, container in enumerate(template["spec"].get(kind, [])):
             for name, identity in _IDENTITY.items():
-                field = f"{_FIELD}.spec.{kind}[{number}].{name}"
+                field = f"{whose}.spec.{kind}[{number}].{name}"
                 _check_items(container.get(name, []), identity, field)
     return template
 

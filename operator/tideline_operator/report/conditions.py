@@ -15,6 +15,7 @@ from tideline_operator.decide.observed import Observed, WriterFate
 from tideline_operator.decide.planner import NOT_ADOPTED, TABLE_MISMATCH
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.report.failures import standing_failures
+from tideline_operator.resources.metadata import PAUSED_ANNOTATION
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.services import ServiceMode
@@ -48,12 +49,7 @@ def conditions_of(
     failing = next(iter(standing_failures(status, observed)), None)
     found = [
         _condition(ConditionType.SPEC_VALID, True, "Valid", ""),
-        _condition(
-            ConditionType.PAUSED,
-            table.spec.suspend,
-            "Suspended" if table.spec.suspend else "Running",
-            "",
-        ),
+        _paused(table),
     ]
     if table.spec.suspend:
         ready = _condition(ConditionType.READY, None, "Paused", _PAUSED)
@@ -144,6 +140,16 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
         message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"
         return _condition(kind, False, "DeadWriter", message)
     return _condition(kind, True, "NoStuckInstant", "")
+
+
+def _paused(table: ResolvedTable) -> Condition:
+    kind = ConditionType.PAUSED
+    if table.is_namespace_paused:
+        message = f"its namespace has the annotation {PAUSED_ANNOTATION}"
+        return _condition(kind, True, "NamespacePaused", message)
+    if table.spec.suspend:
+        return _condition(kind, True, "Suspended", "")
+    return _condition(kind, False, "Running", "")
 
 
 def _unknown(kind: ConditionType, table: ResolvedTable, observed: Observed) -> Condition | None:

@@ -3,9 +3,11 @@
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from tideline.ingest.executors.spark_conf import refused_conf
 from tideline_operator.resources.field import described
 
 
@@ -25,3 +27,18 @@ class Engine:
         "or Spark. Left out, the table's own tideline.engine.small decides, or InProcess.",
         default=None,
     )
+    spark_conf: Mapping[str, str] = described(
+        "Spark configuration of drivers and executors, over the operator's own defaults. What "
+        "other fields or Tideline itself set is refused. `tideline run` takes Spark's own "
+        "defaults.",
+        default_factory=dict,
+        length_max=4096,
+        items_max=100,
+        may_be_empty=True,
+    )
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Names that cannot be given."""
+        for name in self.spark_conf:
+            if (reason := refused_conf(name)) is not None:
+                yield f"sparkConf.{name}", f"cannot be given here: {reason}"

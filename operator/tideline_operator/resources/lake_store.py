@@ -89,6 +89,14 @@ class LakeStoreSpec:
         default=None,
     )
     tls: StoreTls | None = described("TLS settings.", default=None)
+    event_logs: str | None = described(
+        "Where Spark's event logs of tables in this store are kept, for a history server: "
+        "s3://bucket/prefix in this store. Nothing deletes them but a rule of the bucket.",
+        default=None,
+        pattern=r"s3a?://[^\s/?#]+/[^\s?#]+",
+        pattern_meaning="s3://bucket/prefix",
+        length_max=1024,
+    )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -96,12 +104,20 @@ class LakeStoreSpec:
             "choose one of credentials and webIdentity",
             field="webIdentity",
         ),
+        CelRule(
+            "!has(self.eventLogs) || !has(self.tls)",
+            "cannot be kept behind a certificate that Java does not trust by itself (tls)",
+            field="eventLogs",
+        ),
     )
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """One identity at most."""
+        """One identity at most, and event logs where Spark reaches them as it starts."""
         if self.web_identity is not None and self.credentials is not None:
             yield "webIdentity", "choose one of credentials and webIdentity"
+        if self.event_logs is not None and self.tls is not None:
+            problem = "cannot be kept behind a certificate that Java does not trust by itself (tls)"
+            yield "eventLogs", problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

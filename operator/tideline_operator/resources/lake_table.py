@@ -236,6 +236,14 @@ class DriverResources:
         pattern_meaning=_QUANTITY_MEANING,
         length_max=_QUANTITY_LENGTH_MAX,
     )
+    ephemeral_storage: str | None = described(
+        "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
+        "evicted.",
+        default=None,
+        pattern=_QUANTITY_PATTERN,
+        pattern_meaning=_QUANTITY_MEANING,
+        length_max=_QUANTITY_LENGTH_MAX,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +260,14 @@ class ExecutorResources:
     memory: str = described(
         "Memory of the whole container: JVM, Python and Arrow.",
         default="2Gi",
+        pattern=_QUANTITY_PATTERN,
+        pattern_meaning=_QUANTITY_MEANING,
+        length_max=_QUANTITY_LENGTH_MAX,
+    )
+    ephemeral_storage: str | None = described(
+        "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
+        "evicted.",
+        default=None,
         pattern=_QUANTITY_PATTERN,
         pattern_meaning=_QUANTITY_MEANING,
         length_max=_QUANTITY_LENGTH_MAX,

@@ -20,6 +20,11 @@ NAME_RULE = CelRule(
 """The name becomes a label, which is shorter than names may be; Kubernetes checks the rest."""
 
 
+def is_pause(annotations: Mapping[str, str]) -> bool:
+    """Whether annotations pause the table, or the namespace, that has them."""
+    return annotations.get(PAUSED_ANNOTATION, "").lower() == "true"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMeta:
     """The part of Kubernetes' metadata that Tideline reads; the rest is ignored."""
@@ -47,7 +52,7 @@ class ObjectMeta:
     @property
     def is_paused(self) -> bool:
         """True when the pause annotation is set."""
-        return self.annotations.get(PAUSED_ANNOTATION, "").lower() == "true"
+        return is_pause(self.annotations)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

@@ -23,6 +23,7 @@ class ResolvedTable:
     landings: Mapping[str, Place]
     stores: Mapping[str, LakeStoreSpec] = field(default_factory=dict)
     former_landings: Mapping[str, Place] = field(default_factory=dict)
+    is_namespace_paused: bool = False
 
     @property
     def name(self) -> str:
@@ -39,6 +40,6 @@ class ResolvedTable:
 
     @property
     def spec(self) -> LakeTableSpec:
-        """The spec, suspended when the pause annotation says so."""
-        paused = self.resource.metadata.is_paused
+        """The spec, suspended when a pause annotation says so."""
+        paused = self.is_namespace_paused or self.resource.metadata.is_paused
         return replace(self.resource.spec, suspend=True) if paused else self.resource.spec

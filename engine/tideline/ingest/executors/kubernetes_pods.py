@@ -14,7 +14,7 @@ import ipaddress
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ _VERSION = 1
 class SparkPods:
     """Sizes and numbers of an operation's pods. Memory is that of the whole container.
 
-    `executor_template` is the path of a pod, as JSON, that executors are made from.
+    `executor_template` is the path of a pod, as JSON, that executors are made from. `conf` is
+    Spark configuration that users gave; `event_logs` a prefix in the table's store, for what Spark
+    did.
     """
 
     image: str
@@ -54,9 +56,12 @@ class SparkPods:
     executors_min: int
     executors_max: int
     executor_template: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    event_logs: str = ""
 
     def to_json(self) -> str:
-        return json.dumps({"version": _VERSION, **asdict(self)}, sort_keys=True)
+        given = {name: value for name, value in asdict(self).items() if value not in ({}, "")}
+        return json.dumps({"version": _VERSION, **given}, sort_keys=True)
 
     @classmethod
     def read(cls, path: Path) -> SparkPods:
@@ -114,6 +119,8 @@ def task_slots(cores: float) -> int:
 def spark_settings(pods: SparkPods, pod: ThisPod) -> dict[str, str]:
     """Spark configuration of a driver in `pod`, in client mode."""
     return {
+        "spark.sql.shuffle.partitions": str(max(4, 2 * pods.executor_slots * pods.executors_max)),
+        **pods.conf,
         "spark.submit.deployMode": "client",
         "spark.driver.memory": f"{heap_mib(pods.driver_memory_bytes)}m",
         # Executors get the bind address, so 0.0.0.0 would not lead them to the driver.
@@ -144,7 +151,6 @@ def _executor_settings(pods: SparkPods) -> dict[str, str]:
         "spark.kubernetes.executor.request.cores": pods.executor_cpu,
         "spark.executor.memory": f"{heap}m",
         "spark.executor.memoryOverhead": f"{pods.executor_memory_bytes // _MIB - heap}m",
-        "spark.sql.shuffle.partitions": str(max(4, 2 * slots * pods.executors_max)),
     }
 
 

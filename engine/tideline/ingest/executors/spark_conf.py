@@ -1,0 +1,51 @@
+"""Spark configuration that users may give for drivers and executors. Pure.
+
+What pods are and where they run follows from other fields, and what Tideline relies on is not for
+users: such names are refused.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ELSEWHERE = {
+    "spark.driver.memory": "spec.resources.driver.memory",
+    "spark.driver.cores": "spec.resources.driver.cpu",
+    "spark.executor.memory": "spec.resources.executor.memory",
+    "spark.executor.memoryOverhead": "spec.resources.executor.memory",
+    "spark.executor.cores": "spec.resources.executor.cpu",
+    "spark.executor.instances": "spec.resources.executor.max",
+    "spark.dynamicAllocation.minExecutors": "spec.resources.executor.min",
+    "spark.dynamicAllocation.initialExecutors": "spec.resources.executor.min",
+    "spark.dynamicAllocation.maxExecutors": "spec.resources.executor.max",
+    "spark.eventLog.enabled": "spec.eventLogs of the LakeStore",
+    "spark.eventLog.dir": "spec.eventLogs of the LakeStore",
+    "spark.eventLog.rolling.enabled": "spec.eventLogs of the LakeStore",
+    "spark.kubernetes.container.image": "spec.podTemplate",
+    "spark.kubernetes.executor.podTemplateFile": "spec.podTemplate",
+}
+_OWN = re.compile(
+    r"spark\.(master|app\.name|submit\.deployMode|driver\.(host|bindAddress|port|blockManager\.port)"
+    r"|blockManager\.port|port\.maxRetries|dynamicAllocation\.(enabled|shuffleTracking\.enabled"
+    r"|executorIdleTimeout)|driver\.extra(ClassPath|JavaOptions)|jars|ui\..*"
+    r"|python\.daemon\.module|sql\.(session\.timeZone|ansi\.enabled|catalogImplementation"
+    r"|warehouse\.dir|parquet\.outputTimestampType|execution\.arrow\.pyspark\.enabled)"
+    r"|decommission\.enabled|storage\.decommission\..*"
+    r"|kubernetes\.(namespace|driver\..*|authenticate\..*|container\.image\.pullPolicy"
+    r"|executor\.(podTemplate.*|podNamePrefix|disableConfigMap|request\.cores|limit\.cores)"
+    r"|memoryOverheadFactor))"
+)
+_SECRET = re.compile(r"secret|password|passphrase|token|access[._-]?key|credential", re.IGNORECASE)
+
+
+def refused_conf(name: str) -> str | None:
+    """Why a name cannot be given, and what to give instead; None where it can."""
+    if not re.fullmatch(r"spark\.[A-Za-z0-9_.\-]+", name):
+        return "names of Spark's configuration begin with spark."
+    if name in _ELSEWHERE:
+        return f"give {_ELSEWHERE[name]}"
+    if _OWN.fullmatch(name):
+        return "Tideline sets it"
+    if _SECRET.search(name):
+        return "credentials belong in the Secret of the LakeStore"
+    return None

@@ -1,0 +1,58 @@
+"""The page about many tables: those first that need somebody. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from tideline.report.html import document, dot, pill, section, table
+from tideline.report.level import Level
+from tideline.wording import counted
+
+RELOAD_S = 30
+_WORST_FIRST = (Level.BROKEN, Level.DUE, Level.HEALTHY)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """One table: how it is, and `facts` about it by column. `link` leads to more."""
+
+    name: str
+    level: Level
+    line: str
+    link: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def fleet_page(title: str, about: str, rows: Sequence[FleetRow], columns: Sequence[str]) -> str:
+    """The page; `columns` are the facts it shows, in order."""
+    ordered = sorted(rows, key=lambda row: (_WORST_FIRST.index(row.level), row.name))
+    worst = ordered[0].level if ordered else Level.HEALTHY
+    head = (
+        f"<header><h1>{escape(title)}</h1><p class=uri>{escape(about)}</p>"
+        f"{pill(worst, _summary(ordered))}</header>"
+    )
+    cells = [
+        [
+            dot(row.level),
+            _linked(row),
+            escape(row.line),
+            *(escape(row.facts.get(name, "")) for name in columns),
+        ]
+        for row in ordered
+    ]
+    listed = table(("", "table", "how it is", *map(escape, columns)), cells) if cells else ""
+    note = "" if cells else "There are no tables here."
+    return document(title, head + section("Tables", note, listed), reload_s=RELOAD_S)
+
+
+def _summary(rows: Sequence[FleetRow]) -> str:
+    counts = [(level, sum(1 for row in rows if row.level is level)) for level in _WORST_FIRST]
+    parts = [f"{count:,} {level.value}" for level, count in counts if count]
+    return f"{counted(len(rows), 'table')}: {', '.join(parts)}" if parts else "no tables"
+
+
+def _linked(row: FleetRow) -> str:
+    name = escape(row.name)
+    return f'<a href="{escape(row.link, quote=True)}">{name}</a>' if row.link else name
