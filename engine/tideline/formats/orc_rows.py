@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import orc, types
 
 from tideline.errors import UnsupportedTableError
+from tideline.formats.arrow_stream import arrow_stream
 from tideline.formats.orc_zone import writer_zones
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.formats.row_batches import check_schema, rows_of_batch
@@ -31,7 +32,7 @@ class OrcRows:
     def __init__(self, stream: BinaryIO, *, path: str) -> None:
         self._path = path
         self._stream = stream
-        self._file = orc.ORCFile(pa.PythonFile(stream, mode="r"))
+        self._file = orc.ORCFile(arrow_stream(stream))
         check_schema(self.schema, path=path)
 
     @property

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tideline.formats.arrow_stream import arrow_stream
 from tideline.formats.column_encoding import is_text
 from tideline.formats.parquet_calendar import FileCalendar
 from tideline.formats.parquet_footer import BaseFileFooter, check_columns, read_footer
@@ -36,7 +37,7 @@ class ParquetRows:
         keeps_dictionaries: bool,
         row_filter: RowFilter | None = None,
     ) -> None:
-        source = pa.PythonFile(stream, mode="r")
+        source = arrow_stream(stream)
         metadata = pq.read_metadata(source)
         check_columns(metadata, path=path)
         self._path = path

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from tideline.errors import InvalidDataError, ObjectNotFoundError
+from tideline.formats.arrow_stream import arrow_stream
 from tideline.hudi.table.column_type import stored_schema
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.table.stored_value import cast_array
@@ -107,10 +109,12 @@ def _read_footer(store: ObjectStore, path: str) -> SourceFooter:
         return SourceFooter(path, file.metadata, file.schema_arrow)
 
 
-def _open(stream: object, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    source = pa.PythonFile(stream, mode="r")
+def _open(stream: BinaryIO, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     return pq.ParquetFile(
-        source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=True
+        arrow_stream(stream),
+        metadata=metadata,
+        coerce_int96_timestamp_unit="us",
+        pre_buffer=True,
     )
 
 

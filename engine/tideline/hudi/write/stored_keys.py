@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.formats.arrow_stream import arrow_stream
 from tideline.formats.parquet_footer import read_footer
 from tideline.hudi.index.bucket import bucket_of_file_id
 from tideline.hudi.index.bucket_count import StoredKey
@@ -71,7 +72,7 @@ def open_base_file(store: ObjectStore, base: BaseFile) -> Iterator[pq.ParquetFil
     """
     native = store.local_path(base.path)
     try:
-        source = native or pa.PythonFile(open_bytes(store, base), mode="r")
+        source = native or arrow_stream(open_bytes(store, base))
         with pq.ParquetFile(source, pre_buffer=native is None) as file:
             yield file
     except (ObjectNotFoundError, FileNotFoundError) as error:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTableError, StorageUnavailableError, UnsupportedTableError
+from tideline.formats.arrow_stream import arrow_stream
 from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
 from tideline.iceberg.data.projection import Projection
 from tideline.iceberg.metadata.field_type import NestedField
@@ -106,7 +107,7 @@ class ParquetSource:
             source = (
                 pa.BufferReader(self.io.read(self.uri))
                 if is_small
-                else pa.PythonFile(self.io.open_reader(self.uri), mode="r")
+                else arrow_stream(self.io.open_reader(self.uri))
             )
         return pq.ParquetFile(
             source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
