@@ -39,6 +39,14 @@ def key_ranks(keys: pa.Array) -> Positions:
     return found
 
 
+def arrival_within(groups: Positions) -> Positions:
+    """Positions group by group, those of one in their order."""
+    # Numpy counts numbers of 16 bits instead of comparing them.
+    is_small = len(groups) > 0 and groups.min() >= 0 and groups.max() < 1 << 15
+    found: Positions = np.argsort(groups.astype(np.int16) if is_small else groups, kind="stable")
+    return found
+
+
 def ranks(order: Positions) -> Positions:
     """Where each position stands in an order of positions."""
     found = np.empty(len(order), np.int64)

@@ -48,7 +48,7 @@ from tideline.hudi.write.unique_keys import stored_twice
 from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.hudi.write.virtual_key import column_at
 from tideline.hudi.write.workload_profile import WorkloadProfile
-from tideline.in_process.arrangement import row_order
+from tideline.in_process.arrangement import arrival_within, row_order
 from tideline.in_process.bucket_numbers import bucket_numbers
 from tideline.in_process.filled_rows import ReadStoredRows, filled_from_stored
 from tideline.in_process.located_keys import KeyCodes, LocatedKeys
@@ -173,11 +173,12 @@ class InProcessWriteEngine:
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
         partitions = self._batch.partition_codes()
-        paths = self._codes.partitions.to_pylist()
-        order = np.arange(len(self._batch))
-        if sort_mode is not SortMode.NONE:
+        paths = self._batch.partitions.dictionary.to_pylist()
+        if sort_mode is SortMode.NONE:
+            arranged = arrival_within(partitions)
+        else:
             order = row_order(self._batch, context, drops_duplicates=True)
-        arranged = np.lexsort((order, partitions))
+            arranged = np.lexsort((order, partitions))
         starts = np.searchsorted(partitions[arranged], np.arange(len(paths) + 1), "left")
 
         filled = np.flatnonzero(np.diff(starts))
@@ -216,7 +217,15 @@ class InProcessWriteEngine:
 
     def _set_batch(self, batch: PreparedRows) -> None:
         self._batch = batch
-        self._codes = KeyCodes.of(batch, is_global=self._config.index.type.is_global)
+        self._numbered: KeyCodes | None = None
+
+    @property
+    def _codes(self) -> KeyCodes:
+        """The batch's keys, which a bulk insert never compares, as numbers."""
+        if self._numbered is None:
+            is_global = self._config.index.type.is_global
+            self._numbered = KeyCodes.of(self._batch, is_global=is_global)
+        return self._numbered
 
     def _locate(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
