@@ -80,15 +80,13 @@ class StoreLocation:
         bucket, _, prefix = self.uri.partition("://")[2].partition("/")
         if self.scheme == "memory":
             return MemoryStore(bucket, prefix)
-        options = dict(self.options)
-        endpoint = S3Endpoint(
-            url=options.get("endpoint"),
-            region=options.get("region", "us-east-1"),
-            path_style=options.get("path_style", "true") == "true",
-            allow_http=options.get("allow_http") == "true",
-            ca_bundle=options.get("ca_bundle"),
-        )
-        return S3Store(bucket, prefix, endpoint=endpoint, connection=connection)
+        return S3Store(bucket, prefix, endpoint=self._endpoint(), connection=connection)
+
+    def server(self) -> str | None:
+        """The URL that requests go to; None where there is no server."""
+        if self.scheme != "s3":
+            return None
+        return self._endpoint().server(self.uri.removeprefix("s3://").partition("/")[0])
 
     def child(self, path: str) -> StoreLocation:
         """The location of the directory `path` below this one."""
@@ -106,6 +104,16 @@ class StoreLocation:
         if self.scheme == "s3":
             return "s3a:" + joined.removeprefix("s3:")
         raise ConfigError("Spark cannot read a memory:// location", value=self.uri)
+
+    def _endpoint(self) -> S3Endpoint:
+        options = dict(self.options)
+        return S3Endpoint(
+            url=options.get("endpoint"),
+            region=options.get("region", "us-east-1"),
+            path_style=options.get("path_style", "true") == "true",
+            allow_http=options.get("allow_http") == "true",
+            ca_bundle=options.get("ca_bundle"),
+        )
 
 
 def _join(uri: str, path: str) -> str:

@@ -74,7 +74,8 @@ class S3Store:
         self._bucket = bucket
         self._prefix = checked_prefix(prefix)
         self._endpoint = endpoint or S3Endpoint()
-        self._limits = limits or RequestLimits()
+        own = RequestLimits() if connection is None else connection.limits
+        self._limits = limits or own
         self._connection = connection
         self._clients: dict[bool, Any] = {}
         self._bucket_seen = False
@@ -125,7 +126,7 @@ class S3Store:
         return None
 
     def put(self, path: str, body: bytes) -> Written:
-        with self._requesting("write", path):
+        with self._requesting("write", path, writes=True):
             client = self._client(data=len(body) > _LARGE_BODY_BYTES)
             return Written(self._etag(obstore.put(client, self._key(path), body)))
 
@@ -148,7 +149,7 @@ class S3Store:
 
     def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
         client = self._client(data=len(body) > _LARGE_BODY_BYTES)
-        with self._requesting("replace", path):
+        with self._requesting("replace", path, writes=True):
             try:
                 result = obstore.put(client, self._key(path), body, mode={"e_tag": version})
             except PreconditionError as error:
@@ -183,7 +184,7 @@ class S3Store:
         keys = (self._key(path) for path in paths)
         while batch := [*itertools.islice(keys, _PAGE_OBJECTS)]:
             first = self._relative(batch[0])
-            with self._requesting("delete", first):
+            with self._requesting("delete", first, writes=True):
                 obstore.delete(self._client(), batch)
 
     def delete_prefix(self, prefix: str) -> None:
@@ -206,18 +207,22 @@ class S3Store:
 
     def _create(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists:
         count_requests()
+        self._ask("create", path, writes=True)
         attributes = {_TOKEN_ATTRIBUTE: token} if token is not None else None
         client = self._client(data=len(body) > _LARGE_BODY_BYTES)
         try:
             result = obstore.put(
                 client, self._key(path), body, mode="create", attributes=attributes
             )
+            self._note(None)
             return Written(self._etag(result))
         except AlreadyExistsError:
+            self._note(None)
             settled = self._settle(path, body, token) if token is not None else None
             return settled or AlreadyExists()
         except _FAILURES as error:
             failure = S3Failure.of(error)
+            self._note(failure.no_answer)
             raised = failure.error("create", uri=self._uri(path), endpoint=self.endpoint_url)
             if failure.outcome_unknown:
                 raise _UnknownOutcomeError(raised) from None
@@ -278,16 +283,36 @@ class S3Store:
         return client
 
     @contextmanager
-    def _requesting(self, action: str, path: str, *, requests: int = 1) -> Iterator[None]:
+    def _requesting(
+        self, action: str, path: str, *, requests: int = 1, writes: bool = False
+    ) -> Iterator[None]:
         count_requests(requests)
+        self._ask(action, path, writes=writes)
         try:
             yield
         except _FAILURES as error:
             failure = S3Failure.of(error)
+            self._note(failure.no_answer)
             if failure.is_missing and failure.code is not None:
                 self._bucket_seen = True
             raise failure.error(action, uri=self._uri(path), endpoint=self.endpoint_url) from None
+        self._note(None)
         self._bucket_seen = True
+
+    def _ask(self, action: str, path: str, *, writes: bool) -> None:
+        """Raises StorageUnavailableError when the connection's gate lets no request through."""
+        if self._connection is None or self._connection.gate is None:
+            return
+        server = self._endpoint.server(self._bucket)
+        reason = self._connection.gate.refusal(server, writes=writes)
+        if reason is not None:
+            raise StorageUnavailableError(
+                f"Cannot {action} at {self.endpoint_url}: {reason}", path=self._uri(path)
+            )
+
+    def _note(self, problem: str | None) -> None:
+        if self._connection is not None and self._connection.gate is not None:
+            self._connection.gate.note(self._endpoint.server(self._bucket), problem)
 
     def _etag(self, result: Mapping[str, Any]) -> str:
         etag = result["e_tag"]

@@ -17,6 +17,7 @@ import obstore.store
 from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError
+from tideline.storage.request_gate import RequestGate
 from tideline.storage.s3_identity import S3Identity
 from tideline.storage.web_identity import WebIdentity
 
@@ -38,16 +39,25 @@ class S3Endpoint:
         """The URL of the service, without the bucket."""
         return self.url or f"https://s3.{self.region}.amazonaws.com"
 
+    def server(self, bucket: str) -> str:
+        """The URL that requests for `bucket` go to."""
+        if self.path_style:
+            return self.service_url
+        scheme, _, host = self.service_url.partition("://")
+        return f"{scheme}://{bucket}.{host}"
+
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How long requests may take. `read_timeout_s` starts again with every byte received."""
+    """How long requests may take. `read_timeout_s` starts again with every byte received,
+    `total_timeout_s` with every attempt."""
 
     connect_timeout_s: float = 3.0
     read_timeout_s: float = 8.0
     data_read_timeout_s: float = 60.0
     retries_max: int = 6
     retry_timeout_s: float = 10.0
+    total_timeout_s: float = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,7 +79,8 @@ class S3Connection:
     """Credentials and authorities of one's own, and the clients opened with them.
 
     Stores opened with the same connection share their clients. Without `credentials` those of the
-    environment are used. Not pickled: a worker gets its credentials from its own environment.
+    environment are used. `limits` hold for stores that have none of their own, and `gate` is asked
+    before each request. Not pickled: a worker gets its credentials from its own environment.
     """
 
     def __init__(
@@ -77,9 +88,13 @@ class S3Connection:
         credentials: S3Credentials | WebIdentity | None = None,
         *,
         ca_certificates: bytes | None = None,
+        limits: RequestLimits | None = None,
+        gate: RequestGate | None = None,
     ) -> None:
         self.credentials = credentials
         self.ca_certificates = ca_certificates
+        self.limits = limits or RequestLimits()
+        self.gate = gate
         self._clients: dict[tuple[str, S3Endpoint, RequestLimits, bool], Any] = {}
         self._lock = threading.Lock()
 
@@ -115,17 +130,14 @@ def open_client(
         credentials = identity.client_settings(endpoint.region, authorities)
     else:
         credentials = _given(using.credentials)
-    url = endpoint.service_url
-    if not endpoint.path_style:
-        scheme, _, host = url.partition("://")
-        url = f"{scheme}://{bucket}.{host}"
+    url = endpoint.server(bucket)
     read_timeout_s = limits.data_read_timeout_s if data else limits.read_timeout_s
     retry_timeout_s = limits.retry_timeout_s * (3 if data else 1)
     options: dict[str, object] = {
         "allow_http": endpoint.allow_http,
         "connect_timeout": timedelta(seconds=limits.connect_timeout_s),
         "read_timeout": timedelta(seconds=read_timeout_s),
-        "timeout": timedelta(hours=1),
+        "timeout": timedelta(seconds=limits.total_timeout_s),
     }
     if authorities is not None:
         options["root_certificate"] = authorities

@@ -101,6 +101,13 @@ class S3Failure:
         return self.status >= 500 or self.status in (408, 409, 429)
 
     @property
+    def no_answer(self) -> str | None:
+        """Why there was none that came from the service itself; None where there was one."""
+        if self.status is not None and (self.status < 500 or self.is_unsupported):
+            return None
+        return self._reason()
+
+    @property
     def is_unsupported(self) -> bool:
         """The server understood the request and has no such function."""
         return self.status == _NOT_IMPLEMENTED or self.code == "NotImplemented"

@@ -119,7 +119,10 @@ def test_values_become_the_operators_settings() -> None:
         "TIDELINE_ENGINE_PULL_POLICY": "IfNotPresent",
         "TIDELINE_NAMESPACES": "",
         "TIDELINE_OPERATIONS_MAX": "4",
+        "TIDELINE_OPERATIONS_PER_NAMESPACE_MAX": "",
         "TIDELINE_MEMORY_MAX": "",
+        "TIDELINE_MEMORY_PER_NAMESPACE_MAX": "",
+        "TIDELINE_OPERATION_DEADLINE": "24h",
         "TIDELINE_METADATA_BYTES_MAX": "32Mi",
         "TIDELINE_WORKERS": "4",
         "TIDELINE_RESYNC": "5m",
@@ -127,7 +130,14 @@ def test_values_become_the_operators_settings() -> None:
     changed = environment(
         {
             "namespaces": ["lake", "sea"],
-            "limits": {"operations": 9, "memory": "64Gi", "metadata": "32Mi"},
+            "limits": {
+                "operations": 9,
+                "operationsPerNamespace": 3,
+                "memory": "64Gi",
+                "memoryPerNamespace": "16Gi",
+                "operationTime": "6h",
+                "metadata": "32Mi",
+            },
             "workers": 2,
             "resync": "90s",
             "extraEnv": [{"name": "TIDELINE_DEBUG", "value": "1"}],
@@ -135,6 +145,9 @@ def test_values_become_the_operators_settings() -> None:
     )
     assert changed["TIDELINE_NAMESPACES"] == "lake,sea"
     assert (changed["TIDELINE_OPERATIONS_MAX"], changed["TIDELINE_MEMORY_MAX"]) == ("9", "64Gi")
+    assert changed["TIDELINE_OPERATIONS_PER_NAMESPACE_MAX"] == "3"
+    assert changed["TIDELINE_MEMORY_PER_NAMESPACE_MAX"] == "16Gi"
+    assert changed["TIDELINE_OPERATION_DEADLINE"] == "6h"
     assert changed["TIDELINE_METADATA_BYTES_MAX"] == "32Mi"
     assert (changed["TIDELINE_WORKERS"], changed["TIDELINE_RESYNC"]) == ("2", "90s")
     assert changed["TIDELINE_DEBUG"] == "1"

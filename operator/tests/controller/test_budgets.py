@@ -115,3 +115,34 @@ def test_what_was_under_way_before_counts_even_beyond_the_limit() -> None:
     assert isinstance(budgets.admit(C, Priority.ROLLBACK, 0), Full)
     assert budgets.release(A) and not budgets.release(A)
     assert budgets.next_in_line() == ()
+
+
+def test_a_namespace_has_a_limit_of_memory_that_holds_up_no_other() -> None:
+    limits = Limits(operations_max=10, memory_bytes_per_namespace_max=1_000 * MIB)
+    budgets = Budgets(limits)
+    assert budgets.admit(A, Priority.INGEST, 700 * MIB) == Admitted()
+    full = budgets.admit(B, Priority.INGEST, 400 * MIB)
+    assert isinstance(full, Full) and "namespace lake ask for 700 MiB of 1,000 MiB" in full.message
+    # A small operation does not starve a large one of its namespace that came first.
+    assert isinstance(budgets.admit(C, Priority.INGEST, 100 * MIB), Full)
+    assert budgets.admit(OTHER, Priority.SERVICE, 900 * MIB) == Admitted()
+    too_large = budgets.admit(D, Priority.INGEST, 1_001 * MIB)
+    assert isinstance(too_large, TooLarge)
+    assert "TIDELINE_MEMORY_PER_NAMESPACE_MAX" in too_large.message
+    budgets.release(A)
+    assert budgets.next_in_line() == (B, C)
+
+
+def test_an_operation_that_cannot_start_has_no_place_until_it_starts() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    assert budgets.admit(A, Priority.INGEST, 0) == Admitted()
+    assert isinstance(budgets.admit(OTHER, Priority.INGEST, 0), Full)
+    budgets.set_aside(A)
+    assert (budgets.running, budgets.stuck) == (0, 1)
+    assert budgets.next_in_line() == (OTHER,)
+    assert budgets.admit(OTHER, Priority.INGEST, 0) == Admitted()
+    budgets.hold(A, 0)
+    assert (budgets.running, budgets.stuck) == (2, 0)
+    budgets.set_aside(A)
+    budgets.release(A)
+    assert (budgets.running, budgets.stuck) == (1, 0)

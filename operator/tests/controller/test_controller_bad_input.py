@@ -98,8 +98,8 @@ def test_a_missing_store_is_named_and_waited_for(case: ControllerCase) -> None:
 def test_tables_recover_when_credentials_or_a_missing_bucket_are_fixed(
     case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tideline_operator.controller.reconcile.LOOK_AGAIN_FIRST_S", 2.0)
-    monkeypatch.setattr("tideline_operator.controller.reconcile.LOOK_AGAIN_LAST_S", 2.0)
+    monkeypatch.setattr("tideline_operator.controller.next_look.LOOK_AGAIN_FIRST_S", 2.0)
+    monkeypatch.setattr("tideline_operator.controller.next_look.LOOK_AGAIN_LAST_S", 2.0)
     monkeypatch.setattr("tideline_operator.controller.connections.FRESH_S", 1.0)
     bucket = f"bucket-{case.namespace}"
     put_store(case, minio_server.endpoint)

@@ -140,7 +140,7 @@ def test_pods_that_are_refused_one_after_the_other_are_one_event(
     case: ControllerCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tideline_operator.controller.settlement._PATIENCE_MS", 0)
-    monkeypatch.setattr("tideline_operator.controller.reconcile.STUCK_LOOK_S", 0.2)
+    monkeypatch.setattr("tideline_operator.controller.next_look.STUCK_LOOK_S", 0.2)
     case.declare()
     case.start()
     job = case.until_job("create")

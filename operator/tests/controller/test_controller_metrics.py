@@ -60,7 +60,11 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_table_quarantined_rows": ("gauge", TABLE),
     "tideline_table_ready": ("gauge", TABLE),
     "tideline_tables": ("gauge", set()),
+    "tideline_endpoint_unavailable": ("gauge", {"namespace", "endpoint"}),
+    "tideline_endpoint_waiting_tables": ("gauge", set()),
+    "tideline_operations_stuck": ("gauge", set()),
     "tideline_watch_silent_seconds": ("gauge", {"resource"}),
+    "tideline_worker_threads": ("gauge", set()),
 }
 """What dashboards and alerts of others build on."""
 
@@ -97,6 +101,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     metrics.note_status(KEY, status(Truth.TRUE))
     metrics.note_end("ingest", SUCCEEDED, 61.0)
     metrics.note_turn("done", 0.2)
+    metrics.show_unavailable(lambda: [("lake", "http://minio.lake.svc:9000")])
     metrics.watch_silent.labels(resource="pods").set(1.5)
     metrics.store_ready.labels("lake", "minio").set(1)
     process.note_request("get", "jobs", 200)

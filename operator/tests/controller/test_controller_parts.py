@@ -268,6 +268,8 @@ def test_log_lines_are_json_with_table_and_operation() -> None:
         ({"TIDELINE_WORKERS": "many"}, "TIDELINE_WORKERS"),
         ({"TIDELINE_OPERATIONS_MAX": "0"}, "TIDELINE_OPERATIONS_MAX"),
         ({"TIDELINE_MEMORY_MAX": "lots"}, "TIDELINE_MEMORY_MAX"),
+        ({"TIDELINE_MEMORY_PER_NAMESPACE_MAX": "lots"}, "TIDELINE_MEMORY_PER_NAMESPACE_MAX"),
+        ({"TIDELINE_OPERATION_DEADLINE": "long"}, "TIDELINE_OPERATION_DEADLINE"),
         ({"TIDELINE_RESYNC": "5"}, "TIDELINE_RESYNC"),
         ({"TIDELINE_ENGINE_PULL_POLICY": "Sometimes"}, "TIDELINE_ENGINE_PULL_POLICY"),
         ({"TIDELINE_POD_TEMPLATE": "{"}, "TIDELINE_POD_TEMPLATE: is not JSON"),
@@ -289,13 +291,16 @@ def test_settings_come_from_the_environment() -> None:
         "TIDELINE_NAMESPACES": "lake, sea",
         "TIDELINE_OPERATIONS_MAX": "7",
         "TIDELINE_MEMORY_MAX": "2Gi",
+        "TIDELINE_MEMORY_PER_NAMESPACE_MAX": "1Gi",
         "TIDELINE_RESYNC": "10m",
     }
     settings = ControllerSettings.from_environment(given)
     assert settings.namespaces == ("lake", "sea")
     assert settings.limits.operations_max == 7
     assert settings.limits.memory_bytes_max == 2 * 1024**3
+    assert settings.limits.memory_bytes_per_namespace_max == 1024**3
     assert settings.resync_s == 600
+    assert settings.launch.deadline_s == 24 * 3_600
     assert settings.launch.image == "engine:1"
 
 

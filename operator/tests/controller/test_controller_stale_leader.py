@@ -69,6 +69,35 @@ def leads(server: ApiServer, namespace: str) -> bool:
     return server.api().get(LEASES, LEASE_NAME, namespace) is not None
 
 
+def test_a_store_is_written_only_while_a_request_ends_before_another_may_lead(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    clock = FakeClock()
+    api = server.api(tmp_path)
+    election = Election(
+        api,
+        namespace="n",
+        name="lease",
+        identity="a",
+        clock=clock,
+        lease_s=15,
+        renew_deadline_s=10.0,
+        store_write_s=11.0,
+    )
+    lease = {"metadata": {"name": "lease", "resourceVersion": "1"}, "spec": {}}
+    with pytest.raises(LeadershipLostError):
+        election.check_store_write()
+    server.script = [(200, lease), (200, lease)]
+    assert election.wait_to_lead()
+    clock.advance(3.9)
+    election.check_store_write()
+    clock.advance(0.2)
+    with pytest.raises(LeadershipLostError, match="writes nothing to stores"):
+        election.check_store_write()
+    # For the API server the term is long enough.
+    election.check_term()
+
+
 def test_a_lease_that_another_renews_is_left_alone(server: ScriptedServer, tmp_path: Path) -> None:
     clock = FakeClock()
     election = contender(server.api(tmp_path), "a", clock=clock)

@@ -26,9 +26,11 @@ from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import LaunchSettings, driver_job
 from tideline_operator.launch.pod_template import engine_container
+from tideline_operator.observe.iceberg_source import open_source
 from tideline_operator.observe.observation import Observer
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.dead_endpoints import DeadEndpoints
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg, starts
 
 pytest.importorskip("pyiceberg")
@@ -110,6 +112,18 @@ def test_an_unreachable_catalog_is_a_problem(shop: Shop, tmp_path: Path) -> None
     uri = f"sqlite:///{tmp_path}/nowhere/catalog.db"
     problem = Observer(CLOCK).observe(resolved_iceberg(**shop.spec(uri=uri)), EMPTY).problem
     assert problem is not None
+
+
+def test_a_catalog_that_does_not_answer_is_given_up_soon(shop: Shop) -> None:
+    observer = Observer(CLOCK, open_iceberg=partial(open_source, timeout_s=0.5))
+    with DeadEndpoints(2) as dead:
+        for uri in dead.urls:
+            table = resolved_iceberg(**shop.spec(type="rest", uri=uri))
+            problems = [observer.observe(table, EMPTY).problem for _ in range(2)]
+            assert problems[0] is not None and problems[0].is_transient
+            assert problems[0].reason == "StorageUnavailable"
+            # The same words each time, so that conditions and events do not change.
+            assert problems[0] == problems[1]
 
 
 def test_variables_of_the_environment_are_properties_of_one_catalog() -> None:

@@ -10,9 +10,10 @@ import pytest
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import JOBS, ApiResource, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
-from tideline_operator.controller.settlement import Settlement, Settler
+from tideline_operator.controller.settlement import Settlement, Settler, to_be_replaced
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL
+from tideline_operator.launch.made_from import MADE_FROM_LABEL
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
@@ -194,3 +195,65 @@ def test_a_job_of_an_earlier_attempt_is_left_alone() -> None:
     found = case.settle()
     assert [item.attempt for item in found.status.operations] == [2]
     assert found.attempts == {ID: 2}
+
+
+def pulling(reason: str = "ImagePullBackOff") -> Manifest:
+    return driver("Pending", {"waiting": {"reason": reason}})
+
+
+def unschedulable(text: str) -> Manifest:
+    pod = driver("Pending")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pod["status"]["conditions"] = [{**condition, "message": text}]
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "after_s", "holds_place"),
+    [
+        (pulling(), 1.0, False),
+        (pulling("ContainerCreating"), 1.0, True),
+        (unschedulable("1 node(s) didn't match Pod's node affinity/selector"), 1.0, False),
+        (unschedulable("1 Insufficient memory"), 1.0, True),
+        (unschedulable("1 Insufficient memory"), 61.0, False),
+        (RUNNING, 1.0, True),
+    ],
+)
+def test_an_operation_that_cannot_start_holds_no_place(
+    pod: Manifest, after_s: float, holds_place: bool
+) -> None:
+    case = Case()
+    case.jobs.put(job())
+    case.pods.put(pod)
+    found = case.settle(after_s)
+    assert found.running == {ID} and found.holds_place is holds_place
+
+
+def test_a_job_whose_driver_never_ran_says_what_it_was_made_from() -> None:
+    case = Case()
+    made = job()
+    made["metadata"]["labels"][MADE_FROM_LABEL] = "abc"
+    case.jobs.put(made)
+    case.pods.put(pulling())
+    ((entry, made_from),) = case.settle().unstarted
+    assert (entry.id, made_from) == (ID, "abc")
+    case.pods.remove(pulling())
+    case.pods.put(RUNNING)
+    assert case.settle().unstarted == []
+
+
+def test_a_job_that_was_replaced_is_to_be_started_again_with_another_name() -> None:
+    case = Case()
+    case.status = LakeTableStatus(operations=(to_be_replaced(case.entry),))
+    going = job(deletionTimestamp="2026-01-01T00:00:05Z")
+    case.jobs.put(going)
+    case.pods.put(pulling())
+    found = case.settle()
+    assert found.running == {ID} and not found.holds_place and not found.unstarted
+    assert found.status.operations[0].message == to_be_replaced(case.entry).message
+    case.jobs.remove(going)
+    case.pods.remove(pulling())
+    found = case.settle()
+    assert found.pending is not None and not found.ended and not found.running
+    assert (found.pending.phase, found.pending.attempt) == (OperationPhase.PENDING, 2)
+    assert found.pending.message == ""

@@ -15,6 +15,7 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, role_arn, trusting
 from tideline_operator.controller.connections import Connections, SecretProblemError
+from tideline_operator.controller.endpoints import Endpoints
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.kube import ApiRefusedError
 from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdentity
@@ -58,11 +59,16 @@ def spec(server: MinioServer, audience: str = AUDIENCE) -> LakeStoreSpec:
     return LakeStoreSpec(endpoint=server.endpoint, web_identity=identity)
 
 
+def connections_at(server: ApiServer) -> Connections:
+    clock = SystemClock()
+    return Connections(server.api(OPERATOR), clock, ACCOUNT, Endpoints(clock), lambda: None)
+
+
 def test_the_operator_reads_with_a_token_of_the_namespace(
     api_server: ApiServer, namespace: str, trusting_minio: MinioServer
 ) -> None:
     NamespaceAccess(api_server.api(), SystemClock(), ACCOUNT).ensure(namespace)
-    connections = Connections(api_server.api(OPERATOR), SystemClock(), ACCOUNT)
+    connections = connections_at(api_server)
     connection = connections.connect(namespace, [spec(trusting_minio)])
     assert connections.connect(namespace, [spec(trusting_minio)]) is connection
     options = trusting_minio.storage_options()
@@ -76,7 +82,7 @@ def test_a_token_for_somebody_else_is_refused(
     api_server: ApiServer, namespace: str, trusting_minio: MinioServer
 ) -> None:
     NamespaceAccess(api_server.api(), SystemClock(), ACCOUNT).ensure(namespace)
-    connections = Connections(api_server.api(OPERATOR), SystemClock(), ACCOUNT)
+    connections = connections_at(api_server)
     connection = connections.connect(namespace, [spec(trusting_minio, "somebody-else")])
     options = trusting_minio.storage_options()
     location = StoreLocation.of(f"s3://{trusting_minio.create_bucket()}/table", options)
@@ -87,7 +93,7 @@ def test_a_token_for_somebody_else_is_refused(
 def test_without_the_account_there_is_no_token(
     api_server: ApiServer, namespace: str, trusting_minio: MinioServer
 ) -> None:
-    connections = Connections(api_server.api(OPERATOR), SystemClock(), ACCOUNT)
+    connections = connections_at(api_server)
     connection = connections.connect(namespace, [spec(trusting_minio)])
     location = StoreLocation.of("s3://bucket/table", trusting_minio.storage_options())
     words = f"no token of ServiceAccount {ACCOUNT} in namespace {namespace}.*not found"
@@ -103,7 +109,7 @@ def test_the_operator_gets_tokens_of_no_other_account(
 
 
 def test_one_table_has_one_identity(api_server: ApiServer, trusting_minio: MinioServer) -> None:
-    connections = Connections(api_server.api(OPERATOR), SystemClock(), ACCOUNT)
+    connections = connections_at(api_server)
     stores = [spec(trusting_minio), LakeStoreSpec(endpoint=trusting_minio.endpoint)]
     with pytest.raises(SecretProblemError, match=r"the same spec\.webIdentity"):
         connections.connect("lake", stores)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from tideline_operator.launch.driver_job import (
     memory_asked_bytes,
     operation_config_map,
 )
+from tideline_operator.launch.made_from import MADE_FROM_LABEL, made_from
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.resources.lake_store import (
     LakeStoreSpec,
@@ -133,7 +135,9 @@ def test_nothing_starts_a_second_driver() -> None:
 def test_a_job_names_its_table_and_operation() -> None:
     metadata = job_of()["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("people-ingest-0a1b2c-1", "default")
-    assert metadata["labels"] == {
+    labels = dict(metadata["labels"])
+    assert re.fullmatch("[0-9a-f]{16}", labels.pop(MADE_FROM_LABEL))
+    assert labels == {
         "app.kubernetes.io/managed-by": "tideline-operator",
         "tideline.dev/table": "people",
         "tideline.dev/operation": "people-ingest-0a1b2c",
@@ -142,7 +146,19 @@ def test_a_job_names_its_table_and_operation() -> None:
     (owner,) = metadata["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("LakeTable", "people", "0f")
     assert (owner["controller"], owner["blockOwnerDeletion"]) == (True, False)
-    assert metadata["labels"].items() <= pod_of()["metadata"]["labels"].items()
+    assert labels.items() <= pod_of()["metadata"]["labels"].items()
+
+
+def test_what_a_job_is_made_from_changes_with_spec_stores_and_settings() -> None:
+    table = resolved()
+    same = made_from(table, asdict(SETTINGS))
+    assert made_from(resolved(), asdict(SETTINGS)) == same
+    others = (
+        made_from(resolved(podTemplate={"spec": {"nodeSelector": {"a": "b"}}}), asdict(SETTINGS)),
+        made_from(replace(table, stores={"minio": LakeStoreSpec(region="eu-1")}), asdict(SETTINGS)),
+        made_from(table, asdict(replace(SETTINGS, image="localhost/tideline-engine:next"))),
+    )
+    assert len({same, *others}) == 4
 
 
 def test_time_limits_are_those_of_the_settings() -> None:

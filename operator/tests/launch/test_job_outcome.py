@@ -190,3 +190,48 @@ def test_a_job_without_a_pod_has_the_reason_of_its_newest_event(event: Manifest)
     assert isinstance(outcome, Active)
     assert outcome.is_stuck
     assert "FailedCreate: exceeded quota: small" in outcome.message
+
+
+def test_a_driver_that_was_stopped_at_its_deadline_says_so() -> None:
+    late = condition("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+    outcome = outcome_of(job(late), [pod("Failed", ended(1, BROKEN.to_json()))])
+    assert isinstance(outcome, Ended)
+    assert outcome.result.message == (
+        "DeadlineExceeded: Job was active longer than specified deadline; no Java"
+    )
+    assert outcome_of(job(late), []) == Lost(
+        "its pod was deleted: DeadlineExceeded: Job was active longer than specified deadline"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks_room"),
+    [
+        ("0/3 nodes are available: 3 Insufficient memory.", True),
+        ("0/3 nodes are available: 2 node(s) didn't match selector, 1 Insufficient cpu.", True),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", False),
+        ("0/3 nodes are available: 3 node(s) had untolerated taint {a: b}.", False),
+    ],
+)
+def test_a_pod_without_room_may_start_without_a_change(text: str, lacks_room: bool) -> None:
+    scheduled = condition("PodScheduled", "Unschedulable", text, status="False")
+    outcome = outcome_of(job(), [pod("Pending", conditions=[scheduled])])
+    assert isinstance(outcome, Active)
+    assert (outcome.is_stuck, outcome.is_started, outcome.lacks_room) == (True, False, lacks_room)
+
+
+@pytest.mark.parametrize(
+    ("note", "lacks_room"),
+    [
+        ("pods is forbidden: exceeded quota: small, requested: memory=2Gi", True),
+        ('violates PodSecurity "restricted:latest": unrestricted capabilities', False),
+        ("is forbidden: failed quota: small: must specify limits.cpu", False),
+    ],
+)
+def test_a_job_that_is_refused_pods_may_start_when_a_quota_has_room(
+    note: str, lacks_room: bool
+) -> None:
+    event = {"type": "Warning", "reason": "FailedCreate", "message": note}
+    outcome = outcome_of(job(), [], [event])
+    assert isinstance(outcome, Active)
+    assert (outcome.is_stuck, outcome.lacks_room) == (True, lacks_room)

@@ -1,5 +1,8 @@
 """How many operations may run at once, and how much memory their pods may ask for.
 
+An operation that cannot start (its image, its selector, a quota) has none: it is set aside, and has
+one again, even beyond the limits, when it starts after all.
+
 An operation that gets no place waits in line: by priority, then by arrival. Services that can wait
 are put in order by what they save per core-second, until `PASSED_MAX` operations came after them;
 then they go by arrival as well, and first. When places become free, as many operations at the head
@@ -27,6 +30,7 @@ class Limits:
     operations_max: int = 4
     operations_per_namespace_max: int | None = None
     memory_bytes_max: int | None = None
+    memory_bytes_per_namespace_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Budgets:
         self._lock = threading.Lock()
         self._places: dict[Key, int] = {}
         self._waiting: dict[Key, _Wanted] = {}
+        self._aside: set[Key] = set()
         self._arrivals = 0
 
     def admit(
@@ -81,14 +86,23 @@ class Budgets:
     ) -> Admitted | Full | TooLarge:
         """Take a place for an operation of the table `key`, or a place in line; `rate` as in
         `Start`."""
-        limit = self._limits.memory_bytes_max
-        if limit is not None and memory_bytes > limit:
-            return TooLarge(
-                f"its pods ask for {_mib(memory_bytes)}, the limit for all operations is "
-                f"{_mib(limit)}: lower spec.resources or raise TIDELINE_MEMORY_MAX"
-            )
+        limits = self._limits
+        for limit, whose, setting in (
+            (limits.memory_bytes_max, "all operations", "TIDELINE_MEMORY_MAX"),
+            (
+                limits.memory_bytes_per_namespace_max,
+                "those of a namespace",
+                "TIDELINE_MEMORY_PER_NAMESPACE_MAX",
+            ),
+        ):
+            if limit is not None and memory_bytes > limit:
+                return TooLarge(
+                    f"its pods ask for {_mib(memory_bytes)}, the limit for {whose} is "
+                    f"{_mib(limit)}: lower spec.resources or raise {setting}"
+                )
         with self._lock:
             self._places.pop(key, None)
+            self._aside.discard(key)
             known = self._waiting.get(key)
             if known is None:
                 self._arrivals += 1
@@ -104,11 +118,20 @@ class Budgets:
         """Note an operation that is already under way, even beyond the limits."""
         with self._lock:
             self._waiting.pop(key, None)
+            self._aside.discard(key)
             self._places[key] = memory_bytes
+
+    def set_aside(self, key: Key) -> None:
+        """Note an operation under way that cannot start: it needs no place."""
+        with self._lock:
+            self._places.pop(key, None)
+            self._waiting.pop(key, None)
+            self._aside.add(key)
 
     def release(self, key: Key) -> bool:
         """Give up the table's place, or its place in line; whether it had one."""
         with self._lock:
+            self._aside.discard(key)
             had = [self._places.pop(key, None), self._waiting.pop(key, None)]
             return any(item is not None for item in had)
 
@@ -130,6 +153,11 @@ class Budgets:
         return len(self._waiting)
 
     @property
+    def stuck(self) -> int:
+        """Operations that cannot start."""
+        return len(self._aside)
+
+    @property
     def memory_bytes(self) -> int:
         """Memory that the operations under way may ask for."""
         with self._lock:
@@ -142,19 +170,30 @@ class Budgets:
         free = limits.operations_max - len(self._places)
         asked = sum(self._places.values())
         within = Counter(namespace for namespace, _ in self._places)
+        asked_within = self._asked_within()
         chosen: list[Key] = []
         for key in sorted(self._waiting, key=self._rank):
             if len(chosen) >= free:
                 break
-            per_namespace = limits.operations_per_namespace_max
-            if per_namespace is not None and within[key[0]] >= per_namespace:
+            memory_bytes = self._waiting[key].memory_bytes
+            asked_within[key[0]] += memory_bytes
+            if _exceeds(within[key[0]] + 1, limits.operations_per_namespace_max) or _exceeds(
+                asked_within[key[0]], limits.memory_bytes_per_namespace_max
+            ):
                 continue
-            asked += self._waiting[key].memory_bytes
-            if limits.memory_bytes_max is not None and asked > limits.memory_bytes_max:
+            asked += memory_bytes
+            if _exceeds(asked, limits.memory_bytes_max):
                 break
             within[key[0]] += 1
             chosen.append(key)
         return tuple(chosen)
+
+    def _asked_within(self) -> Counter[str]:
+        """Memory that the operations under way may ask for, by namespace."""
+        asked: Counter[str] = Counter()
+        for (namespace, _), memory_bytes in self._places.items():
+            asked[namespace] += memory_bytes
+        return asked
 
     def _rank(self, key: Key) -> tuple[int, float, int]:
         return self._waiting[key].rank(self._arrivals)
@@ -170,6 +209,13 @@ class Budgets:
         per_namespace = limits.operations_per_namespace_max
         if per_namespace is not None and within >= per_namespace:
             return f"{within} of {per_namespace} operations are running in namespace {key[0]}{line}"
+        in_namespace = self._asked_within()[key[0]]
+        memory_bytes = self._waiting[key].memory_bytes
+        if _exceeds(in_namespace + memory_bytes, limits.memory_bytes_per_namespace_max):
+            return (
+                f"operations under way in namespace {key[0]} ask for {_mib(in_namespace)} of "
+                f"{_mib(limits.memory_bytes_per_namespace_max or 0)}{line}"
+            )
         if limits.memory_bytes_max is not None:
             asked = sum(self._places.values())
             return (
@@ -177,6 +223,10 @@ class Budgets:
                 f"{_mib(limits.memory_bytes_max)}{line}"
             )
         return f"{running} of {limits.operations_max} operations are running{line}"
+
+
+def _exceeds(value: int, limit: int | None) -> bool:
+    return limit is not None and value > limit
 
 
 def _mib(size_bytes: int) -> str:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import base64
 import binascii
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3_client import RequestLimits, S3Connection, S3Credentials
 from tideline.storage.web_identity import IdentityError, WebIdentity
 from tideline_operator.api_objects import (
     SECRETS,
@@ -26,6 +26,7 @@ from tideline_operator.api_objects import (
     ApiUnavailableError,
     Manifest,
 )
+from tideline_operator.controller.endpoints import EndpointGate, Endpoints, access_of
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdentity
 
@@ -34,6 +35,19 @@ CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
 CA_KEY = "ca.crt"
 TOKEN_S = 3_600
+LIMITS = RequestLimits(
+    connect_timeout_s=3.0,
+    read_timeout_s=5.0,
+    data_read_timeout_s=5.0,
+    retries_max=3,
+    retry_timeout_s=3.0,
+    total_timeout_s=60.0,
+)
+"""Deadlines of the controller's requests. A turn is repeated anyway, so a request that hangs is
+not; one that fails at once is, for a moment."""
+
+STORE_WRITE_S = LIMITS.connect_timeout_s + LIMITS.read_timeout_s + LIMITS.retry_timeout_s
+"""The longest that a small request takes, with its retries."""
 
 
 class SecretProblemError(TidelineError):
@@ -70,10 +84,20 @@ class _Known:
 class Connections:
     """Connections by the Secrets they are made of. For any number of threads."""
 
-    def __init__(self, api: KubeApi, clock: Clock, service_account: str) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        service_account: str,
+        endpoints: Endpoints,
+        before_write: Callable[[], None],
+    ) -> None:
+        """`before_write` is called before every request to a store that writes or deletes."""
         self._api = api
         self._clock = clock
         self._account = service_account
+        self._endpoints = endpoints
+        self._before_write = before_write
         self._lock = threading.Lock()
         self._known: dict[_Names, _Known] = {}
 
@@ -85,11 +109,12 @@ class Connections:
         `may_be_old` uses the last known one when its Secret was deleted. Raises SecretProblemError,
         and ApiUnavailableError when a Secret cannot be read now and never could.
         """
-        names = self._names(namespace, tuple(stores))
+        stores = tuple(stores)
+        names = self._names(namespace, stores)
         with self._lock:
             known = self._known.get(names)
         if known is None or self._clock.monotonic_s() - known.read_s > FRESH_S:
-            known = self._read(names, known)
+            known = self._read(names, known, access_of(next(iter(stores), None)))
         if known.problem is not None and not (may_be_old and known.connection is not None):
             raise known.problem
         assert known.connection is not None
@@ -115,7 +140,7 @@ class Connections:
             stores[0].region if stores else "",
         )
 
-    def _read(self, names: _Names, before: _Known | None) -> _Known:
+    def _read(self, names: _Names, before: _Known | None, access: str) -> _Known:
         now_s = self._clock.monotonic_s()
         connection = None if before is None else before.connection
         versions = () if before is None else before.versions
@@ -124,7 +149,7 @@ class Connections:
             secrets = self._secrets(names)
             found = tuple(str(item["metadata"].get("resourceVersion")) for item in secrets.values())
             if connection is None or found != versions:
-                connection, versions = self._connection(names, secrets), found
+                connection, versions = self._connection(names, secrets, access), found
         except SecretProblemError as error:
             problem = error
         known = _Known(connection, versions, problem, now_s)
@@ -154,7 +179,7 @@ class Connections:
             found[name] = secret
         return found
 
-    def _connection(self, names: _Names, secrets: dict[str, Manifest]) -> S3Connection:
+    def _connection(self, names: _Names, secrets: dict[str, Manifest], access: str) -> S3Connection:
         credentials: S3Credentials | WebIdentity | None = None
         authorities = None
         if names.credentials is not None:
@@ -169,7 +194,8 @@ class Connections:
                 lambda: self._token(names.namespace, identity.audience),
                 authorities=authorities,
             )
-        return S3Connection(credentials, ca_certificates=authorities)
+        gate = EndpointGate(self._endpoints, names.namespace, access, self._before_write)
+        return S3Connection(credentials, ca_certificates=authorities, limits=LIMITS, gate=gate)
 
     def _token(self, namespace: str, audience: str) -> str:
         try:

@@ -1,13 +1,15 @@
 """The controller: caches, queue and workers around `TableReconciler`.
 
 Watches only put keys into the queue; workers reconcile them, one key at a time each. A turn that
-fails is retried with growing delays; no table can block the others.
+fails is retried with growing delays; no table can block the others. What they share is limited for
+each: places (budgets.py), endpoints (endpoints.py), threads (workers.py).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from functools import partial
 
 from tideline.clock import Clock, SystemClock
@@ -27,6 +29,7 @@ from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.deletion import Deletion
+from tideline_operator.controller.endpoints import Endpoints
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
@@ -42,6 +45,7 @@ from tideline_operator.controller.status_writer import StaleStatusError, StatusW
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.work_queue import Key, WorkQueue
+from tideline_operator.controller.workers import Workers
 from tideline_operator.controller.writer_fate import WriterFates
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
@@ -50,8 +54,8 @@ from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase
 
-TURN_STUCK_S = 900.0
-"""A turn that takes this long counts as stuck."""
+STARVING_S = 30.0
+"""A table that waits this long for a worker is not served as it should be."""
 _POLL_S = 1.0
 _OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 
@@ -70,7 +74,9 @@ class Controller:
         process: ProcessMetrics | None = None,
         clock: Clock | None = None,
         allows_local: bool = False,
+        before_store_write: Callable[[], None] | None = None,
     ) -> None:
+        """`before_store_write` raises in a process that may not write to stores any more."""
         self._settings = settings
         self._clock = clock = clock or SystemClock()
         self._metrics = ControllerMetrics(process or ProcessMetrics())
@@ -80,11 +86,12 @@ class Controller:
         self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
         self._pods = ObjectCache(label=TABLE_LABEL, trim=_short)
         self.budgets = Budgets(settings.limits)
+        self.endpoints = Endpoints(clock)
+        self._workers = Workers(self.queue, self._take_turn, clock, workers=settings.workers)
         account = settings.launch.service_account
-        secrets = Connections(api, clock, account), CatalogSecrets(api, clock)
-        self._source = source = TableSource(
-            self._stores, *secrets, Locations(), self.queue.add, allows_local=allows_local
-        )
+        may_write = before_store_write or api.check_may_write
+        connections = Connections(api, clock, account, self.endpoints, may_write)
+        self._source = source = self._make_source(api, connections, allows_local=allows_local)
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(
             job_control or JobLauncher(api, settings.launch),
@@ -110,10 +117,22 @@ class Controller:
         )
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
-        self._workers: list[threading.Thread] = []
         self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
         self._measure_on_scrape()
+
+    def _make_source(
+        self, api: KubeApi, connections: Connections, *, allows_local: bool
+    ) -> TableSource:
+        return TableSource(
+            self._stores,
+            connections,
+            CatalogSecrets(api, self._clock),
+            Locations(),
+            self.endpoints,
+            self.queue.add,
+            allows_local=allows_local,
+        )
 
     def _parts(self, api: KubeApi, source: TableSource, starter: JobStarter) -> Parts:
         settings, clock = self._settings, self._clock
@@ -126,6 +145,8 @@ class Controller:
             fates=WriterFates(api, self._pods),
             starter=starter,
             budgets=self.budgets,
+            endpoints=self.endpoints,
+            wake=self.queue.add,
             writer=StatusWriter(api, self.tables),
             events=self._events,
             pacing=PollPacing(settings.idle_polls_per_s),
@@ -144,10 +165,7 @@ class Controller:
                     return False
         for item in self.tables.all():
             self._take_over(item)
-        for number in range(self._settings.workers):
-            thread = threading.Thread(target=self._work, name=f"worker {number}", daemon=True)
-            thread.start()
-            self._workers.append(thread)
+        self._workers.start()
         self._store_watch.start()
         return True
 
@@ -158,24 +176,26 @@ class Controller:
         self.queue.close()
         for reflector in self._reflectors:
             reflector.stop()
-        until_s = self._clock.monotonic_s() + timeout_s
-        for worker in self._workers:
-            worker.join(max(0.0, until_s - self._clock.monotonic_s()))
+        self._workers.stop(timeout_s)
 
     @property
     def is_ready(self) -> bool:
         """Whether the caches are filled and the workers run."""
-        return bool(self._workers) and all(item.synced.is_set() for item in self._reflectors)
+        return self._workers.is_running and all(item.synced.is_set() for item in self._reflectors)
 
     def problems(self) -> list[str]:
         """What is stuck and a restart may fix."""
         found = [f"the watch of {item} is stuck" for item in self._reflectors if item.is_stuck]
-        state = self.queue.state
-        if state.oldest_processing_s > TURN_STUCK_S:
-            found.append(f"a turn has been running for {state.oldest_processing_s:.0f} s")
-        if self._workers and not any(worker.is_alive() for worker in self._workers):
+        if self._workers.is_running and not self._workers.threads:
             found.append("no worker is alive")
         return found
+
+    def delays(self) -> list[str]:
+        """Why tables are not served in time. A restart would only make it worse."""
+        waited_s = self.queue.state.oldest_ready_s
+        if waited_s <= STARVING_S:
+            return []
+        return [f"a table has waited for a worker for {waited_s:.0f} s"]
 
     def _make_reflectors(self, api: KubeApi) -> list[Reflector]:
         followed: tuple[tuple[ApiResource, ObjectCache, OnChange, str], ...] = (
@@ -194,11 +214,11 @@ class Controller:
         item = after or before
         if item is not None:
             # The first list is routine; after a change a user waits for the result.
-            self.queue.add(key_of(item), urgent=bool(self._workers))
+            self.queue.add(key_of(item), urgent=self._workers.is_running)
 
     def _store_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
-        if item is None or not self._workers:
+        if item is None or not self._workers.is_running:
             return
         if before is not None and after is not None and _declared(before) == _declared(after):
             return
@@ -211,7 +231,7 @@ class Controller:
 
     def _part_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
-        if item is None or not self._workers:
+        if item is None or not self._workers.is_running:
             return
         if before is not None and after is not None and _condition(before) == _condition(after):
             return
@@ -230,19 +250,12 @@ class Controller:
             if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
                 self.budgets.hold(key_of(item), entry.memory_bytes)
 
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            key = self.queue.get(_POLL_S)
-            if key is None:
-                continue
-            try:
-                self._take_turn(key)
-            finally:
-                self.queue.done(key)
-            for waiting in self.budgets.next_in_line():
-                self.queue.add(waiting)
-
     def _take_turn(self, key: Key) -> None:
+        self._turn_and_retry(key)
+        for waiting in self.budgets.next_in_line():
+            self.queue.add(waiting)
+
+    def _turn_and_retry(self, key: Key) -> None:
         started_s = self._clock.monotonic_s()
         item = self.tables.get(key)
         result = "done"
@@ -296,6 +309,12 @@ class Controller:
         metrics.queue_oldest.set_function(lambda: queue.state.oldest_ready_s)
         metrics.operations_running.set_function(lambda: budgets.running)
         metrics.operations_waiting.set_function(lambda: budgets.waiting)
+        metrics.operations_stuck.set_function(lambda: budgets.stuck)
+        metrics.worker_threads.set_function(lambda: self._workers.threads)
+        metrics.endpoint_line.set_function(lambda: self.endpoints.waiting)
+        metrics.show_unavailable(
+            lambda: ((one.namespace, one.server) for one in self.endpoints.unavailable)
+        )
         metrics.operations_memory.set_function(lambda: budgets.memory_bytes)
         for reflector in self._reflectors:
             silent = metrics.watch_silent.labels(resource=str(reflector))

@@ -7,7 +7,7 @@ labels, texts and the bounds of histograms are what dashboards and alerts of oth
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prometheus_client import (
@@ -69,6 +69,8 @@ class ControllerMetrics:
         self._name_operations()
         self._name_queue()
         self._registry.register(_ProcessUse())
+        self._endpoints = _UnavailableEndpoints()
+        self._registry.register(self._endpoints)
 
     def _name_tables(self) -> None:
         self.tables = self._gauge("tideline_tables", "LakeTables that this controller manages.")
@@ -154,6 +156,10 @@ class ControllerMetrics:
         self.operations_waiting = self._gauge(
             "tideline_operations_waiting", "Operations that wait for a place."
         )
+        self.operations_stuck = self._gauge(
+            "tideline_operations_stuck",
+            "Operations that cannot start, such as for an image or a quota, and hold no place.",
+        )
         self.operations_memory = self._gauge(
             "tideline_operations_memory_bytes",
             "Memory that the pods of operations under way may ask for.",
@@ -173,6 +179,14 @@ class ControllerMetrics:
         self.queue_oldest = self._gauge(
             "tideline_queue_oldest_seconds",
             "The longest time that a table has waited for a worker.",
+        )
+        self.worker_threads = self._gauge(
+            "tideline_worker_threads",
+            "Threads that reconcile tables; more while some have to wait.",
+        )
+        self.endpoint_line = self._gauge(
+            "tideline_endpoint_waiting_tables",
+            "Tables that wait because as many of their endpoint's as may be are being reconciled.",
         )
         self.watch_silent = self._gauge(
             "tideline_watch_silent_seconds",
@@ -236,6 +250,10 @@ class ControllerMetrics:
         ):
             counter.labels(kind=kind).inc(max(saved_now, 0))
 
+    def show_unavailable(self, look: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """At each scrape: namespaces and URLs of endpoints that are left alone."""
+        self._endpoints.look = look
+
     def note_turn(self, result: str, seconds: float) -> None:
         """Count a turn taken for a table."""
         self.reconciles.labels(result=result).inc()
@@ -275,6 +293,26 @@ class _WholeBounds:
                     labels = {**sample.labels, "le": bound.removesuffix(".0")}
                     metric.samples[at] = sample._replace(labels=labels)
             yield metric
+
+
+class _UnavailableEndpoints:
+    """Endpoints that do not answer; there is no series for one that does."""
+
+    def __init__(self) -> None:
+        self.look: Callable[[], Iterable[tuple[str, str]]] = tuple
+
+    def collect(self) -> Iterable[Metric]:
+        found = GaugeMetricFamily(
+            "tideline_endpoint_unavailable",
+            "1 for an endpoint that does not answer and is left alone.",
+            labels=("namespace", "endpoint"),
+        )
+        for labels in sorted(set(self.look())):
+            found.add_metric(labels, 1)
+        yield found
+
+    def describe(self) -> Iterable[Metric]:
+        return self.collect()
 
 
 class _ProcessUse:

@@ -12,9 +12,10 @@
 5. On a clean shutdown the Lease is renewed until the turns under way have ended, and then released,
    so that another takes over at once.
 
-The check cannot call back a request that is on the wire when the term ends. Tables are safe from it
-nevertheless: an operation is recorded by compare-and-swap before it starts, and a Job is named
-after its operation.
+The check cannot call back a request that is on the wire when the term ends. For the API server that
+is safe: an operation is recorded by compare-and-swap before it starts, and a Job is named after its
+operation. Requests that write to stores, or delete there, have a deadline, and are only sent while
+that much is left before another process may lead (`check_store_write`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Election:
         lease_s: int = LEASE_S,
         renew_deadline_s: float = RENEW_DEADLINE_S,
         retry_s: float = RETRY_S,
+        store_write_s: float = 0.0,
     ) -> None:
+        """`store_write_s` is the longest that a request takes that writes to a store."""
         # Connecting and reading have this limit each, so one that hangs leaves time for another.
         self._api = api.bounded(renew_deadline_s / 4)
         self._namespace = namespace
@@ -62,6 +65,7 @@ class Election:
         self._lease_s = lease_s
         self._renew_deadline_s = renew_deadline_s
         self._retry_s = retry_s
+        self._store_write_s = store_write_s
         self._seen: tuple[str, float] | None = None
         self._held_lease: Manifest | None = None
         self._is_taken = False
@@ -81,6 +85,18 @@ class Election:
         """Raises LeadershipLostError unless our term is still running: call before every write."""
         if not self.is_leader:
             raise LeadershipLostError("this process is not the leader any more: it writes nothing")
+
+    def check_store_write(self) -> None:
+        """Raises LeadershipLostError unless a request to a store that is sent now ends before
+        another process may lead: call before every one that writes or deletes."""
+        with self._term:
+            ends_s = self._ends_s
+        spare_s = self._lease_s - self._renew_deadline_s
+        now_s = self._clock.monotonic_s()
+        if ends_s is None or now_s >= min(ends_s, ends_s + spare_s - self._store_write_s):
+            raise LeadershipLostError(
+                "this process may not be the leader for much longer: it writes nothing to stores"
+            )
 
     def wait_to_lead(self) -> bool:
         """Block until we lead; False when `stop` was called first."""

@@ -1,8 +1,9 @@
 """The two small HTTP servers of the controller: metrics, and health for the kubelet.
 
 `/healthz` fails when something is stuck that a restart would fix; an unreachable API server or
-store is not such a case. `/readyz` fails until the caches are filled, or, for a standby, while it
-cannot reach the Lease.
+store is not such a case, and neither are tables that wait for their turns. `/readyz` fails until
+the caches are filled and while tables wait for long, or, for a standby, while it cannot reach the
+Lease.
 """
 
 from __future__ import annotations

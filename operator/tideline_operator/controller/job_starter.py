@@ -26,6 +26,10 @@ class JobControl(Protocol):
         """Stop a Job; False when there is none of that name."""
         ...
 
+    def made_from(self, table: ResolvedTable) -> str:
+        """A digest of what a Job of the table would be made from now."""
+        ...
+
 
 class JobStarter:
     """Starts operations; what the API server does not allow is a refusal, not an error."""
@@ -51,6 +55,10 @@ class JobStarter:
         except ApiRefusedError as error:
             return StartRefused(error.message)
         return self._jobs.ensure_started(operation, table, attempt, owner)
+
+    def made_from(self, table: ResolvedTable) -> str:
+        """A digest of what a Job of the table would be made from now; it is a label of each."""
+        return self._jobs.made_from(table)
 
     def stop(self, namespace: str, name: str) -> bool:
         """Stop a Job: its driver undoes its write if there is time."""

@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
+from tideline_operator.controller.connections import STORE_WRITE_S
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.election import Election
@@ -48,6 +49,7 @@ class ControllerProcess:
             # A pod whose container was restarted is another contender.
             identity=f"{settings.pod_name}_{secrets.token_hex(4)}",
             clock=self._clock,
+            store_write_s=STORE_WRITE_S,
         )
         api.before_write = self._election.check_term
         self._controller: Controller | None = None
@@ -78,7 +80,12 @@ class ControllerProcess:
             target=self._election.keep_leading, args=(_end_at_once,), name="election", daemon=True
         )
         renewal.start()
-        controller = Controller(self._api, self._settings, process=self._process_metrics)
+        controller = Controller(
+            self._api,
+            self._settings,
+            process=self._process_metrics,
+            before_store_write=self._election.check_store_write,
+        )
         self._controller = controller
         starting = threading.Thread(
             target=_start_or_end, args=(controller,), name="start", daemon=True
@@ -93,8 +100,10 @@ class ControllerProcess:
         return verdict([] if self._controller is None else self._controller.problems())
 
     def _readyz(self) -> tuple[int, str]:
-        if self._controller is not None:
-            return verdict([] if self._controller.is_ready else ["the caches are not filled yet"])
+        controller = self._controller
+        if controller is not None:
+            is_ready = controller.is_ready
+            return verdict(controller.delays() if is_ready else ["the caches are not filled yet"])
         silent_s = self._clock.monotonic_s() - self._election.heard_s
         return verdict(["cannot reach the lease"] if silent_s > LEASE_SILENT_S else [])
 

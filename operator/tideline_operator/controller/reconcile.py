@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -22,12 +21,19 @@ from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
 from tideline_operator.controller.controller_metrics import ControllerMetrics
+from tideline_operator.controller.endpoints import Endpoints, endpoints_of
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.namespace_pauses import PAUSED_LOOK_S, NamespacePauses
+from tideline_operator.controller.next_look import NextLooks, jittered
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import PollPacing
-from tideline_operator.controller.settlement import Settlement, Settler, refused
+from tideline_operator.controller.settlement import (
+    Settlement,
+    Settler,
+    refused,
+    to_be_replaced,
+)
 from tideline_operator.controller.status_writer import StatusWriter
 from tideline_operator.controller.table_events import events_of, series_of
 from tideline_operator.controller.table_source import (
@@ -39,7 +45,7 @@ from tideline_operator.controller.table_source import (
 from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.writer_fate import WriterFates
-from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
@@ -63,10 +69,6 @@ from tideline_operator.resources.status import (
     OperationStatus,
 )
 
-LOOK_AGAIN_FIRST_S = 10.0
-LOOK_AGAIN_LAST_S = 60.0
-STUCK_LOOK_S = 30.0
-JITTER = 0.05
 _LAST_GOES_ON = "the last valid spec stays in force"
 _NONE_GOES_ON = (
     "this version refuses the last valid spec as well: nothing is done with the table until the "
@@ -97,7 +99,6 @@ class _Memory:
     """What is remembered of a table between turns; all of it may be lost."""
 
     polled: dict[str, Timestamp] = field(default_factory=dict)
-    problems: int = 0
     status: tuple[str, LakeTableStatus] | None = None
     declared: tuple[object, Declared] | None = None
     resolved: ResolvedTable | None = None
@@ -116,6 +117,8 @@ class Parts:
     fates: WriterFates
     starter: JobStarter
     budgets: Budgets
+    endpoints: Endpoints
+    wake: Callable[[Key], None]
     writer: StatusWriter
     events: EventRecorder
     pacing: PollPacing
@@ -131,6 +134,7 @@ class TableReconciler:
         self._parts = parts
         self.on_resolved: Callable[[Key, ResolvedTable], None] = lambda *_: None
         self._memories: dict[Key, _Memory] = {}
+        self._looks = NextLooks(parts.pacing, parts.resync_s)
 
     def forget(self, key: Key) -> None:
         """The table was deleted."""
@@ -138,8 +142,10 @@ class TableReconciler:
         if memory is not None and memory.resolved is not None:
             self._parts.observer.forget(memory.resolved)
         self._parts.source.forget(key)
+        self._parts.endpoints.forget(key)
         self._parts.budgets.release(key)
         self._parts.pacing.forget(key)
+        self._looks.forget(key)
         self._parts.metrics.forget_table(key)
 
     def last_resolved(self, key: Key) -> ResolvedTable | None:
@@ -184,7 +190,29 @@ class TableReconciler:
         resolved = replace(resolved, is_namespace_paused=is_paused)
         self._memories[key].resolved = resolved
         self.on_resolved(key, resolved)
-        return self._work(turn, settled, resolved)
+        self._replace_outdated(turn, settled, resolved)
+        if not parts.endpoints.enter(key, endpoints_of(resolved)):
+            # As many of its endpoint's tables as may be are being looked at; it is woken later.
+            if not settled.running:
+                parts.budgets.release(key)
+            self._publish(turn)
+            return self._looks.at_resync()
+        try:
+            return self._work(turn, settled, resolved)
+        finally:
+            for waiting in parts.endpoints.leave(key):
+                parts.wake(waiting)
+
+    def _replace_outdated(self, turn: _Turn, settled: Settlement, table: ResolvedTable) -> None:
+        """Stop Jobs whose drivers never ran, and that would be made differently now."""
+        if not settled.unstarted:
+            return
+        wanted = self._parts.starter.made_from(table)
+        for entry, made_from in settled.unstarted:
+            if made_from not in ("", wanted):
+                self._parts.starter.stop(turn.key[0], job_name(entry.id, entry.attempt))
+                turn.status = with_entry(turn.status, to_be_replaced(entry))
+                _log.info("replacing a Job that never ran", extra=_about(turn, entry))
 
     def _begin(self, key: Key, item: Manifest) -> _Turn:
         memory = self._memories.setdefault(key, _Memory())
@@ -220,8 +248,10 @@ class TableReconciler:
         """
         turn.status = settled.status
         parts = self._parts
-        if settled.running:
+        if settled.running and settled.holds_place:
             parts.budgets.hold(turn.key, settled.memory_bytes)
+        elif settled.running:
+            parts.budgets.set_aside(turn.key)
         elif settled.pending is None and parts.budgets.has_place(turn.key):
             parts.budgets.release(turn.key)
         turn.ended = settled.ended
@@ -268,7 +298,7 @@ class TableReconciler:
             parts.budgets.release(turn.key)
         self._publish(turn)
         delay_s = self._next_look_s(turn, settled, observed, actions)
-        return min(delay_s, _jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
+        return min(delay_s, jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
 
     def _start(
         self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None
@@ -335,8 +365,8 @@ class TableReconciler:
         turn.status = self._with_spec_condition(turn, status)
         self._publish(turn)
         if unresolved.may_heal:
-            return self._problem_delay_s(turn.key)
-        return _jittered(parts.resync_s)
+            return self._looks.after_problem(turn.key)
+        return self._looks.at_resync()
 
     def _with_notes(
         self, turn: _Turn, settled: Settlement, status: LakeTableStatus
@@ -414,36 +444,15 @@ class TableReconciler:
         observed: Observed,
         actions: tuple[PlannedAction, ...],
     ) -> float:
-        """When to look again if no watch event comes: when the first wait ends, at the latest at
-        the resync."""
-        parts = self._parts
-        waits = [action for action in actions if isinstance(action, Wait)]
-        delays = [parts.resync_s]
-        memory = self._memories.setdefault(turn.key, _Memory())
-        problems = [seen for seen in observed.landings.values() if seen.problem is not None]
-        if observed.problem is not None or problems:
-            return self._problem_delay_s(turn.key)
-        memory.problems = 0
+        """When to look again if no watch event comes."""
+        landings = observed.landings.values()
+        if observed.problem is not None or any(seen.problem for seen in landings):
+            return self._looks.after_problem(turn.key)
+        found = any(item.lag_files for item in turn.status.ingest.values())
         if observed.landings:
-            found = any(item.lag_files for item in turn.status.ingest.values())
-            parts.pacing.note_look(turn.key, found_files=found)
-        for wait in waits:
-            delay_s = max(0.0, (wait.until_ms - turn.now_ms) / 1000)
-            if wait.kind is WaitKind.POLL:
-                delay_s = parts.pacing.stretched(turn.key, delay_s)
-            delays.append(delay_s)
-        if settled.late_at_ms is not None:
-            delays.append(max(0.0, (settled.late_at_ms - turn.now_ms) / 1000) + 1)
-        if settled.running:
-            delays.append(STUCK_LOOK_S if settled.stuck or not waits else parts.resync_s)
-        return _jittered(min(delays))
-
-    def _problem_delay_s(self, key: Key) -> float:
-        """Growing delays, up to a minute, while something outside does not work."""
-        memory = self._memories.setdefault(key, _Memory())
-        memory.problems += 1
-        delay_s = LOOK_AGAIN_FIRST_S * 2.0 ** min(memory.problems - 1, 10)
-        return _jittered(min(LOOK_AGAIN_LAST_S, delay_s))
+            self._parts.pacing.note_look(turn.key, found_files=found)
+        waits = [action for action in actions if isinstance(action, Wait)]
+        return self._looks.after_plan(turn.key, waits, settled, turn.now_ms)
 
 
 def _chosen(actions: tuple[PlannedAction, ...], settled: Settlement) -> Start | None:
@@ -480,8 +489,3 @@ def _without_looks(status: LakeTableStatus) -> LakeTableStatus:
     """A status without the times of looks that found nothing new."""
     ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
     return replace(status, ingest=ingest)
-
-
-def _jittered(delay_s: float) -> float:
-    """A little later, so that tables that started together drift apart."""
-    return delay_s * (1 + random.uniform(0, JITTER)) + 0.01

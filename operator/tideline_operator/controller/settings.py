@@ -50,7 +50,6 @@ class ControllerSettings:
         if pull_policy not in _PULL_POLICIES:
             allowed = ", ".join(_PULL_POLICIES)
             raise ConfigError(f"TIDELINE_ENGINE_PULL_POLICY: allowed: {allowed}", value=pull_policy)
-        memory = read.text("TIDELINE_MEMORY_MAX")
         level = (read.text("TIDELINE_LOG_LEVEL") or "INFO").upper()
         if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
             raise ConfigError(
@@ -62,6 +61,7 @@ class ControllerSettings:
                 pull_policy=pull_policy,
                 pod_template=_pod_template(read),
                 spark_conf=_spark_conf(read),
+                deadline_s=int(read.seconds("TIDELINE_OPERATION_DEADLINE", 86_400.0)),
             ),
             namespaces=tuple(
                 name.strip() for name in read.text("TIDELINE_NAMESPACES").split(",") if name.strip()
@@ -71,7 +71,8 @@ class ControllerSettings:
                 operations_per_namespace_max=(
                     read.number("TIDELINE_OPERATIONS_PER_NAMESPACE_MAX", 0) or None
                 ),
-                memory_bytes_max=_memory(memory) if memory else None,
+                memory_bytes_max=read.memory("TIDELINE_MEMORY_MAX"),
+                memory_bytes_per_namespace_max=read.memory("TIDELINE_MEMORY_PER_NAMESPACE_MAX"),
             ),
             workers=read.number("TIDELINE_WORKERS", 4),
             resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
@@ -113,6 +114,14 @@ class _Reader:
             raise ConfigError(f"{name}: allowed: a whole number greater than zero", value=text)
         return int(text)
 
+    def memory(self, name: str) -> int | None:
+        """None where there is no limit."""
+        text = self.text(name)
+        try:
+            return memory_bytes(text) if text else None
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error.message}", value=text) from error
+
     def seconds(self, name: str, default: float) -> float:
         text = self.text(name)
         if not text:
@@ -137,10 +146,3 @@ def _spark_conf(read: _Reader) -> dict[str, str]:
         if (reason := refused_conf(key)) is not None:
             raise ConfigError(f"{name}: {key} cannot be given here: {reason}")
     return conf
-
-
-def _memory(text: str) -> int:
-    try:
-        return memory_bytes(text)
-    except ConfigError as error:
-        raise ConfigError(f"TIDELINE_MEMORY_MAX: {error.message}", value=text) from error

@@ -10,7 +10,11 @@
    pod's termination message may arrive later than the end of its Job.
 5. A Job that has waited too long for its driver's pod, or for the first of its executors, is
    deleted: the driver, if there is one, undoes its write, and the operation is retried later.
-6. An active Job of the table that is missing in the status, as after the status was lost, is added
+6. A Job whose driver cannot start holds no place: at once where a user has to change something, and
+   after a while where there is no room for it. It stays, so that it starts when that is fixed.
+7. A Job whose driver never ran, and that was made from another spec, is replaced: it is deleted,
+   and its operation is PENDING again, with the next attempt.
+8. An active Job of the table that is missing in the status, as after the status was lost, is added
    as RUNNING.
 
 So there is never a second Job while one for the table may still write.
@@ -42,6 +46,7 @@ from tideline_operator.launch.job_outcome import (
     has_ended,
     outcome_of,
 )
+from tideline_operator.launch.made_from import MADE_FROM_LABEL
 from tideline_operator.report.status import operation_finished, with_entry
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
@@ -49,8 +54,13 @@ from tideline_operator.resources.status import LakeTableStatus, OperationPhase, 
 _UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
 _KINDS = frozenset(kind.value for kind in OperationKind)
 _GIVEN_UP = "given up after"
-_PATIENCE_MS = 15_000
+_REPLACED = "stopped before it began, because what it was made from has changed"
+_PATIENCE_MS = 3_000
 """How long a Job may be without a pod before its events are read for the reason."""
+_ROOM_PATIENCE_MS = 60_000
+"""How long one for which there is no room keeps its place: what is full may be so because of our
+own operations, and then no more of them are to be started."""
+_YOUNG_MS = 60_000
 _MESSAGE_LENGTH_MAX = 1_000
 
 
@@ -61,7 +71,9 @@ class Settlement:
     `running` are the ids of operations under way, `pending` one that is still to be started;
     `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not
     start is given up. `stuck` says what blocks `stuck_entry`; `is_given_up` when its Job is being
-    deleted for it. `attempts` are the highest attempts whose Jobs exist, by operation.
+    deleted for it. `attempts` are the highest attempts whose Jobs exist, by operation. `unstarted`
+    are those under way whose drivers never ran, each with what its Job was made from; `is_young`
+    when one has no pod yet, and `holds_place` unless none of them can start.
     """
 
     status: LakeTableStatus
@@ -75,6 +87,9 @@ class Settlement:
     late_at_ms: int | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     memory_bytes: int = 0
+    unstarted: list[tuple[OperationStatus, str]] = field(default_factory=list)
+    is_young: bool = False
+    holds_place: bool = True
 
 
 class Settler:
@@ -120,6 +135,12 @@ class Settler:
             elif self._has_pods(key, entry.id):
                 found.running.add(entry.id)
                 found.memory_bytes = entry.memory_bytes
+            elif entry.message == _REPLACED:
+                again = replace(
+                    entry, phase=OperationPhase.PENDING, attempt=entry.attempt + 1, message=""
+                )
+                found.status = with_entry(found.status, again)
+                found.pending = again
             else:
                 given_up = entry.message.startswith(_GIVEN_UP)
                 message = entry.message if given_up else "its Job was deleted"
@@ -138,8 +159,11 @@ class Settler:
                 given_up = entry.message.startswith(_GIVEN_UP)
                 stopping = replace(outcome, message=entry.message, is_stuck=given_up)
                 _note_running(found, entry, stopping)
+                found.holds_place = outcome.is_started
             case Active():
                 self._note_active(key, entry, outcome, found, now_ms)
+                if not outcome.is_started:
+                    _note_unstarted(found, entry, job, outcome, now_ms)
             case Ended(result=result):
                 _note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
@@ -220,10 +244,16 @@ def _operation_of(item: Manifest) -> str:
     return str(item["metadata"].get("labels", {}).get(OPERATION_LABEL, ""))
 
 
+def to_be_replaced(entry: OperationStatus) -> OperationStatus:
+    """An operation whose Job is being deleted, so that it can be made once more."""
+    return replace(entry, message=_REPLACED)
+
+
 def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) -> None:
     stuck = outcome.message if outcome.is_stuck else ""
     # The error of the previous attempt stays readable until this one has ended.
-    message = stuck[:_MESSAGE_LENGTH_MAX] or (entry.message if entry.failures else "")
+    is_kept = entry.failures or entry.message == _REPLACED
+    message = stuck[:_MESSAGE_LENGTH_MAX] or (entry.message if is_kept else "")
     running = replace(entry, phase=OperationPhase.RUNNING, message=message)
     if running != entry or all(item.id != entry.id for item in found.status.operations):
         found.status = with_entry(found.status, running)
@@ -232,6 +262,18 @@ def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) ->
     if outcome.is_stuck:
         found.stuck_entry, found.is_given_up = running, message.startswith(_GIVEN_UP)
         found.stuck = f"{entry.kind} {entry.subject}".strip() + f": {outcome.message}"
+
+
+def _note_unstarted(
+    found: Settlement, entry: OperationStatus, job: Manifest, outcome: Active, now_ms: int
+) -> None:
+    """One whose driver never ran: what its Job was made from, and whether it holds its place."""
+    made_from = str(job["metadata"].get("labels", {}).get(MADE_FROM_LABEL, ""))
+    found.unstarted.append((entry, made_from))
+    waited_ms = now_ms - (outcome.waits_since_ms or now_ms)
+    found.is_young = not outcome.is_stuck and waited_ms < _YOUNG_MS
+    if outcome.is_stuck:
+        found.holds_place = outcome.lacks_room and waited_ms < _ROOM_PATIENCE_MS
 
 
 def _note_end(

@@ -9,7 +9,9 @@
    (`tideline.storage.probe`), with a few small objects that are deleted afterwards.
 5. Both are kept in the LakeStore's status, written only when it changed.
 
-One thread plans; several look, so that an endpoint that hangs does not block the others.
+One thread plans; many look, each at one bucket, and each bucket has its own time, so that endpoints
+that hang do not delay the looks at others. Looks are the probes of endpoints that are left alone
+(endpoints.py), one bucket of each LakeStore at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,7 @@ from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.run import QUICK_PROMISES, check_store
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.controller_metrics import ControllerMetrics
+from tideline_operator.controller.endpoints import probing
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
@@ -42,7 +45,10 @@ from tideline_operator.resources.status import Truth
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 
 LOOK_S = 15.0
-_LOOKS_AT_ONCE = 4
+_STEP_S = 1.0
+_QUICK_S = 0.5
+"""How long a step waits for looks, so that what they find is taken at once where stores answer."""
+_LOOKS_AT_ONCE = 64
 _NOT_THERE = ".tideline-look"
 """An object that never exists: the answer to a read of it distinguishes a missing bucket from a
 missing object, and needs no right but to read below the place."""
@@ -84,6 +90,10 @@ class StoreWatch:
         self._lock = threading.Lock()
         self._uses: dict[Key, dict[_Bucket, _Use]] = {}
         self._found: dict[_Bucket, BucketStatus] = {}
+        self._looks: dict[_Bucket, Future[BucketStatus]] = {}
+        self._due_s: dict[_Bucket, float] = {}
+        self._report_s = 0.0
+        self._threads = ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look")
         self._changed = threading.Event()
         self._stop = threading.Event()
 
@@ -92,9 +102,10 @@ class StoreWatch:
         threading.Thread(target=self._run, name="store watch", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop after the looks under way."""
+        """Begin no more looks."""
         self._stop.set()
         self._changed.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def note(self, key: Key, table: ResolvedTable) -> None:
         """A table was resolved: these are the buckets it uses."""
@@ -114,17 +125,32 @@ class StoreWatch:
             self._changed.set()
 
     def look(self) -> None:
-        """Look at every bucket once, and write what changed."""
+        """Begin the looks that are due, and write what those that ended have changed."""
         uses = self._used()
-        with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as threads:
-            looks: dict[_Bucket, Future[BucketStatus]] = {
-                bucket: threads.submit(self._look_at, bucket, use) for bucket, use in uses.items()
-            }
-        for bucket, look in looks.items():
+        self._begin(uses)
+        wait(self._looks.values(), timeout=_QUICK_S)
+        ended = {bucket: look for bucket, look in self._looks.items() if look.done()}
+        for bucket, look in ended.items():
+            del self._looks[bucket]
             self._take(bucket, look.result())
-        self._found = {bucket: self._found[bucket] for bucket in looks}
-        for item in self._stores.all():
-            self._report(item)
+        self._found = {bucket: seen for bucket, seen in self._found.items() if bucket in uses}
+        self._due_s = {bucket: at_s for bucket, at_s in self._due_s.items() if bucket in uses}
+        now_s = self._clock.monotonic_s()
+        if ended or now_s >= self._report_s:
+            self._report_s = now_s + LOOK_S
+            for item in self._stores.all():
+                self._report(item, uses)
+
+    def _begin(self, uses: dict[_Bucket, _Use]) -> None:
+        now_s = self._clock.monotonic_s()
+        probed = {store for store, _ in self._looks}
+        for bucket, use in uses.items():
+            if bucket in self._looks or now_s < self._due_s.get(bucket, now_s):
+                continue
+            self._due_s[bucket] = now_s + LOOK_S
+            is_probe = bucket[0] not in probed
+            probed.add(bucket[0])
+            self._looks[bucket] = self._threads.submit(self._look_at, bucket, use, is_probe)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -132,8 +158,9 @@ class StoreWatch:
             try:
                 self.look()
             except Exception:
-                _log.exception("cannot check the stores")
-            self._changed.wait(LOOK_S)
+                if not self._stop.is_set():
+                    _log.exception("cannot check the stores")
+            self._changed.wait(min(LOOK_S, _STEP_S))
 
     def _used(self) -> dict[_Bucket, _Use]:
         """One use of each bucket: that of a table's own place, if there is one."""
@@ -145,13 +172,14 @@ class StoreWatch:
                         chosen[bucket] = use
         return chosen
 
-    def _look_at(self, bucket: _Bucket, use: _Use) -> BucketStatus:
+    def _look_at(self, bucket: _Bucket, use: _Use, is_probe: bool) -> BucketStatus:
         key, name = bucket
         item = self._stores.get(key)
         before = self._found.get(bucket) or _stored(item).buckets.get(name) or BucketStatus()
         try:
             store = self._open_store(use.table, use.place)
-            with contextlib.suppress(ObjectNotFoundError):
+            passes = probing() if is_probe else contextlib.nullcontext()
+            with contextlib.suppress(ObjectNotFoundError), passes:
                 store.get(_NOT_THERE)
             generation = _generation(item)
             if not use.is_landing and before.checked_generation != generation:
@@ -173,11 +201,17 @@ class StoreWatch:
         for key in tables:
             self._wake(key)
 
-    def _report(self, item: Manifest) -> None:
-        """Write the status of one LakeStore, if it changed."""
+    def _report(self, item: Manifest, uses: Iterable[_Bucket]) -> None:
+        """Write the status of one LakeStore, if it changed and the first look has ended."""
         key = item["metadata"]["namespace"], item["metadata"]["name"]
-        buckets = {name: seen for (store, name), seen in self._found.items() if store == key}
         before = _stored(item)
+        buckets: dict[str, BucketStatus] = {}
+        for store, name in uses:
+            if store == key:
+                seen = self._found.get((store, name)) or before.buckets.get(name)
+                if seen is None:
+                    return
+                buckets[name] = seen
         status = store_status(before, buckets, _generation(item), self._clock.now_ms())
         if status == before:
             self._metrics.note_store(key, status)

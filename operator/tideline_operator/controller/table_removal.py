@@ -26,7 +26,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
 
 _PROPERTIES = ".hoodie/hoodie.properties"
-_OBJECTS_AT_ONCE = 1_000
+_OBJECTS_AT_ONCE = 250
+"""In one request, which is to end within its deadline."""
 _NAMED_MAX = 3
 
 

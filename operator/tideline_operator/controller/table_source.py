@@ -7,17 +7,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tideline.clock import Clock
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
-from tideline_operator.controller.connections import Connections, SecretProblemError
+from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
+from tideline_operator.controller.endpoints import Endpoint, Endpoints, catalog_endpoint
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
@@ -83,6 +85,7 @@ class TableSource:
         connections: Connections,
         catalogs: CatalogSecrets,
         locations: Locations,
+        endpoints: Endpoints,
         wake: Callable[[Key], None],
         *,
         allows_local: bool = False,
@@ -91,6 +94,7 @@ class TableSource:
         self._connections = connections
         self._catalogs = catalogs
         self._locations = locations
+        self._endpoints = endpoints
         self._wake = wake
         self._allows_local = allows_local
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
@@ -153,7 +157,25 @@ class TableSource:
         """The metadata of an Iceberg table, its catalog with the credentials the table names."""
         namespace = table.resource.metadata.namespace
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
-        return open_source(table, open_store, clock, credentials)
+        catalog = catalog_endpoint(table)
+        if catalog is None:
+            return open_source(table, open_store, clock, credentials)
+        with self._asking(catalog):
+            return open_source(table, open_store, clock, credentials, LIMITS.read_timeout_s)
+
+    @contextmanager
+    def _asking(self, catalog: Endpoint) -> Iterator[None]:
+        """A request to a catalog, unless it is left alone. Raises StorageUnavailableError."""
+        reason = self._endpoints.refusal(catalog)
+        if reason is not None:
+            raise StorageUnavailableError(reason)
+        try:
+            yield
+        except TidelineError as error:
+            is_unanswered = isinstance(error.__cause__, OSError)
+            self._endpoints.note(catalog, str(error) if is_unanswered else None)
+            raise
+        self._endpoints.note(catalog, None)
 
     def others_below(self, key: Key, table: ResolvedTable) -> dict[str, str]:
         """Places that other LakeTables claim below a table's location, by path, with the owner."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tideline.errors import ConfigError
@@ -36,6 +36,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline_operator.api_objects import Manifest
+from tideline_operator.launch.made_from import MADE_FROM_LABEL, made_from
 from tideline_operator.launch.pod_template import checked_template, engine_container, overlay
 from tideline_operator.resources.lake_store import StoreWebIdentity
 from tideline_operator.resources.lake_table import DriverResources, ExecutorResources
@@ -142,10 +143,12 @@ def driver_job(
 
     Raises ConfigError naming the field that makes a pod impossible.
     """
+    metadata = _metadata(operation, table, attempt, owner)
+    metadata["labels"] |= {MADE_FROM_LABEL: made_from(table, asdict(settings))}
     job: Manifest = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(operation, table, attempt, owner),
+        "metadata": metadata,
         "spec": {
             "completions": 1,
             "parallelism": 1,

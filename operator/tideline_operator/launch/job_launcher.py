@@ -11,7 +11,7 @@ ConfigMaps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
@@ -24,6 +24,7 @@ from tideline_operator.launch.driver_job import (
     operation_config_map,
     owner_reference,
 )
+from tideline_operator.launch.made_from import made_from
 from tideline_operator.resources.resolved import ResolvedTable
 
 
@@ -86,6 +87,10 @@ class JobLauncher:
             self._api.delete(JOBS, name, namespace)
             return StartRefused(error.message)
         return Started(is_new=isinstance(made, Created))
+
+    def made_from(self, table: ResolvedTable) -> str:
+        """A digest of what a Job of the table would be made from now."""
+        return made_from(table, asdict(self._settings))
 
     def stop(self, namespace: str, name: str) -> bool:
         """Stop a Job: its driver gets SIGTERM and the grace period to undo its write.

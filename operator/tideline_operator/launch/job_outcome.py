@@ -29,6 +29,7 @@ from tideline_operator.launch.driver_job import (
 
 _JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _OUT_OF_MEMORY = "OOMKilled"
+_OVER_TIME = "DeadlineExceeded"
 # What does not resolve itself quickly: a user has to change something.
 _STUCK = (
     "ErrImagePull",
@@ -39,12 +40,15 @@ _STUCK = (
     "CreateContainerError",
     "RunContainerError",
 )
+# What the scheduler says of nodes that are full, and the API server of a quota that is.
+_NO_ROOM = ("Insufficient ", "Too many pods", "exceeded quota")
 _MESSAGE_LENGTH_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """Not ended. `is_stuck`: it makes no progress until a user changes something.
+    """Not ended. `is_stuck`: it makes no progress until a user changes something; or, where it
+    `lacks_room`, until others have ended.
 
     `waits_since_ms` is since when it has had no running driver, or a driver without executors
     although some were requested; None otherwise.
@@ -54,6 +58,7 @@ class Active:
     is_started: bool
     is_stuck: bool = False
     waits_since_ms: int | None = None
+    lacks_room: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,9 @@ def _ended(driver: Manifest, job: Manifest) -> Ended | Lost | None:
         return Lost(_lost_message(driver, _condition(job, "Failed")))
     if end.get("reason") == _OUT_OF_MEMORY and result.outcome is Outcome.FAILED:
         result = replace(result, message=f"{_out_of_memory()}; {result.message}")
+    over_time = _condition(job, "Failed") or _condition(job, "FailureTarget") or {}
+    if over_time.get("reason") == _OVER_TIME and result.outcome is Outcome.FAILED:
+        result = replace(result, message=f"{_condition_text(over_time)}; {result.message}")
     return Ended(result)
 
 
@@ -175,7 +183,7 @@ def _lost_message(driver: Manifest | None, failure: Manifest | None) -> str:
     disruption = _condition(driver, "DisruptionTarget")
     if disruption is not None:
         parts.append(_condition_text(disruption))
-    if failure is not None and failure.get("reason") == "DeadlineExceeded":
+    if failure is not None and failure.get("reason") == _OVER_TIME:
         parts.append(_condition_text(failure))
     return _short("; ".join(parts) or "its pod ended without a message")
 
@@ -203,7 +211,13 @@ def _without_pod(job: Manifest, events: Sequence[Manifest]) -> Active:
     text = _joined(newest.get("reason", ""), newest.get("note") or newest.get("message", ""))
     # Each refused pod has another name, and the reason would look new each time.
     text = re.sub(re.escape(job["metadata"]["name"]) + "-[a-z0-9]{5}\\b", "its pod", text)
-    return Active(_short(f"has no pod: {text}"), False, is_stuck=True, waits_since_ms=since_ms)
+    return Active(
+        _short(f"has no pod: {text}"),
+        is_started=False,
+        is_stuck=True,
+        waits_since_ms=since_ms,
+        lacks_room=_lacks_room(text),
+    )
 
 
 def _happened_at(event: Manifest) -> str:
@@ -219,7 +233,8 @@ def _under_way(driver: Manifest, executors: Sequence[Manifest]) -> Active:
     if "running" not in _container(driver).get("state", {}):
         text, is_stuck = _why_not_running(driver)
         message = _short(f"its pod has not started: {text}")
-        return Active(message, False, is_stuck, waits_since_ms=_created_ms(driver))
+        since_ms, lacks_room = _created_ms(driver), _lacks_room(text)
+        return Active(message, False, is_stuck, since_ms, lacks_room)
     return _with_executors(executors)
 
 
@@ -244,6 +259,12 @@ def _why_not_running(pod: Manifest) -> tuple[str, bool]:
     if reason in _STUCK:
         return _joined(reason, waiting.get("message", "")), True
     return reason or "it is being set up", False
+
+
+def _lacks_room(text: str) -> bool:
+    """Whether it might start without any change. Where some nodes are full and others do not match,
+    a full one may become free."""
+    return any(sign in text for sign in _NO_ROOM)
 
 
 def _container(pod: Manifest) -> Manifest:

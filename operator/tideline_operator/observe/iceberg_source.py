@@ -70,8 +70,10 @@ def open_source(
     open_store: Callable[[ResolvedTable, Place], ObjectStore],
     clock: Clock,
     credentials: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
 ) -> IcebergSource:
-    """The metadata of a table; a catalog with `credentials`, or those of the environment.
+    """The metadata of a table; a catalog with `credentials`, or those of the environment, and with
+    `timeout_s` for each answer.
 
     Raises ObjectNotFoundError when a catalog has no such table, ConfigError and
     StorageUnavailableError.
@@ -90,5 +92,6 @@ def open_source(
         storage_options=options,
         open_store=lambda at: open_store(table, Place(at.uri, at.options)),
         clock=clock,
+        timeout_s=timeout_s,
     )
     return CatalogSource(opened)

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -57,6 +59,8 @@ from tideline.iceberg.table.table_operations import (
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
+TIMEOUT_S = 60.0
+_TIMEOUT_PROPERTY = "tideline.timeout-s"
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _REFUSALS = (
     CommitFailedException,
@@ -67,18 +71,41 @@ _REFUSALS = (
 )
 
 
+class _PunctualRestCatalog(RestCatalog):
+    """PyIceberg's, which waits for an answer for ever."""
+
+    def _create_session(self):  # type: ignore[no-untyped-def]
+        session = super()._create_session()
+        timeout_s = float(self.properties.get(_TIMEOUT_PROPERTY, TIMEOUT_S))
+        timed = partial(_send, session.send, timeout_s)
+        session.send = timed  # type: ignore[assignment, method-assign]
+        return session
+
+
+def _send(
+    send: Callable[..., object], timeout_s: float, request: object, **given: object
+) -> object:
+    return send(request, **{**given, "timeout": given.get("timeout") or timeout_s})
+
+
+AVAILABLE_CATALOGS[CatalogType.REST] = lambda name, given: _PunctualRestCatalog(name, **given)
+
+
 def open_catalog(
     name: str,
     properties: Mapping[str, str] | None = None,
     *,
     credentials: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
 ) -> Catalog:
     """A catalog as PyIceberg's configuration and environment (`PYICEBERG_CATALOG__<NAME>__...`)
     describe it, with `properties` such as `uri`, `type` and `warehouse` on top, and `credentials`
-    for a process that keeps those of several catalogs.
+    for a process that keeps those of several catalogs. A REST catalog has `timeout_s` for each
+    answer.
 
-    Raises ConfigError when it cannot be made out, and for properties that are credentials: they
-    only ever come from the environment or that configuration.
+    Raises StorageUnavailableError when it cannot be reached, ConfigError when it cannot be made
+    out, and for properties that are credentials: they only ever come from the environment or that
+    configuration.
     """
     given = dict(properties or {})
     secret = next(
@@ -88,7 +115,12 @@ def open_catalog(
         message = f"catalog property {secret!r} looks like a credential: set it in the environment"
         raise ConfigError(message)
     try:
-        return load_catalog(name, **given, **(credentials or {}))
+        timeout = {_TIMEOUT_PROPERTY: str(timeout_s)}
+        return load_catalog(name, **given, **timeout, **(credentials or {}))
+    except OSError as error:
+        # The text of the client's error has addresses of objects in it.
+        message = f"the catalog cannot be reached ({type(error).__name__})"
+        raise StorageUnavailableError(message, value=name) from error
     except Exception as error:  # PyIceberg and the catalog's client raise any exception
         raise ConfigError(f"the catalog cannot be opened: {error}", value=name) from error
 
@@ -193,6 +225,9 @@ class CatalogTable:
             yield
         except NoSuchTableError as error:
             raise self._missing() from error
+        except OSError as error:
+            message = f"the catalog does not answer ({type(error).__name__})"
+            raise StorageUnavailableError(message, table=self._name) from error
         except Exception as error:  # a catalog's client raises any exception
             message = f"the catalog does not answer: {error}"
             raise StorageUnavailableError(message, table=self._name) from error

@@ -47,18 +47,21 @@ class IcebergTable:
         storage_options: Mapping[str, str | bool] | None = None,
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
         clock: Clock | None = None,
+        timeout_s: float | None = None,
     ) -> IcebergTable:
         """The table `namespace.name` of a catalog that PyIceberg's configuration names.
 
         `credentials` and `open_store` are for a process that keeps those of several tables; others
-        have them in the environment.
+        have them in the environment. A REST catalog has `timeout_s` for each answer, or a minute.
 
         Needs the extra `iceberg`. Raises as `open` does, TableNotFoundError when the catalog has
         no such table.
         """
-        from tideline.iceberg.table.catalog_table import CatalogTable, open_catalog
+        from tideline.iceberg.table.catalog_table import TIMEOUT_S, CatalogTable, open_catalog
 
-        opened = open_catalog(catalog, properties, credentials=credentials)
+        opened = open_catalog(
+            catalog, properties, credentials=credentials, timeout_s=timeout_s or TIMEOUT_S
+        )
         table = CatalogTable(
             opened, identifier, storage_options=storage_options, clock=clock, open_store=open_store
         )
