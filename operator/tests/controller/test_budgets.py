@@ -35,7 +35,7 @@ def test_priority_goes_first_then_arrival_and_no_table_jumps_the_line() -> None:
         budgets.admit(key, priority, 0)
     budgets.release(A)
     assert budgets.next_in_line() == (D,)
-    assert isinstance(budgets.admit(OTHER, Priority.INGEST, 0), Full)
+    assert isinstance(budgets.admit(("lake", "e"), Priority.INGEST, 0), Full)
     assert budgets.admit(D, Priority.ROLLBACK, 0) == Admitted()
     budgets.release(D)
     assert budgets.next_in_line() == (C,)
@@ -92,6 +92,36 @@ def test_a_full_namespace_does_not_hold_up_the_others() -> None:
     full = budgets.admit(B, Priority.INGEST, 0)
     assert isinstance(full, Full) and "namespace lake" in full.message
     assert budgets.admit(OTHER, Priority.SERVICE, 0) == Admitted()
+
+
+def test_namespaces_take_turns_however_many_operations_one_of_them_has() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.hold(("lake", "first"), 0)
+    many = [("lake", f"t{number}") for number in range(100)]
+    for key in (*many, OTHER, ("sky", "y"), ("sea", "z")):
+        assert isinstance(budgets.admit(key, Priority.INGEST, 0), Full)
+    served = []
+    running = ("lake", "first")
+    for _ in range(6):
+        budgets.release(running)
+        (running,) = budgets.next_in_line()
+        assert budgets.admit(running, Priority.INGEST, 0) == Admitted()
+        served.append(running)
+    # One that was never served goes first, and then they alternate.
+    assert served[:4] == [many[0], OTHER, ("sky", "y"), many[1]]
+    assert served[4:] == [("sea", "z"), many[2]]
+
+
+def test_a_namespace_with_fewer_places_goes_first() -> None:
+    budgets = Budgets(Limits(operations_max=3))
+    for key in (A, B, OTHER):
+        budgets.hold(key, 0)
+    for key in (C, D, ("sea", "y")):
+        budgets.admit(key, Priority.INGEST, 0)
+    budgets.release(A)
+    assert budgets.next_in_line() == (C,)
+    budgets.release(OTHER)
+    assert budgets.next_in_line() == (("sea", "y"), C)
 
 
 def test_memory_is_limited_in_all_and_for_one() -> None:

@@ -69,7 +69,9 @@ def test_four_operations_that_cannot_start_stop_no_other(case: ControllerCase) -
         case.cluster.start_pod(jobs[name], phase="Pending", state=PULLING)
     refuse_pod(case, jobs[BAD[3]], SECURITY)
     case.until(lambda: controller.budgets.stuck == 4, "they hold none any more")
-    assert case.condition("Ready", BAD[3])["reason"] == "OperationStuck"
+    case.until(
+        lambda: case.condition("Ready", BAD[3]).get("reason") == "OperationStuck", "it is reported"
+    )
     case.cluster.carry_out(job_of(case, "people"))
     case.until_ready()
     # One that starts after all counts again.

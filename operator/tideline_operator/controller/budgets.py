@@ -3,7 +3,8 @@
 An operation that cannot start (its image, its selector, a quota) has none: it is set aside, and has
 one again, even beyond the limits, when it starts after all.
 
-An operation that gets no place waits in line: by priority, then by arrival. Services that can wait
+An operation that gets no place waits in line: by priority, then by namespace (that with the fewest
+places first, and of several that had one least recently), then by arrival. Services that can wait
 are put in order by what they save per core-second, until `PASSED_MAX` operations came after them;
 then they go by arrival as well, and first. When places become free, as many operations at the head
 of the line are woken.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tideline_operator.controller.work_queue import Key
@@ -80,6 +82,8 @@ class Budgets:
         self._waiting: dict[Key, _Wanted] = {}
         self._aside: set[Key] = set()
         self._arrivals = 0
+        self._admissions = 0
+        self._served: dict[str, int] = {}
 
     def admit(
         self, key: Key, priority: Priority, memory_bytes: int, rate: float | None = None
@@ -112,6 +116,8 @@ class Budgets:
                 return Full(self._why_full(key))
             del self._waiting[key]
             self._places[key] = memory_bytes
+            self._admissions += 1
+            self._served[key[0]] = self._admissions
             return Admitted()
 
     def hold(self, key: Key, memory_bytes: int) -> None:
@@ -171,22 +177,41 @@ class Budgets:
         asked = sum(self._places.values())
         within = Counter(namespace for namespace, _ in self._places)
         asked_within = self._asked_within()
+        lines = self._lines() if free > 0 else {}
         chosen: list[Key] = []
-        for key in sorted(self._waiting, key=self._rank):
-            if len(chosen) >= free:
-                break
+        while lines and len(chosen) < free:
+            namespace = min(lines, key=lambda one: self._order(lines[one][-1], within))
+            key = lines[namespace][-1]
             memory_bytes = self._waiting[key].memory_bytes
-            asked_within[key[0]] += memory_bytes
-            if _exceeds(within[key[0]] + 1, limits.operations_per_namespace_max) or _exceeds(
-                asked_within[key[0]], limits.memory_bytes_per_namespace_max
+            asked_within[namespace] += memory_bytes
+            if _exceeds(within[namespace] + 1, limits.operations_per_namespace_max) or _exceeds(
+                asked_within[namespace], limits.memory_bytes_per_namespace_max
             ):
+                del lines[namespace]
                 continue
             asked += memory_bytes
             if _exceeds(asked, limits.memory_bytes_max):
                 break
-            within[key[0]] += 1
+            within[namespace] += 1
             chosen.append(key)
+            lines[namespace].pop()
+            if not lines[namespace]:
+                del lines[namespace]
         return tuple(chosen)
+
+    def _lines(self) -> dict[str, list[Key]]:
+        """Those in line, by namespace; the first of each is the last of its list."""
+        lines: dict[str, list[Key]] = {}
+        for key in sorted(self._waiting, key=self._rank, reverse=True):
+            lines.setdefault(key[0], []).append(key)
+        return lines
+
+    def _order(self, key: Key, within: Mapping[str, int]) -> tuple[int, int, int, float, int]:
+        """The order of operations of different namespaces, which have so many places."""
+        priority, rate, arrival = self._rank(key)
+        if priority == Priority.SERVICE:
+            return priority, 0, 0, rate, arrival
+        return priority, within.get(key[0], 0), self._served.get(key[0], 0), rate, arrival
 
     def _asked_within(self) -> Counter[str]:
         """Memory that the operations under way may ask for, by namespace."""
@@ -200,8 +225,9 @@ class Budgets:
 
     def _why_full(self, key: Key) -> str:
         limits, running = self._limits, len(self._places)
-        rank = self._rank(key)
-        ahead = sum(1 for other in self._waiting if self._rank(other) < rank)
+        held = Counter(namespace for namespace, _ in self._places)
+        order = self._order(key, held)
+        ahead = sum(1 for other in self._waiting if self._order(other, held) < order)
         line = f"; {ahead} ahead of it in line" if ahead else ""
         if running >= limits.operations_max:
             return f"{running} of {limits.operations_max} operations are running{line}"
