@@ -17,6 +17,7 @@ from tideline.ingest.landing.checkpoint import (
     CHECKPOINT_PREFIX,
     FLOOR_DISTANCE_MS,
     INGEST_KEY,
+    NAMES_OVERLAP,
     Checkpoint,
     advance,
     checkpoint_metadata,
@@ -268,3 +269,66 @@ def test_a_pending_commit_says_nothing() -> None:
     said = {committed(1): own("a", a=1)}
     found = read_checkpoints(timeline, lambda instant: said[instant], ["a"])
     assert found["a"].generation == 1
+
+
+# Listings from a watermark.
+
+
+def named(*numbers: int) -> tuple[LandingFile, ...]:
+    return tuple(landed(f"{number:06}.csv", 1_000_000 + number) for number in numbers)
+
+
+def after(path: str, *files: LandingFile) -> Landing:
+    return replace(landing_of(*(file for file in files if file.path > path)), after=path)
+
+
+def test_a_look_from_the_watermark_drops_no_identity_and_keeps_the_floor() -> None:
+    old, new = named(*range(10)), named(20, 21)
+    first = advance(None, landing_of(*old), old, taken_max=5)
+    partial = after("000015.csv", *old, *new)
+    second = advance(first, partial, new, taken_max=5)
+    assert second.taken == first.taken | {file.identity for file in new}
+    assert (second.floor, second.settled) == (first.floor, first.settled)
+    whole = landing_of(*old[5:], *new, *named(22))
+    third = advance(second, whole, named(22), taken_max=50)
+    present = {file.identity for file in whole.files}
+    assert third.taken == present, "a whole listing shows what has left"
+
+
+def test_names_are_listed_from_a_page_before_the_newest_and_from_all_that_wait() -> None:
+    few = named(*range(NAMES_OVERLAP))
+    assert advance(None, landing_of(*few), few).names_from == ""
+    many = named(*range(2_000))
+    first = advance(None, landing_of(*many), many)
+    assert first.names_from == f"{2_000 - NAMES_OVERLAP - 1:06}.csv"
+    more = named(*range(2_000, 2_010))
+    second = advance(first, after(first.names_from, *many, *more), more)
+    assert second.names_from == f"{2_010 - NAMES_OVERLAP - 1:06}.csv"
+    late = landed("000000-late.csv", 5_000_000)
+    third = advance(second, landing_of(*many, *more, late, *named(3_000)), named(3_000))
+    assert third.names_from == "", "a file that waits is listed until it is taken in"
+    fourth = advance(third, landing_of(*many, *more, late, *named(3_000)), [late])
+    assert fourth.names_from > second.names_from
+    assert Checkpoint.decode(fourth.encode(), name="x") == fourth
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whatever_is_listed_no_file_is_lost_or_repeated(data: st.DataObject) -> None:
+    """Files that arrive in almost the order of their names, looks from the watermark, deaths."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tideline.ingest.landing.checkpoint.NAMES_OVERLAP", 3)
+        table = Table(taken_max=8)
+        files: list[LandingFile] = []
+        names = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=40, unique=True))
+        for turn, name in enumerate(names):
+            files.append(landed(f"{name:03}", 1_000 * FLOOR_DISTANCE_MS * turn + name))
+            is_full = data.draw(st.booleans())
+            checkpoint = table.checkpoint
+            start = "" if is_full or checkpoint is None else checkpoint.names_from
+            listing = after(start, *files)
+            table.run(listing, 3, dies=data.draw(st.sampled_from(["never", "before", "after"])))
+        while (batch_is_left := len(table.ingested)) < len(files):
+            table.run(landing_of(*files), 100, dies="never")
+            assert len(table.ingested) > batch_is_left
+        assert sorted(table.ingested) == sorted(file.identity for file in files)

@@ -13,6 +13,7 @@ from tideline.ingest.landing.landed_file import (
     Landing,
     LandingFile,
     list_landing,
+    list_landing_after,
 )
 from tideline.ingest.landing.quarantine import note_path, quarantine, quarantine_rows, release_rows
 from tideline.storage.location import StoreLocation
@@ -133,3 +134,31 @@ def test_what_others_put_into_the_quarantine_is_no_row(store: ObjectStore) -> No
     store.put("_quarantine/notes.rows.jsonl", b"{}")
     store.put("_quarantine/a.b.x.rows.jsonl", b"{}")
     assert list_landing(store, FileFormat.CSV).rows_set_aside == ()
+
+
+def test_a_look_from_a_path_shows_what_comes_after_it(store: ObjectStore) -> None:
+    for name in ("a/1.csv", "a/2.csv", "a/3.csv", "notes.txt"):
+        store.put(name, b"x")
+    landing = list_landing_after(store, FileFormat.CSV, "a/1.csv", lambda _: False)
+    assert (paths(landing), landing.after, landing.is_whole) == (
+        ["a/2.csv", "a/3.csv"],
+        "a/1.csv",
+        False,
+    )
+    whole = list_landing_after(store, FileFormat.CSV, "", lambda _: False)
+    assert whole == list_landing(store, FileFormat.CSV)
+
+
+@pytest.mark.parametrize("folder", ["2026", "may"], ids=["before the quarantine", "behind it"])
+def test_a_file_that_is_set_aside_stays_so_in_a_look_from_a_path(
+    store: ObjectStore, folder: str
+) -> None:
+    for number in range(4):
+        store.put(f"{folder}/{number}.csv", b"x")
+    (bad,) = (file for file in list_landing(store, FileFormat.CSV).files if "2.csv" in file.path)
+    quarantine(store, bad, reason="bad", now_ms=1)
+    looked = list_landing_after(
+        store, FileFormat.CSV, f"{folder}/0.csv", lambda file: "3.csv" in file.path
+    )
+    assert paths(looked) == [f"{folder}/1.csv", f"{folder}/3.csv"]
+    assert looked.quarantined == (bad,)

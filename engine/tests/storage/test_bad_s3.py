@@ -50,6 +50,7 @@ def every_request_fails(store: S3Store, reason: str) -> None:
         lambda: store.put_if_match("x", b"", version='"v"'),
         lambda: [*store.list()],
         lambda: store.list_directory(),
+        lambda: [*store.list_after("x")],
         lambda: store.delete("x"),
         lambda: store.open_reader("x"),
     ):

@@ -37,6 +37,8 @@ from tideline.errors import (
     TidelineError,
 )
 from tideline.read_limits import admit
+from tideline.storage.linking import link_or_copy
+from tideline.storage.local_listing import info_of, list_files_after, list_level
 from tideline.storage.object_store import (
     TEMPORARY_PREFIX,
     AlreadyExists,
@@ -51,7 +53,7 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
-from tideline.storage.real_path import real_directory, real_path
+from tideline.storage.real_path import real_path
 
 _BUFFER_SIZE_BYTES = 1024 * 1024
 _VANISHED_FOLDERS_MAX = 20
@@ -92,7 +94,7 @@ class LocalStore:
         file = self._file(path)
         try:
             with self._reading(path):
-                return None if file.is_dir() else _info(path, file.stat())
+                return None if file.is_dir() else info_of(path, file.stat())
         except ObjectNotFoundError:
             return None
 
@@ -130,25 +132,15 @@ class LocalStore:
 
     def list_directory(self, prefix: str = "") -> Listing:
         directory = checked_prefix(prefix)
-        objects: list[ObjectInfo] = []
-        directories: list[str] = []
-        real_directory(self._root, directory)
         try:
-            with self._reading(directory), os.scandir(self._root / directory) as entries:
-                for entry in sorted(entries, key=lambda entry: entry.name):
-                    path = f"{directory}/{entry.name}" if directory else entry.name
-                    if entry.is_dir() and entry.is_symlink():
-                        # What a link leads to is listed under its own name, or not ours at all.
-                        real_directory(self._root, path)
-                    elif entry.is_dir():
-                        directories.append(path)
-                    elif not entry.name.startswith(TEMPORARY_PREFIX):
-                        # A file may go between the listing and its stat.
-                        with suppress(FileNotFoundError):
-                            objects.append(_info(path, entry.stat()))
+            with self._reading(directory):
+                return list_level(self._root, directory)
         except ObjectNotFoundError:
             return Listing((), ())
-        return Listing(tuple(objects), tuple(directories))
+
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        with self._reading(""):
+            yield from list_files_after(self._root, path)
 
     def delete(self, path: str) -> None:
         file = self._file(path)
@@ -173,6 +165,14 @@ class LocalStore:
                         _remove_tree(entry)
                     else:
                         entry.unlink(missing_ok=True)
+
+    def take_copy(self, path: str, source: Path) -> None:
+        """Create or replace the object as a copy of a file, by a link where the disk allows it."""
+        with self._writing(path):
+            target = self._file(path)
+            _make_folder(target.parent, flush=True)
+            link_or_copy(source, target)
+            _flush_folder(target.parent)
 
     def open_reader(self, path: str) -> BinaryIO:
         file = self._file(path)
@@ -347,10 +347,6 @@ def _version(body: bytes, status: os.stat_result) -> str:
     # Time and inode alone repeat when a file is replaced twice within one tick of the kernel clock.
     digest = hashlib.blake2b(body, digest_size=16).hexdigest()
     return f"{digest}-{status.st_mtime_ns}-{status.st_ino}"
-
-
-def _info(path: str, status: os.stat_result) -> ObjectInfo:
-    return ObjectInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, None)
 
 
 def _write_all(file: io.FileIO, body: bytes) -> None:

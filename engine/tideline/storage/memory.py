@@ -100,6 +100,9 @@ class MemoryStore:
         for key, found in self._snapshot(below):
             yield _info(self._relative(key), found)
 
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        return (info for info in self.list() if info.path > path)
+
     def list_directory(self, prefix: str = "") -> Listing:
         below = self._below(prefix)
         objects: list[ObjectInfo] = []

@@ -130,6 +130,11 @@ class ObjectStore(Protocol):
         """One level of the directory `prefix`, sorted; empty when it does not exist."""
         ...
 
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        """Every object whose path sorts after `path`, by code points, lazily, in no promised
+        order; empty ones may be left out. Costs no more where many objects sort before it."""
+        ...
+
     def delete(self, path: str) -> None:
         """Remove the object; a missing one is fine."""
         ...

@@ -167,6 +167,18 @@ class S3Store:
             found = (self._info(item) for page in _counted(pages) for item in page)
             yield from self._without_markers(directory, found)
 
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        """Without empty objects, among which the markers of other tools cannot be recognised."""
+        with self._requesting("list", path, requests=0):
+            pages = obstore.list(
+                self._client(),
+                self._prefix or None,
+                offset=self._joined(path) or None,
+                chunk_size=_PAGE_OBJECTS,
+            )
+            for page in _counted(pages):
+                yield from (self._info(item) for item in page if item["size"])
+
     def list_directory(self, prefix: str = "") -> Listing:
         directory = checked_prefix(prefix)
         with self._requesting("list", directory):
@@ -190,6 +202,15 @@ class S3Store:
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object below `prefix`; directory markers of other tools stay."""
         self.delete_many(item.path for item in self.list(prefix))
+
+    def copy_within(self, path: str, target: S3Store, target_path: str) -> bool:
+        """Have the server copy an object to a path of `target`; False where that is another
+        bucket. Raises ObjectNotFoundError."""
+        if (self._bucket, self._endpoint) != (target._bucket, target._endpoint):
+            return False
+        with self._requesting("copy", path):
+            obstore.copy(self._client(data=True), self._key(path), target._key(target_path))
+        return True
 
     def open_reader(self, path: str) -> BinaryIO:
         found = self.head(path)

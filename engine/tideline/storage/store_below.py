@@ -60,6 +60,11 @@ class StoreBelow:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return map(self._in, self.outer.list(self._out(prefix)))
 
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        below = f"{self.folder}/"
+        found = self.outer.list_after(f"{below}{path}")
+        return (self._in(info) for info in found if info.path.startswith(below))
+
     def list_directory(self, prefix: str = "") -> Listing:
         listing = self.outer.list_directory(self._out(prefix))
         return Listing(

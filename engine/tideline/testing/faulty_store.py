@@ -132,6 +132,10 @@ class FaultyStore:
         self._call()
         return self._inner.list(prefix)
 
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        self._call()
+        return self._inner.list_after(path)
+
     def list_directory(self, prefix: str = "") -> Listing:
         self._call()
         return self._inner.list_directory(prefix)

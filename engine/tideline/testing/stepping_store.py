@@ -91,6 +91,10 @@ class SteppingStore:
         self._before(Step("list", prefix))
         return iter(tuple(self._inner.list(prefix)))
 
+    def list_after(self, path: str) -> Iterator[ObjectInfo]:
+        self._before(Step("list_after", path))
+        return iter(tuple(self._inner.list_after(path)))
+
     def list_directory(self, prefix: str = "") -> Listing:
         self._before(Step("list_directory", prefix))
         return self._inner.list_directory(prefix)

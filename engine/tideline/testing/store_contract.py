@@ -227,6 +227,19 @@ class StoreContract:
         assert [*store.list("missing")] == []
         assert [*store.list("5")] == []
 
+    def test_list_after_shows_what_sorts_after_a_path(self, store: ObjectStore) -> None:
+        for name in ("B", "a-b", "a.csv", "a/1", "a/b/2", "a/b/c/3", "a0", "b", "é", "日", "😀"):
+            store.put(name, b"x")
+        paths = sorted(info.path for info in store.list())
+        for after in ("", "A", "a", "a/b", "a/b/c", "a/b/c/3", "a/z", "b", "é", "😀", "😁"):
+            found = sorted(info.path for info in store.list_after(after))
+            assert found == [path for path in paths if path > after], after
+        assert {info.size_bytes for info in store.list_after("b")} == {1}
+
+    def test_list_after_of_nothing_is_empty(self, store: ObjectStore) -> None:
+        assert [*store.list_after("")] == []
+        assert [*store.list_after("x")] == []
+
     def test_list_directory_is_one_level(self, store: ObjectStore) -> None:
         for path in ("a/1", "a/2", "a/b/3", "a/b/c/4", "ab/5", "6"):
             store.put(path, b"x")

@@ -12,6 +12,9 @@
    stops, naming them; Quarantine notes each next to the landing files. Then go on with the rest
    from 3. Both are written before the commit: see `tideline.ingest.landing.quarantine` for what
    dying in between leaves.
+6. Where the policy says so, what the table has taken in leaves the landing prefix
+   (`tideline.ingest.execute.clear_landing`): only after the commit, and after an attempt that died
+   between the two by the next one.
 """
 
 from __future__ import annotations
@@ -21,16 +24,24 @@ from typing import TYPE_CHECKING
 
 from tideline.clock import Clock
 from tideline.commit_report import CommitReport
-from tideline.errors import ConfigError, InvalidDataError
+from tideline.errors import ConfigError, InvalidDataError, TidelineError
 from tideline.hudi.write.write_operation import WriteOperation
+from tideline.ingest.execute.clear_landing import clear_landing
 from tideline.ingest.execute.in_process_intake import ForSpark, InProcessIntake, require_spark
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress, SessionFactory, locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.landing.checkpoint import Checkpoint
 from tideline.ingest.landing.continuation import newest_of
-from tideline.ingest.landing.landed_file import QUARANTINE, Landing, LandingFile, list_landing
+from tideline.ingest.landing.landed_file import (
+    QUARANTINE,
+    Landing,
+    LandingFile,
+    list_landing,
+    list_landing_after,
+)
 from tideline.ingest.landing.quarantine import quarantine, quarantine_rows, release_rows
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import IngestFiles, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.storage.object_store import ObjectInfo, ObjectStore
@@ -69,8 +80,37 @@ def execute_ingest(
     """Carry out one ingest; see the module's text.
 
     Raises InvalidDataError naming the file or the rows, ConfigError, ConflictError,
-    StorageUnavailableError.
+    StorageUnavailableError. Once there is a commit, trouble in clearing the landing prefix is noted
+    in the result: the next operation of this ingest does that again.
     """
+    result = _take_in(
+        operation, work, session_factory=session_factory, clock=clock, progress=progress
+    )
+    if work.taken is TakenPolicy.KEEP:
+        return result
+    try:
+        cleared = clear_landing(operation, work, progress)
+    except TidelineError as error:
+        if not work.files:
+            raise
+        note = f"files that were taken in are still in the landing prefix: {error}"
+        return replace(result, notes=(*result.notes, note))
+    if not cleared.files:
+        return result
+    if not work.files:
+        outcome, message = Outcome.SUCCEEDED, cleared.words
+        return replace(result, outcome=outcome, message=message, files_cleared=cleared.files)
+    return replace(result, files_cleared=cleared.files, notes=(*result.notes, cleared.words))
+
+
+def _take_in(
+    operation: Operation,
+    work: IngestFiles,
+    *,
+    session_factory: SessionFactory,
+    clock: Clock,
+    progress: Progress,
+) -> OperationResult:
     table = open_table(operation.table, operation.writer)
     checkpoints = current_checkpoints(table, work.name, work.former_name)
     checkpoint = newest_of(checkpoints, work.name, work.former_name)
@@ -78,7 +118,12 @@ def execute_ingest(
     if generation != work.generation:
         message = f"the checkpoint is at generation {generation}, planned with {work.generation}"
         return OperationResult(operation.id, Outcome.NOTHING, message)
-    landing = list_landing(locate(work.landing).open(), work.file_format)
+    landing = list_landing_after(
+        locate(work.landing).open(),
+        work.file_format,
+        work.listed_after,
+        lambda file: checkpoint is not None and checkpoint.has_taken(file),
+    )
     gathered = _Gathered()
     files = _still_there(work.files, landing, checkpoint, gathered)
     setting_aside = _SettingAside(work, clock, gathered)

@@ -9,10 +9,14 @@ killed run neither loses nor repeats a file. It is a value:
 - `floor`: everything at or below it counts as taken in. It only rises, past the oldest files, when
   more than `TAKEN_MAX` identities would be kept, and stays an hour behind the watermark;
 - `settled`: how many files at or below the floor are still there. More of them in a listing mean
-  that some arrived late; they cannot be distinguished from the others, so they are reported.
+  that some arrived late; they cannot be distinguished from the others, so they are reported;
+- `names_from`: where names sort by time, a look may leave out the paths up to this one. It stays
+  `NAMES_OVERLAP` names behind those taken in, for files that arrive in a slightly other order, and
+  before every file that waits. A file that arrives below it later is in a whole listing alone.
 
 Identities of files that have left the landing prefix are dropped, so a checkpoint is never larger
-than the listing it is compared with. Several ingests share a table: each commit carries all
+than the listing it is compared with. A listing that is not whole shows nothing of that: no identity
+is dropped then, and the floor stays. Several ingests share a table: each commit carries all
 checkpoints on (archiving takes old commits away), and `generation` distinguishes a later one from a
 copy.
 """
@@ -36,6 +40,10 @@ INGEST_KEY = CARRIER_KEY
 """Names the ingest whose rows a commit holds."""
 
 TAKEN_MAX = 5_000
+TAKEN_WITHOUT_LISTING_MAX = 20_000
+"""With more identities than these only a whole listing will do: it lets the floor rise."""
+NAMES_OVERLAP = 500
+"""As many names as leave half a page of a listing to those that are new."""
 FLOOR_DISTANCE_MS = 3_600_000
 _VERSION = 1
 
@@ -59,11 +67,17 @@ class Checkpoint:
     columns: tuple[tuple[str, str], ...] = ()
     prefix: str = ""
     took_over: str = ""
+    names_from: str = ""
 
     def has_taken(self, file: LandingFile) -> bool:
-        """Whether the file's rows are in the table already."""
+        """Whether the file's rows count as in the table already."""
         if self.floor is not None and file.position <= self.floor:
             return True
+        return self.remembers(file)
+
+    def remembers(self, file: LandingFile) -> bool:
+        """Whether it is certain that the file's rows are in the table: no late file below the floor
+        can be mistaken for one that was taken in."""
         return file.identity in self.taken
 
     def late_files(self, landing: Landing) -> int:
@@ -87,6 +101,7 @@ class Checkpoint:
             "columns": [list(column) for column in self.columns],
             "prefix": self.prefix,
             "tookOver": self.took_over,
+            "namesFrom": self.names_from,
         }
         return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
@@ -114,6 +129,7 @@ class Checkpoint:
                 columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
                 prefix=str(content.get("prefix", "")),
                 took_over=str(content.get("tookOver", "")),
+                names_from=str(content.get("namesFrom", "")),
             )
         except (CorruptTableError, *PARSER_FAULTS) as error:
             raise CorruptTableError(
@@ -133,21 +149,20 @@ def advance(
     """The checkpoint after `taken` (never empty) went in, given the landing prefix as it is now."""
     files = tuple(taken)
     newest = max(file.position for file in files)
-    if checkpoint is None:
-        start = Checkpoint(0, newest, None, 0, frozenset())
-    else:
-        start = replace(
-            checkpoint,
-            settled=min(checkpoint.settled, _count_settled(landing, checkpoint.floor)),
-        )
-    present = {file.identity for file in (*landing.files, *landing.quarantined, *files)}
+    start = checkpoint or Checkpoint(0, newest, None, 0, frozenset())
+    if landing.is_whole:
+        present = {file.identity for file in (*landing.files, *landing.quarantined)}
+        settled = min(start.settled, _count_settled(landing, start.floor))
+        start = replace(start, settled=settled, taken=start.taken & present)
     grown = replace(
         start,
         generation=start.generation + 1,
         watermark=max(start.watermark, newest),
-        taken=(start.taken & present) | {file.identity for file in files},
+        taken=start.taken | {file.identity for file in files},
     )
-    return _raise_floor(grown, landing, taken_max)
+    if landing.is_whole:
+        grown = _raise_floor(grown, landing, taken_max)
+    return replace(grown, names_from=_names_from(grown, landing))
 
 
 def read_checkpoints(
@@ -238,6 +253,15 @@ def _raise_floor(checkpoint: Checkpoint, landing: Landing, taken_max: int) -> Ch
         floor, settled, excess = file.position, settled + 1, excess - 1
         taken.remove(file.identity)
     return replace(checkpoint, floor=floor, settled=settled, taken=frozenset(taken))
+
+
+def _names_from(checkpoint: Checkpoint, landing: Landing) -> str:
+    """As many names as the overlap before the first file that waits, or before the end."""
+    waiting = (file.path for file in landing.files if not checkpoint.has_taken(file))
+    first = min(waiting, default=None)
+    settled = (file.path for file in (*landing.files, *landing.quarantined))
+    names = sorted(path for path in settled if first is None or path < first)
+    return names[-NAMES_OVERLAP - 1] if len(names) > NAMES_OVERLAP else landing.after
 
 
 def _count_settled(landing: Landing, floor: Position | None) -> int:

@@ -14,7 +14,7 @@ a user deletes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -90,15 +90,21 @@ class RowsSetAside:
 @dataclass(frozen=True, slots=True)
 class Landing:
     """One listing: `files` in order of arrival, `quarantined` kept out by a note, and the rows of
-    files that were set aside one by one."""
+    files that were set aside one by one.
+
+    A listing that is not whole has only what sorts after the path `after`.
+    """
 
     files: tuple[LandingFile, ...] = ()
     quarantined: tuple[LandingFile, ...] = ()
     strangers: tuple[str, ...] = ()
     rows_set_aside: tuple[RowsSetAside, ...] = ()
+    after: str = ""
 
     @classmethod
-    def of(cls, objects: Iterable[ObjectInfo], file_format: FileFormat) -> Landing:
+    def of(
+        cls, objects: Iterable[ObjectInfo], file_format: FileFormat, *, after: str = ""
+    ) -> Landing:
         """Sort a listing's objects."""
         files, strangers, noted = [], [], set()
         rows: list[RowsSetAside] = []
@@ -119,7 +125,13 @@ class Landing:
             tuple(file for file in files if file.identity in noted),
             tuple(sorted(strangers)),
             tuple(sorted(rows, key=lambda item: item.path)),
+            after,
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has everything that lies in the landing prefix."""
+        return not self.after
 
     @property
     def bad_rows(self) -> int:
@@ -147,6 +159,24 @@ def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:
     Raises StorageUnavailableError.
     """
     return Landing.of(store.list(), file_format)
+
+
+def list_landing_after(
+    store: ObjectStore, file_format: FileFormat, after: str, is_known: Callable[[LandingFile], bool]
+) -> Landing:
+    """List what sorts after the path `after`; everything where that is empty.
+
+    One request where nothing is new: notes about files in the quarantine are only looked for when
+    there is a file that is not known. Raises StorageUnavailableError.
+    """
+    if not after:
+        return list_landing(store, file_format)
+    found = tuple(store.list_after(after))
+    landing = Landing.of(found, file_format, after=after)
+    has_notes = after < f"{QUARANTINE}/"
+    if has_notes or all(map(is_known, landing.files)):
+        return landing
+    return Landing.of((*found, *store.list(QUARANTINE)), file_format, after=after)
 
 
 def _rows_set_aside(path: str) -> list[RowsSetAside]:

@@ -21,6 +21,8 @@ class Batch:
 
     `unsettled_files` are too young to be read; the youngest is old enough at `settled_at_ms`.
     `late_files` cannot be distinguished from files taken in: see `Checkpoint.late_files`.
+    `remembered_files` are certainly taken in and still there; the oldest of those that wait landed
+    at `oldest_ms`.
     """
 
     files: tuple[LandingFile, ...] = ()
@@ -29,6 +31,8 @@ class Batch:
     unsettled_files: int = 0
     settled_at_ms: int | None = None
     late_files: int = 0
+    remembered_files: int = 0
+    oldest_ms: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -57,6 +61,10 @@ def plan_batch(
         unsettled_files=len(unsettled),
         settled_at_ms=max((file.modified_ms + settle_ms for file in unsettled), default=None),
         late_files=0 if checkpoint is None else checkpoint.late_files(landing),
+        remembered_files=(
+            0 if checkpoint is None else sum(map(checkpoint.remembers, landing.files))
+        ),
+        oldest_ms=min((file.modified_ms for file in pending), default=None),
     )
 
 

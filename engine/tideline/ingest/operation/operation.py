@@ -18,6 +18,7 @@ from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import Column, ColumnType
 
 _VERSION = 1
@@ -139,6 +140,10 @@ class IngestFiles:
     file with more of them is a bad file, which `quarantines` sets aside whole. `former_name` is
     what the ingest was called before. `once_number` is the number of the `once` run this belongs
     to, None for other triggers.
+
+    `taken` is what becomes of files in the landing prefix once they are in the table; without
+    `files` that is all there is to do. Those that are moved go to `moved_to`. What was listed for
+    the plan sorts after the path `listed_after`.
     """
 
     name: str
@@ -155,6 +160,9 @@ class IngestFiles:
     once_number: int | None = None
     bad_rows_max: int | None = None
     former_name: str = ""
+    taken: TakenPolicy = TakenPolicy.KEEP
+    moved_to: Place | None = None
+    listed_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +404,9 @@ def _work_object(work: Work) -> dict[str, Any]:
                 "onceNumber": work.once_number,
                 "badRowsMax": work.bad_rows_max,
                 "formerName": work.former_name,
+                "listedAfter": work.listed_after,
+                "taken": work.taken.value,
+                "movedTo": None if work.moved_to is None else _place_object(work.moved_to),
             }
 
 
@@ -447,6 +458,9 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 once_number=content["onceNumber"],
                 bad_rows_max=content.get("badRowsMax"),
                 former_name=str(content.get("formerName", "")),
+                taken=TakenPolicy(content.get("taken", TakenPolicy.KEEP.value)),
+                moved_to=_read_place(content["movedTo"]) if content.get("movedTo") else None,
+                listed_after=str(content.get("listedAfter", "")),
             )
     raise ConfigError(f"no work of kind {kind} is known")
 

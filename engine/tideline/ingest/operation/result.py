@@ -57,6 +57,8 @@ class OperationResult:
     `saved` is what readers and the store save from now on, of services alone.
 
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
+    `files_cleared` are source files that were moved, or removed, once they were in the table.
+
     `audit` says what a service did, file by file. It is the first to go when a result has to be
     short: the metrics are in the commit's metadata as well.
     """
@@ -85,6 +87,7 @@ class OperationResult:
     saved: Saving = NO_SAVING
     source_files: int = 0
     source_bytes: int = 0
+    files_cleared: int = 0
     skipped: tuple[SkippedFile, ...] = ()
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -169,6 +172,7 @@ _RESULT_FIELDS = (
     "requests",
     "source_files",
     "source_bytes",
+    "files_cleared",
     "rolled_back",
     "notes",
 )

@@ -1,0 +1,131 @@
+"""Moving, or removing, landing files whose rows are in the table.
+
+1. The table is read: only files are cleared whose identity a completed commit names. A file that
+   merely counts as taken in (`Checkpoint.floor`) stays, for it may have arrived late.
+2. The landing prefix is listed. What is in a table below it stays, and is named.
+3. Files to be moved are copied, then the prefix is listed again: one that was replaced meanwhile is
+   a new arrival, and stays.
+4. The others are deleted, a thousand in a request.
+
+A death before 1 or during 2 and 3: all files are still there; copies are made again. During 4: some
+are gone. Whoever clears next (the next ingest of this prefix, or, when no file is new, an operation
+of its own) reads the same checkpoint and goes on; clearing twice changes nothing.
+
+A producer that replaces a file by another one of the same name within the moment between the last
+listing and the delete loses the new one: give files new names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from tideline.errors import InvalidDataError, ObjectNotFoundError
+from tideline.ingest.execute.table_access import Progress, locate, open_table
+from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.landing.checkpoint import Checkpoint
+from tideline.ingest.landing.continuation import newest_of
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.landing.taken_policy import TakenPolicy
+from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.storage.copying import copy_object
+from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.nested_tables import nested_tables, root_around
+from tideline.storage.object_store import ObjectStore
+from tideline.wording import counted
+
+_COPIES_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """How many files, of which size, have left the landing prefix; `folder` is where they are now,
+    empty where they were removed."""
+
+    files: int = 0
+    size_bytes: int = 0
+    folder: str = ""
+
+    @property
+    def words(self) -> str:
+        done = f"moved to {self.folder}" if self.folder else "removed"
+        return f"{counted(self.files, 'file')} taken in and {done}"
+
+
+def clear_landing(operation: Operation, work: IngestFiles, progress: Progress) -> Cleared:
+    """Clear the landing prefix of what the table has taken in; see the module's text.
+
+    Raises InvalidDataError naming a table that lies in the landing prefix, CorruptTableError,
+    StorageUnavailableError.
+    """
+    table = open_table(operation.table, operation.writer)
+    checkpoints = current_checkpoints(table, work.name, work.former_name)
+    checkpoint = newest_of(checkpoints, work.name, work.former_name)
+    if checkpoint is None or work.taken is TakenPolicy.KEEP:
+        return Cleared()
+    store = locate(work.landing).open()
+    seen = _seen(store, work, checkpoint)
+    if seen.taken and work.moved_to is not None:
+        progress(f"moving {counted(len(seen.taken), 'file')}")
+        _copy(store, locate(work.moved_to).open(), seen.taken)
+        copied = {file.identity for file in seen.taken}
+        seen = _seen(store, work, checkpoint, copied)
+    _remove(store, work, seen)
+    size_bytes = sum(file.size_bytes for file in seen.taken)
+    folder = work.moved_to.uri if work.moved_to is not None else ""
+    return Cleared(len(seen.taken), size_bytes, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The files to clear in one listing, and the tables below the landing prefix."""
+
+    taken: tuple[LandingFile, ...]
+    nested: dict[str, str] = field(default_factory=dict)
+
+
+def _seen(
+    store: ObjectStore,
+    work: IngestFiles,
+    checkpoint: Checkpoint,
+    identities: Container[str] | None = None,
+) -> _Seen:
+    objects = tuple(store.list())
+    files = Landing.of(objects, work.file_format).files
+    taken = tuple(file for file in files if checkpoint.remembers(file))
+    if identities is not None:
+        taken = tuple(file for file in taken if file.identity in identities)
+    nested = nested_tables(found.path for found in objects)
+    inside = next((file for file in taken if root_around(file.path, nested) is not None), None)
+    if inside is not None:
+        root = root_around(inside.path, nested) or ""
+        raise InvalidDataError(
+            f"files that were taken in belong to the {nested[root]} table {root}/: keep them with "
+            "source.taken: Keep, or move the table out of the landing prefix",
+            path=f"{store.uri}/{inside.path}",
+        )
+    return _Seen(taken, nested)
+
+
+def _copy(store: ObjectStore, target: ObjectStore, files: Iterable[LandingFile]) -> None:
+    def copy(file: LandingFile) -> None:
+        try:
+            copy_object(store, file.path, target, file.path, size_bytes=file.size_bytes)
+        except ObjectNotFoundError:
+            return  # another process moved it, which the next listing shows
+
+    with ThreadPoolExecutor(_COPIES_AT_ONCE, thread_name_prefix="move") as threads:
+        for _ in threads.map(copy, files):
+            pass
+
+
+def _remove(store: ObjectStore, work: IngestFiles, seen: _Seen) -> None:
+    allowed = {file.path for file in seen.taken}
+    scope = DeleteScope(
+        store,
+        f"ingest {work.name}",
+        objection=lambda path: None if path in allowed else "it was not taken in",
+        nested=seen.nested,
+    )
+    scope.remove_many(file.path for file in seen.taken)
