@@ -6,6 +6,7 @@ import json
 import logging
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -175,6 +176,21 @@ def test_a_table_and_a_landing_prefix_of_another_are_kept_apart(
     late = claim("reader", "s3://lake/x", "1", landing=landing)
     assert in_the_way(locations, late) == (("lake", "other") if conflict else None)
     assert in_the_way(locations, claim("other", table, "2", has_worked=True)) is None
+
+
+@pytest.mark.parametrize("empties", ["old", "new"])
+@pytest.mark.parametrize("landing", ["s3://lake/in", "s3://lake/in/deep", "s3://lake/other"])
+def test_a_landing_prefix_that_is_emptied_is_not_shared(empties: str, landing: str) -> None:
+    locations = Locations()
+    for name, table, prefix, since in (
+        ("old", "s3://lake/x", "s3://lake/in", "1"),
+        ("new", "s3://lake/y", landing, "2"),
+    ):
+        wanted = claim(name, table, since, landing=prefix)
+        at, reads = wanted.places
+        wanted = replace(wanted, places=(at, replace(reads, is_emptied=name == empties)))
+        shared = name == "new" and landing != "s3://lake/other"
+        assert in_the_way(locations, wanted) == (("lake", "old") if shared else None)
 
 
 def test_many_tables_may_read_one_landing_prefix() -> None:

@@ -7,19 +7,25 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.landing.checkpoint import Checkpoint, advance
+from tideline.ingest.landing.checkpoint import (
+    TAKEN_WITHOUT_LISTING_MAX,
+    Checkpoint,
+    advance,
+)
 from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.decide.actions import Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import (
     Observed,
+    ObservedLanding,
     ObservedTable,
     Problem,
     WriterFate,
 )
 from tideline_operator.decide.planner import CHANGED_PAUSE_MS, OBSERVE_RETRY_MS, plan
-from tideline_operator.decide.triggers import due_ingests
+from tideline_operator.decide.triggers import due_ingests, look_after
 from tideline_operator.report.status import (
     observed_status,
     operation_finished,
@@ -105,6 +111,87 @@ def test_the_next_batch_builds_on_the_checkpoint() -> None:
     work = start.operation.work
     assert isinstance(work, IngestFiles)
     assert (work.files, work.generation) == (FILES[2:4], 1)
+
+
+def emptied(taken: str = "Remove", **source: Any) -> ResolvedTable:
+    ingest = {
+        "name": "landing",
+        "source": {"format": "parquet", "path": "landing", "taken": taken, **source},
+        "maxFilesPerCommit": 2,
+    }
+    return resolved(ingest=[ingest])
+
+
+def test_files_that_should_have_left_are_cleared_once_none_is_new() -> None:
+    table = replace(TABLE, checkpoints={"landing": advance(None, Landing(FILES), FILES[:4])})
+    moved = emptied("Move", movedTo="ingested")
+    (start,) = starts(plan(moved, EMPTY, seen(*FILES, table=table), NOW_MS))
+    work = start.operation.work
+    assert isinstance(work, IngestFiles)
+    assert (work.files, work.taken, str(work.moved_to and work.moved_to.uri)) == (
+        FILES[4:],
+        TakenPolicy.MOVE,
+        "memory://ingested",
+    )
+    (start,) = starts(plan(emptied(), EMPTY, seen(*FILES[:4], table=table), NOW_MS))
+    work = start.operation.work
+    assert isinstance(work, IngestFiles)
+    assert (work.files, work.generation, work.taken) == ((), 1, TakenPolicy.REMOVE)
+    assert start.reason == "4 files taken in and still there"
+    assert starts(plan(resolved(), EMPTY, seen(*FILES[:4], table=table), NOW_MS)) == []
+    assert starts(plan(emptied(), EMPTY, seen(table=table), NOW_MS)) == []
+
+
+def test_files_that_only_count_as_taken_in_are_left_alone() -> None:
+    checkpoint = advance(None, Landing(FILES), FILES[:4])
+    below = replace(checkpoint, floor=FILES[3].position, settled=4, taken=frozenset())
+    table = replace(TABLE, checkpoints={"landing": below})
+    assert starts(plan(emptied(), EMPTY, seen(*FILES[:4], table=table), NOW_MS)) == []
+
+
+def test_an_operation_lists_what_its_plan_was_made_from() -> None:
+    observed = seen(*FILES)
+    look = observed.landings["landing"]
+    partial = replace(look, landing=replace(look.landing, after="f"))
+    (start,) = starts(plan(resolved(), EMPTY, replace(observed, landings={"landing": partial}),
+                           NOW_MS))  # fmt: skip
+    work = start.operation.work
+    assert isinstance(work, IngestFiles)
+    assert work.listed_after == "f"
+
+
+def test_a_look_from_the_watermark_leaves_the_rest_of_the_status_as_it_was() -> None:
+    before = polled(NOW_MS - 1, quarantined_files=3, quarantined_rows=5, late_files=7)
+    partial = replace(seen(), landings={"landing": ObservedLanding(Landing(after="f"))})
+    status = observed_status(resolved(), before, partial, (), NOW_MS).ingest["landing"]
+    assert (status.quarantined_files, status.quarantined_rows, status.late_files) == (3, 5, 7)
+    status = observed_status(resolved(), before, seen(), (), NOW_MS).ingest["landing"]
+    assert (status.quarantined_files, status.quarantined_rows, status.late_files) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "after"),
+    [
+        ({}, "from"),
+        ({"full_look_ms": None}, ""),
+        ({"full_look_ms": NOW_MS - 3_600_000}, ""),
+        ({"source": {"namesAscend": False}}, ""),
+        ({"source": {"fullLookEvery": "2h"}, "full_look_ms": NOW_MS - 3_600_000}, "from"),
+        ({"trigger": {"once": True}}, ""),
+        ({"taken": TAKEN_WITHOUT_LISTING_MAX}, ""),
+        ({"checkpoint": False}, ""),
+    ],
+)
+def test_which_looks_are_full_ones(changes: dict[str, Any], after: str) -> None:
+    source = {"format": "csv", "path": "x", "namesAscend": True, **changes.get("source", {})}
+    trigger = changes.get("trigger", {"every": "1s"})
+    table = resolved(ingest=[{"name": "landing", "source": source, "trigger": trigger}])
+    taken = frozenset(f"{number:016x}" for number in range(changes.get("taken", 1)))
+    known = replace(advance(None, Landing(FILES), FILES), names_from="from", taken=taken)
+    has_checkpoint = changes.get("checkpoint", True)
+    found = replace(TABLE, checkpoints={"landing": known} if has_checkpoint else {})
+    full_look_ms = changes.get("full_look_ms", NOW_MS - 3_599_000)
+    assert look_after(table.spec.ingest[0], found, full_look_ms, NOW_MS) == after
 
 
 def test_the_same_state_gives_the_same_operation_and_another_state_another() -> None:

@@ -130,6 +130,34 @@ def test_what_does_not_fit_together_is_refused_with_its_place(
     assert str(path) in message
 
 
+def emptied(text: str, source: str = "taken: Remove") -> str:
+    return text.replace("source: {", "source: {" + source + ", ")
+
+
+def test_what_is_moved_has_a_place_of_its_own(tmp_path: Path) -> None:
+    moved = emptied(table(), "taken: Move, movedTo: ingested/")
+    (found,) = load_resources([write(tmp_path, moved)]).tables
+    assert found.moved_to == {"landing": Place(f"file://{tmp_path}/ingested")}
+    for folder, other in (("in/done", "the landing prefix"), ("table/x", "the table's location")):
+        wrong = emptied(table(), f"taken: Move, movedTo: {folder}")
+        message = refusal(write(tmp_path, wrong))
+        assert f"spec.ingest[0].source.movedTo: '{folder}' and {other} overlap" in message
+    elsewhere = emptied(table(store="minio"), "taken: Move, movedTo: 's3://lake/x'")
+    message = refusal(write(tmp_path, elsewhere, STORE))
+    assert "source.movedTo: files are moved within one store" in message
+
+
+def test_a_landing_prefix_that_is_emptied_has_one_reader(tmp_path: Path) -> None:
+    one, two = table("one", "a"), table("two", "b")
+    assert len(load_resources([write(tmp_path, one, two)]).tables) == 2
+    for pair in ((emptied(one), two), (one, emptied(two)), (emptied(one), emptied(two))):
+        message = refusal(write(tmp_path, *pair))
+        assert "is also read by ingest 'landing' of LakeTable default/one" in message
+    twice = emptied(one) + one[one.index("  - name: landing") :].replace("landing", "more", 1)
+    message = refusal(write(tmp_path, twice))
+    assert "spec.ingest[0].source.taken: ingest 'more' reads the same files" in message
+
+
 def test_problems_of_all_files_are_reported_together(tmp_path: Path) -> None:
     one = write(tmp_path, table(location="''"), name="1.yaml")
     two = write(tmp_path, "a: [", name="2.yaml")

@@ -1,8 +1,9 @@
 """Which LakeTable claims which place: no two tables overlap, nor a table and a landing prefix.
 
 A LakeTable claims its location and the landing prefixes of its ingests. A location is exclusive;
-landing prefixes may be shared, since many tables may read one. Every place is indexed by its own
-address and by all addresses above it, so that a conflict is found without looking at every table.
+landing prefixes may be shared, since many tables may read one, unless files are taken away there.
+Every place is indexed by its own address and by all addresses above it, so that a conflict is found
+without looking at every table.
 
 Of two places in conflict the one wins whose resource has worked there, then that of the older
 resource, then, for resources created within one second, the one that was claimed first.
@@ -19,13 +20,15 @@ from tideline_operator.controller.work_queue import Key
 
 @dataclass(frozen=True, slots=True)
 class ClaimedPlace:
-    """One place of a table. `field` names it in the spec, `shown` is its name in messages."""
+    """One place of a table. `field` names it in the spec, `shown` is its name in messages. In a
+    landing prefix that `is_emptied` files are moved or removed once they are ingested."""
 
     address: str
     field: str
     shown: str
     is_landing: bool = False
     has_worked_there: bool = False
+    is_emptied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +147,12 @@ class Locations:
         found = self._at.get(place.address, set()) | self._below.get(place.address, set())
         for above in _above(place.address):
             found = found | self._at.get(above, set())
-        return {
-            one
-            for one in found
-            if one.key != key and not (one.place.is_landing and place.is_landing)
-        }
+        return {one for one in found if one.key != key and not _may_be_shared(one.place, place)}
+
+
+def _may_be_shared(one: ClaimedPlace, other: ClaimedPlace) -> bool:
+    both_read = one.is_landing and other.is_landing
+    return both_read and not (one.is_emptied or other.is_emptied)
 
 
 def _above(address: str) -> list[str]:

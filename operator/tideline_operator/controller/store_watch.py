@@ -37,7 +37,7 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
-from tideline_operator.observe.observation import problem_of
+from tideline_operator.observe.problems import problem_of
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.resources.parsing import parse_stored, to_json_object
 from tideline_operator.resources.resolved import ResolvedTable

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -112,7 +113,8 @@ class TableSource:
             resolved = resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH)
         except ConfigError as error:
             return Unresolved("LocationInvalid", error.message)
-        places = (resolved.location, *resolved.landings.values())
+        landings = (*resolved.landings.values(), *resolved.moved_to.values())
+        places = (resolved.location, *landings)
         remote = [place for place in places if place.uri]
         if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
             message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
@@ -248,11 +250,23 @@ def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, 
             f"spec.ingest[{position}].source.path",
             table.landings[ingest.name].uri,
             is_landing=True,
+            is_emptied=ingest.source.taken is not TakenPolicy.KEEP,
             has_worked_there=ingest.source.path in worked,
         )
         for position, ingest in enumerate(spec.ingest)
     )
-    return location, *landings
+    moved = (
+        ClaimedPlace(
+            address_of(table.moved_to[ingest.name], namespace),
+            f"spec.ingest[{position}].source.movedTo",
+            table.moved_to[ingest.name].uri,
+            is_landing=True,
+            has_worked_there=ingest.source.path in worked,
+        )
+        for position, ingest in enumerate(spec.ingest)
+        if ingest.name in table.moved_to
+    )
+    return location, *landings, *moved
 
 
 def claimed_address(table: ResolvedTable) -> str:
@@ -263,6 +277,12 @@ def claimed_address(table: ResolvedTable) -> str:
 
 def _taken_message(taken: Taken) -> str:
     owner, own, elder = "/".join(taken.key), taken.own, taken.elder
+    if own.is_landing and elder.is_landing:
+        return (
+            f"{own.field}: {own.shown} overlaps {elder.shown}, a landing prefix of LakeTable "
+            f"{owner}, and files are taken away from one of the two (source.taken): keep them, or "
+            "give each table its own landing prefix"
+        )
     if own.is_landing:
         return (
             f"{own.field}: {own.shown} and the table of LakeTable {owner} at {elder.shown} "

@@ -70,9 +70,15 @@ def rollback_operation(
 
 
 def ingest_operation(
-    table: ResolvedTable, ingest: Ingest, files: tuple[LandingFile, ...], *, generation: int
+    table: ResolvedTable,
+    ingest: Ingest,
+    files: tuple[LandingFile, ...],
+    *,
+    generation: int,
+    listed_after: str = "",
 ) -> Operation:
-    """Ingest `files`, on top of a checkpoint of `generation`."""
+    """Ingest `files`, on top of a checkpoint of `generation`. Without any, only clear the landing
+    prefix of files that were taken in."""
     source = ingest.source
     keeps_rows = ingest.on_bad_row is BadRowPolicy.QUARANTINE
     work = IngestFiles(
@@ -90,6 +96,9 @@ def ingest_operation(
         once_number=once_number(table.spec, ingest) if ingest.trigger.once else None,
         bad_rows_max=ingest.max_bad_rows if keeps_rows else None,
         former_name=ingest.renamed_from or "",
+        taken=source.taken,
+        moved_to=table.moved_to.get(ingest.name),
+        listed_after=listed_after,
     )
     return _operation(table, work)
 

@@ -8,7 +8,8 @@ losing it only means looking again.
 3. Roll back what dead writers left, before anything builds on the table. Where the last pods of a
    dead writer are still ending, wait for that.
 4. Restore the savepoint that `restoreTo` names; make the savepoints that are missing.
-5. For each ingest whose landing prefix was looked at: ingest the next files, in order of arrival.
+5. For each ingest whose landing prefix was looked at: ingest the next files, in order of arrival;
+   where there are none, clear the prefix of what an earlier ingest was to move or remove.
 6. Run the table services that are due: urgent ones before ingests, the others after them; of each
    kind those first that save most per core-second, as far as none builds on another.
 7. Everything that is not due now has a moment to wait for.
@@ -34,6 +35,7 @@ from tideline.ingest.landing.continuation import (
     landing_prefix,
 )
 from tideline.ingest.landing.plan import Batch, plan_batch
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Operation
 from tideline.wording import counted
 from tideline_operator.decide.actions import (
@@ -342,19 +344,31 @@ class _Planner:
                 Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
             ]
         batch = batch_of(self._table, ingest, self._observed, self._now_ms)
+        if batch is not None and not batch.files and self._is_cluttered(ingest, batch):
+            operation = ingest_operation(self._table, ingest, (), generation=going_on.generation)
+            left = counted(batch.remembered_files, "file")
+            return self._admit(operation, Priority.INGEST, f"{left} taken in and still there")
         if batch is None or not batch.files:
             if batch is None or batch.settled_at_ms is None:
                 return self._next_look(ingest, seen)
             reason = f"{counted(batch.unsettled_files, 'file')} may not be completely written yet"
             return [Wait(ingest.name, WaitKind.SETTLE, batch.settled_at_ms, reason)]
         operation = ingest_operation(
-            self._table, ingest, batch.files, generation=going_on.generation
+            self._table,
+            ingest,
+            batch.files,
+            generation=going_on.generation,
+            listed_after=seen.landing.after,
         )
         total = len(batch.files) + batch.backlog_files
         reason = counted(total, "new file")
         if batch.backlog_files:
             reason = f"{len(batch.files):,} of {reason}"
         return self._admit(operation, Priority.INGEST, reason)
+
+    def _is_cluttered(self, ingest: Ingest, batch: Batch) -> bool:
+        """Whether files are still there that should have been moved or removed."""
+        return ingest.source.taken is not TakenPolicy.KEEP and batch.remembered_files > 0
 
     def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideline.ingest.landing.checkpoint import TAKEN_WITHOUT_LISTING_MAX
 from tideline.ingest.landing.continuation import newest_of
 from tideline_operator.decide.observed import ObservedTable
 from tideline_operator.decide.planned_operation import once_number
@@ -26,6 +27,24 @@ def due_ingests(
         if at_ms is not None and at_ms <= now_ms:
             due.append(ingest.name)
     return tuple(due)
+
+
+def look_after(
+    ingest: Ingest, table: ObservedTable | None, full_look_ms: int | None, now_ms: int
+) -> str:
+    """The path after which the landing prefix is listed; empty for a full look.
+
+    `full_look_ms` is when the last full one was, None where that is not known.
+    """
+    source = ingest.source
+    known = table.checkpoints if table is not None else {}
+    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    if checkpoint is None or not source.names_ascend or ingest.trigger.once:
+        return ""
+    is_full_due = full_look_ms is None or now_ms >= full_look_ms + source.full_look_every.ms
+    if is_full_due or len(checkpoint.taken) >= TAKEN_WITHOUT_LISTING_MAX:
+        return ""
+    return checkpoint.names_from
 
 
 def next_poll_ms(

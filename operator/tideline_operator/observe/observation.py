@@ -1,8 +1,9 @@
 """Looking at a table: its properties, timeline and landing prefixes, as an `Observed`. Reads only.
 
-A look at a Hudi table costs one request for the properties, one listing of the timeline, one read
-per commit not seen before (usually one), up to three per pending instant, and one listing per
-landing prefix that is due. The table's files are counted only after something completed, and never
+A poll of a table at rest costs one listing per landing prefix that is due (resting.py,
+landing_looks.py). Any other look at a Hudi table costs also one request for the properties, one
+listing of the timeline, one read per commit not seen before (usually one) and up to three per
+pending instant. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time; markers and heartbeats are listed only
 while archival seems due. For what else is read to know what the table is, see known_nature.py; for
 Iceberg see iceberg_observation.py.
@@ -12,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tideline.clock import Clock
-from tideline.errors import ConfigError, ObjectNotFoundError, StorageUnavailableError, TidelineError
+from tideline.errors import ConfigError, ObjectNotFoundError, TidelineError
 from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.last_clean import LastClean
@@ -39,8 +39,6 @@ from tideline.ingest.landing.checkpoint import (
     read_checkpoints,
     read_newest_checkpoints,
 )
-from tideline.ingest.landing.landed_file import list_landing
-from tideline.ingest.landing.plan import LOCAL_SETTLE_MS
 from tideline.ingest.operation.operation import Place
 from tideline.read_limits import reading_in_turn
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
@@ -64,8 +62,10 @@ from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.known_nature import KnownNature
+from tideline_operator.observe.landing_looks import LandingLooks
+from tideline_operator.observe.problems import problem_of
+from tideline_operator.observe.resting import RestingTables, is_quiet
 from tideline_operator.observe.table_identity import identity_of
-from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
@@ -137,11 +137,15 @@ class Observer:
         self._open_iceberg = open_iceberg
         self._memories: dict[Place, _Memory] = {}
         self._iceberg: dict[str, IcebergMemory] = {}
+        self._looks = LandingLooks(clock, open_store)
+        self._resting = RestingTables()
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that is not observed any more."""
         self._memories.pop(table.location, None)
         self._iceberg.pop(table.address, None)
+        self._looks.forget(table)
+        self._resting.forget(table)
 
     def observe(
         self,
@@ -165,6 +169,14 @@ class Observer:
     ) -> Observed:
         if table.spec.format is TableFormat.ICEBERG:
             return self._iceberg_table(table, running)
+        now_ms = self._clock.now_ms()
+        landings: dict[str, ObservedLanding] = {}
+        resting = None if running else self._resting.known(table, status, now_ms)
+        if resting is not None:
+            landings = self._landings(table, status, resting, now_ms)
+            if landings and is_quiet(table, resting, landings, now_ms):
+                return Observed(resting, landings)
+        self._resting.forget(table)
         lacks_bucket = False
         try:
             found = self._table(table, status)
@@ -182,13 +194,25 @@ class Observer:
             problem = self._in_the_way(table)
             if problem is not None:
                 return Observed(running=running, problem=problem)
-        due = due_ingests(table.spec, status, found, self._clock.now_ms())
-        landings = {
-            ingest.name: self._landing(table, ingest)
+        if not running:
+            self._resting.note(table, found, now_ms)
+        landings = landings or self._landings(table, status, found, self._clock.now_ms())
+        return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+
+    def _landings(
+        self,
+        table: ResolvedTable,
+        status: LakeTableStatus,
+        found: ObservedTable | None,
+        now_ms: int,
+    ) -> dict[str, ObservedLanding]:
+        """The landing prefixes that are due to be looked at."""
+        due = due_ingests(table.spec, status, found, now_ms)
+        return {
+            ingest.name: self._looks.look(table, ingest, found)
             for ingest in table.spec.ingest
             if ingest.name in due
         }
-        return Observed(found, landings, running, lacks_bucket=lacks_bucket)
 
     def _in_the_way(self, table: ResolvedTable) -> Problem | None:
         """Another table where this one is to be created."""
@@ -257,18 +281,6 @@ class Observer:
             adoption=adoption,
         )
         return reader.with_archival_holds(seen, self._clock.now_ms())
-
-    def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
-        try:
-            store = self._open_store(table, table.landings[ingest.name])
-            root = store.local_path("")
-            return ObservedLanding(
-                list_landing(store, ingest.source.format),
-                settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
-                exists=root is None or Path(root).is_dir(),
-            )
-        except TidelineError as error:
-            return ObservedLanding(problem=problem_of(error))
 
     def _counts(
         self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
@@ -472,13 +484,3 @@ def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
 def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
     text = hoodie.config.properties.get(setting[0], "")
     return int(text) if text.isdecimal() else setting[1]
-
-
-def problem_of(error: TidelineError) -> Problem:
-    """An error in looking at something, as the planner needs it."""
-    return Problem(
-        reason=error.kind,
-        message=str(error),
-        exit_code=error.exit_code,
-        is_transient=isinstance(error, StorageUnavailableError | MissingBucketError),
-    )

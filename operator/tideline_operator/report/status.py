@@ -294,13 +294,16 @@ def _ingest_status(
     checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
     if batch is None:
         return replace(before, checkpoint=str(checkpoint) if checkpoint else "")
+    landing = observed.landings[ingest.name].landing
+    # What a look from a watermark does not show is as the last full look found it.
+    is_whole = landing.is_whole
     return IngestStatus(
         polled_at=Timestamp(now_ms),
         checkpoint=str(checkpoint) if checkpoint else "",
         lag_files=len(batch.files) + batch.backlog_files,
         lag_bytes=batch.size_bytes + batch.backlog_bytes,
         unsettled_files=batch.unsettled_files,
-        quarantined_files=len(observed.landings[ingest.name].landing.quarantined),
-        quarantined_rows=observed.landings[ingest.name].landing.bad_rows,
-        late_files=batch.late_files,
+        quarantined_files=len(landing.quarantined) if is_whole else before.quarantined_files,
+        quarantined_rows=landing.bad_rows if is_whole else before.quarantined_rows,
+        late_files=batch.late_files if is_whole else before.late_files,
     )

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.ingest.landing.landed_file import FileFormat
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
@@ -107,8 +108,43 @@ class Source:
         default=None,
         length_max=LOCATION_LENGTH_MAX,
     )
+    taken: TakenPolicy = described(
+        "What becomes of files whose rows are in the table, after the commit: Keep leaves them, "
+        "Move puts them into movedTo, Remove deletes them. No other ingest may read this landing "
+        "prefix then. What a restore undoes can only be ingested again where the files are kept.",
+        default=TakenPolicy.KEEP,
+    )
+    moved_to: str | None = described(
+        "Where taken: Move puts files, under their paths in the landing prefix: a folder outside "
+        "of it, in the same store.",
+        default=None,
+        length_max=LOCATION_LENGTH_MAX,
+    )
+    names_ascend: bool = described(
+        "Whether files are named in the order in which they land, such as by their time: a look "
+        "then lists only names close to, or after, those of files that were ingested. A file with "
+        "an earlier name is found by a full look.",
+        default=False,
+    )
+    full_look_every: Duration = described(
+        "With namesAscend: how often the whole landing prefix is listed.",
+        default=Duration(3_600_000),
+        length_max=16,
+    )
 
-    RULES: ClassVar[tuple[CelRule, ...]] = (no_credentials_in("options"),)
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        no_credentials_in("options"),
+        CelRule(
+            "(has(self.movedTo)) == (has(self.taken) && self.taken == 'Move')",
+            "is required with taken: Move, and only then allowed",
+            field="movedTo",
+        ),
+    )
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """A folder is given where files are moved."""
+        if (self.moved_to is not None) != (self.taken is TakenPolicy.MOVE):
+            yield "movedTo", "is required with taken: Move, and only then allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,19 +7,21 @@ a Secret) are skipped and named in the result.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import cast
 
 from tideline.errors import ConfigError
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.parsing import parse_resource
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.resolving import resolve_table
+from tideline_operator.resources.resolving import overlaps, resolve_table
 
 _KINDS = (LakeTable.KIND, LakeStore.KIND)
 _GROUP = API_VERSION.split("/")[0]
@@ -145,8 +147,23 @@ def _resolve_all(
                 f"{_where(document)}: spec.location: {table.address} already belongs to "
                 f"LakeTable {other}; one table has one LakeTable"
             )
+        problems += (f"{_where(document)}: {text}" for text in _emptied(table, tables))
         tables.append(table)
     return tables
+
+
+def _emptied(table: ResolvedTable, others: Iterable[ResolvedTable]) -> Iterator[str]:
+    """Landing prefixes that two tables read, and one of them empties."""
+    for other in others:
+        for own, theirs in product(table.spec.ingest, other.spec.ingest):
+            keeps = own.source.taken is theirs.source.taken is TakenPolicy.KEEP
+            place = table.landings[own.name]
+            if not keeps and overlaps(place.uri, other.landings[theirs.name].uri):
+                yield (
+                    f"spec.ingest: {place.uri} is also read by ingest {theirs.name!r} of LakeTable "
+                    f"{other.name}, and files are taken away from it (source.taken): keep them, or "
+                    "give each table its own landing prefix"
+                )
 
 
 def _where(document: Document) -> str:

@@ -14,7 +14,8 @@ from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 class ResolvedTable:
     """What the planner calls the spec: the resource, and the locations of everything it names.
 
-    `stores` are the LakeStores it refers to, by name. The `location` of an Iceberg table that a
+    `stores` are the LakeStores it refers to, by name. `moved_to` is where ingests put files that
+    were taken in, for those that move them. The `location` of an Iceberg table that a
     catalog keeps has no URI; its options are those of the table's files.
     """
 
@@ -23,6 +24,7 @@ class ResolvedTable:
     landings: Mapping[str, Place]
     stores: Mapping[str, LakeStoreSpec] = field(default_factory=dict)
     former_landings: Mapping[str, Place] = field(default_factory=dict)
+    moved_to: Mapping[str, Place] = field(default_factory=dict)
     is_namespace_paused: bool = False
 
     @property

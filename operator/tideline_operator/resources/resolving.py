@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import ConfigError
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
+from tideline_operator.resources.ingest import Source
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
@@ -73,7 +75,7 @@ class _Resolver:
             location = self._locate(spec.location, spec.store_ref, "spec.location")
         else:
             location = self._files_of_catalog(spec.store_ref)
-        landings, former_landings = {}, {}
+        landings, former_landings, moved_to = {}, {}, {}
         for position, ingest in enumerate(spec.ingest):
             source = ingest.source
             field = f"spec.ingest[{position}].source.path"
@@ -87,8 +89,39 @@ class _Resolver:
                 field = f"spec.ingest[{position}].source.movedFrom"
                 store = source.store_ref or spec.store_ref
                 former_landings[ingest.name] = self._locate(source.moved_from, store, field)
+            if source.moved_to is not None:
+                field = f"spec.ingest[{position}].source.movedTo"
+                moved_to[ingest.name] = self._moved_to(source, landing, location, field)
+        self._refuse_shared(landings)
         found = {name: self.stores[name] for name in store_names(spec) if name in self.stores}
-        return ResolvedTable(self.table, location, landings, found, former_landings)
+        return ResolvedTable(self.table, location, landings, found, former_landings, moved_to)
+
+    def _moved_to(self, source: Source, landing: Place, location: Place, field: str) -> Place:
+        place = self._locate(
+            source.moved_to or "", source.store_ref or self.table.spec.store_ref, field
+        )
+        for other, name in ((landing, "the landing prefix"), (location, "the table's location")):
+            if overlaps(place.uri, other.uri):
+                message = f"{source.moved_to!r} and {name} overlap; keep them apart"
+                raise ConfigError(f"{field}: {message}")
+        if place.uri.partition("://")[0] != landing.uri.partition("://")[0]:
+            message = "files are moved within one store: write a path like that of source.path"
+            raise ConfigError(f"{field}: {message}")
+        return place
+
+    def _refuse_shared(self, landings: Mapping[str, Place]) -> None:
+        """Raise ConfigError where an ingest takes files away that another one is to read."""
+        ingests = self.table.spec.ingest
+        for position, ingest in enumerate(ingests):
+            if ingest.source.taken is TakenPolicy.KEEP:
+                continue
+            for other in ingests:
+                is_other = other.name != ingest.name and other.source.format is ingest.source.format
+                if is_other and overlaps(landings[other.name].uri, landings[ingest.name].uri):
+                    raise ConfigError(
+                        f"spec.ingest[{position}].source.taken: ingest {other.name!r} reads the "
+                        "same files: keep them, or give each ingest its own landing prefix"
+                    )
 
     def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
         try:

@@ -162,6 +162,12 @@ REFUSALS = (
         "unknown field",
     ),
     RefusedSpec(
+        without("path: landing}", "path: landing, taken: Move}"),
+        "spec.ingest[0].source.movedTo: is required with taken: Move, and only then allowed",
+        "spec.ingest[0].source.movedTo",
+        "is required with taken: Move",
+    ),
+    RefusedSpec(
         with_ingest("operation: delete\ndeleteWhen: gone"),
         "spec.ingest[0].deleteWhen: only the operation upsert can delete some of its rows",
         "spec.ingest[0].deleteWhen",

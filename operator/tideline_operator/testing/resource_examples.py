@@ -36,6 +36,10 @@ spec:
       path: s3://lake/landing/flights/
       options: {sep: ";", nullValue: ""}
       movedFrom: s3://lake/landing/old/
+      taken: Move
+      movedTo: s3://lake/ingested/flights/
+      namesAscend: true
+      fullLookEvery: 30m
     operation: upsert
     transform: "select * from source where origin is not null"
     deleteWhen: status = 'cancelled'

@@ -53,7 +53,12 @@ def resolved(trigger: dict[str, Any] | None = None, **spec: Any) -> ResolvedTabl
     if resource is None:
         raise ValueError(f"no LakeTable: {content}")
     landings = {item.name: Place(f"memory://{item.name}") for item in resource.spec.ingest}
-    return ResolvedTable(resource, Place("memory://table"), landings)
+    moved_to = {
+        item.name: Place(f"memory://{item.source.moved_to}")
+        for item in resource.spec.ingest
+        if item.source.moved_to is not None
+    }
+    return ResolvedTable(resource, Place("memory://table"), landings, moved_to=moved_to)
 
 
 def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedTable:
