@@ -35,9 +35,9 @@ from tideline.ingest.executors.event_logs import event_log_conf, make_event_log_
 from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
     ExecutorsRefusedError,
-    KubernetesAccount,
     check_executors,
 )
+from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import (
     SPARK_PODS_VARIABLE,
     SparkPods,

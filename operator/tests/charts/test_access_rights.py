@@ -48,9 +48,10 @@ OPERATOR_RIGHTS = {
     "clusterroles.rbac.authorization.k8s.io=tideline-engine": ("bind",),
 }
 ENGINE_VERBS = (*READ, "create", "update", "patch", "delete", "deletecollection")
-ENGINE_RIGHTS = dict.fromkeys(
-    ("pods", "services", "configmaps", "persistentvolumeclaims"), ENGINE_VERBS
-)
+ENGINE_RIGHTS = {
+    **dict.fromkeys(("pods", "services", "configmaps", "persistentvolumeclaims"), ENGINE_VERBS),
+    "laketables.tideline.dev": ("get",),
+}
 
 
 def pairs(rights: Mapping[str, tuple[str, ...]]) -> set[Right]:

@@ -43,6 +43,8 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_operations_memory_bytes": ("gauge", set()),
     "tideline_operations_running": ("gauge", set()),
     "tideline_operations_waiting": ("gauge", set()),
+    "tideline_warm_workers": ("gauge", {"state"}),
+    "tideline_warm_workers_awaited": ("gauge", set()),
     "tideline_queue_delayed": ("gauge", set()),
     "tideline_queue_depth": ("gauge", set()),
     "tideline_queue_oldest_seconds": ("gauge", set()),
@@ -104,6 +106,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     metrics.show_unavailable(lambda: [("lake", "http://minio.lake.svc:9000")])
     metrics.watch_silent.labels(resource="pods").set(1.5)
     metrics.store_ready.labels("lake", "minio").set(1)
+    metrics.workers.labels(state="busy").set(1)
     process.note_request("get", "jobs", 200)
     found = {
         name: (family.type, {label for sample in family.samples for label in sample.labels})

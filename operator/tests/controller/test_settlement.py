@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import JOBS, ApiResource, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.settlement import Settlement, Settler, to_be_replaced
+from tideline_operator.controller.warm_workers import WarmWorkers
+from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL
+from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL, LaunchSettings
 from tideline_operator.launch.made_from import MADE_FROM_LABEL
+from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
@@ -55,7 +59,9 @@ class Case:
         self.status = LakeTableStatus(operations=(self.entry,))
 
     def settle(self, after_s: float = 1.0) -> Settlement:
-        settler = Settler(self.server, self.jobs, self.pods, PATIENCE_S)
+        launcher = WorkerLauncher(self.server, LaunchSettings("engine"))
+        at_workers = WorkerSettler(self.server, WarmWorkers(FakeClock()), launcher)
+        settler = Settler(self.server, self.jobs, self.pods, PATIENCE_S, at_workers)
         return settler.settle(KEY, self.status, START_MS + int(after_s * 1000))
 
 

@@ -16,9 +16,9 @@ from tideline.ingest.executors import executor_admission
 from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
     ExecutorsRefusedError,
-    KubernetesAccount,
     check_executors,
 )
+from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import SparkPods, ThisPod
 from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.result import OperationResult, Outcome

@@ -27,7 +27,7 @@ class CatalogSecrets:
         self._api = api
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+        self._known: dict[tuple[str, str], tuple[float, dict[str, str], str]] = {}
 
     def credentials(self, namespace: str, catalog: Catalog | None) -> dict[str, str]:
         """Properties for opening the catalog; none where it names no Secret.
@@ -47,6 +47,14 @@ class CatalogSecrets:
             )
         return found
 
+    def versions(self, namespace: str, catalog: Catalog | None) -> tuple[str, ...]:
+        """The version of the Secret that was read last; none without one."""
+        if catalog is None or catalog.credentials is None:
+            return ()
+        with self._lock:
+            known = self._known.get((namespace, catalog.credentials.secret_name))
+        return () if known is None else (known[2],)
+
     def _variables(self, namespace: str, name: str) -> dict[str, str]:
         key = namespace, name
         with self._lock:
@@ -64,7 +72,7 @@ class CatalogSecrets:
             raise SecretProblemError("SecretMissing", message)
         variables = {key: _decoded(text) for key, text in (secret.get("data") or {}).items()}
         with self._lock:
-            self._known[key] = now_s, variables
+            self._known[key] = now_s, variables, str(secret["metadata"].get("resourceVersion"))
         return variables
 
 

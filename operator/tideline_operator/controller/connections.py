@@ -120,6 +120,12 @@ class Connections:
         assert known.connection is not None
         return known.connection
 
+    def versions(self, namespace: str, stores: Iterable[LakeStoreSpec]) -> tuple[str, ...]:
+        """The versions of the Secrets that the connection was made of; none before that."""
+        with self._lock:
+            known = self._known.get(self._names(namespace, tuple(stores)))
+        return () if known is None else known.versions
+
     def _names(self, namespace: str, stores: tuple[LakeStoreSpec, ...]) -> _Names:
         credentials = {
             None if store.credentials is None else store.credentials.secret_name for store in stores

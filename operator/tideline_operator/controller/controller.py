@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tideline.clock import Clock, SystemClock
+from tideline.ingest.operation.hand_over import REPORT_ANNOTATION
 from tideline_operator.api_objects import (
     JOBS,
     LAKE_STORES,
@@ -44,20 +45,26 @@ from tideline_operator.controller.settlement import Settler
 from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_source import TableSource
+from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.work_queue import Key, WorkQueue
+from tideline_operator.controller.worker_places import WorkerPlaces
+from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.controller.workers import Workers
 from tideline_operator.controller.writer_fate import WriterFates
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
 from tideline_operator.launch.job_launcher import JobLauncher
+from tideline_operator.launch.worker_job import MEMORY_ANNOTATION
+from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.parsing import parse_stored
-from tideline_operator.resources.status import LakeTableStatus, OperationPhase
+from tideline_operator.resources.status import LakeTableStatus
 
 STARVING_S = 30.0
 """A table that waits this long for a worker is not served as it should be."""
 _POLL_S = 1.0
 _OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
+_ANNOTATIONS = (MEMORY_ANNOTATION, REPORT_ANNOTATION)
 
 _log = logging.getLogger(__name__)
 
@@ -88,16 +95,18 @@ class Controller:
         self.budgets = Budgets(settings.limits)
         self.endpoints = Endpoints(clock)
         self._workers = Workers(self.queue, self._take_turn, clock, workers=settings.workers)
+        self.warm_workers = WarmWorkers(clock)
         account = settings.launch.service_account
         may_write = before_store_write or api.check_may_write
         connections = Connections(api, clock, account, self.endpoints, may_write)
         self._source = source = self._make_source(api, connections, allows_local=allows_local)
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
-        starter = JobStarter(
-            job_control or JobLauncher(api, settings.launch),
-            NamespaceAccess(api, clock, account),
-        )
-        parts = self._parts(api, source, starter)
+        access = NamespaceAccess(api, clock, account)
+        starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
+        launcher = WorkerLauncher(api, settings.launch)
+        at_workers = WorkerSettler(api, self.warm_workers, launcher)
+        places = WorkerPlaces(starter, launcher, access, self.warm_workers, source, self._stores)
+        parts = self._parts(api, source, starter, places, at_workers)
         self._reconciler = TableReconciler(parts)
         self._deletion = Deletion(
             api,
@@ -106,6 +115,7 @@ class Controller:
             self._events,
             self._jobs,
             self._pods,
+            at_workers,
             parts.writer,
             parts.observer,
             clock,
@@ -134,16 +144,24 @@ class Controller:
             allows_local=allows_local,
         )
 
-    def _parts(self, api: KubeApi, source: TableSource, starter: JobStarter) -> Parts:
+    def _parts(
+        self,
+        api: KubeApi,
+        source: TableSource,
+        starter: JobStarter,
+        places: WorkerPlaces,
+        at_workers: WorkerSettler,
+    ) -> Parts:
         settings, clock = self._settings, self._clock
         return Parts(
             tables=self.tables,
             source=source,
             pauses=NamespacePauses(api, clock),
-            settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
+            settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s, at_workers),
             observer=Observer(clock, source.open_store, source.open_iceberg),
             fates=WriterFates(api, self._pods),
             starter=starter,
+            places=places,
             budgets=self.budgets,
             endpoints=self.endpoints,
             wake=self.queue.add,
@@ -200,8 +218,8 @@ class Controller:
     def _make_reflectors(self, api: KubeApi) -> list[Reflector]:
         followed: tuple[tuple[ApiResource, ObjectCache, OnChange, str], ...] = (
             (LAKE_STORES, self._stores, self._store_changed, ""),
-            (JOBS, self._jobs, self._part_changed, _OURS),
-            (PODS, self._pods, self._part_changed, _OURS),
+            (JOBS, self._jobs, self._job_changed, _OURS),
+            (PODS, self._pods, self._pod_changed, _OURS),
             (LAKE_TABLES, self.tables, self._table_changed, ""),
         )
         return [
@@ -229,6 +247,16 @@ class Controller:
             if key_of(table)[0] == namespace and name in _stores_named(table):
                 self.queue.add(key_of(table))
 
+    def _job_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        self.warm_workers.note_job(before, after)
+        self._part_changed(before, after)
+
+    def _pod_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        holder = self.warm_workers.note_pod(before, after)
+        if holder is not None and self._workers.is_running:
+            self.queue.add(holder, urgent=True)
+        self._part_changed(before, after)
+
     def _part_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
         if item is None or not self._workers.is_running:
@@ -247,12 +275,13 @@ class Controller:
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
         self._metrics.note_status(key_of(item), status)
         for entry in status.operations:
-            if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
+            if entry.is_under_way:
                 self.budgets.hold(key_of(item), entry.memory_bytes)
+        self.warm_workers.set_held(key_of(item), status.workers)
 
     def _take_turn(self, key: Key) -> None:
         self._turn_and_retry(key)
-        for waiting in self.budgets.next_in_line():
+        for waiting in (*self.budgets.next_in_line(), *self.warm_workers.next_in_line()):
             self.queue.add(waiting)
 
     def _turn_and_retry(self, key: Key) -> None:
@@ -316,6 +345,10 @@ class Controller:
             lambda: ((one.namespace, one.server) for one in self.endpoints.unavailable)
         )
         metrics.operations_memory.set_function(lambda: budgets.memory_bytes)
+        for state, is_busy in (("busy", True), ("idle", False)):
+            gauge = metrics.workers.labels(state=state)
+            gauge.set_function(partial(self.warm_workers.count, is_busy=is_busy))
+        metrics.workers_awaited.set_function(lambda: self.warm_workers.waiting)
         for reflector in self._reflectors:
             silent = metrics.watch_silent.labels(resource=str(reflector))
             silent.set_function(partial(getattr, reflector, "silent_s"))
@@ -324,7 +357,10 @@ class Controller:
 def _short(item: Manifest) -> Manifest:
     """A Job or pod without the parts that are not read here."""
     metadata = without_managed_fields(item)["metadata"]
-    metadata.pop("annotations", None)
+    annotations = metadata.pop("annotations", None) or {}
+    own = {name: text for name, text in annotations.items() if name in _ANNOTATIONS}
+    if own:
+        metadata["annotations"] = own
     return {
         name: item[name] for name in ("apiVersion", "kind", "metadata", "status") if name in item
     }

@@ -67,6 +67,7 @@ class ControllerMetrics:
         self._table_gauges: list[Gauge] = []
         self._name_tables()
         self._name_operations()
+        self._name_warm_workers()
         self._name_queue()
         self._registry.register(_ProcessUse())
         self._endpoints = _UnavailableEndpoints()
@@ -163,6 +164,14 @@ class ControllerMetrics:
         self.operations_memory = self._gauge(
             "tideline_operations_memory_bytes",
             "Memory that the pods of operations under way may ask for.",
+        )
+
+    def _name_warm_workers(self) -> None:
+        self.workers = self._gauge(
+            "tideline_warm_workers", "Warm workers, by whether they have an operation.", ("state",)
+        )
+        self.workers_awaited = self._gauge(
+            "tideline_warm_workers_awaited", "Operations that wait for a busy warm worker."
         )
 
     def _name_queue(self) -> None:

@@ -4,7 +4,8 @@ Only such a table carries our finalizer; with Retain there is nothing to wait fo
 
 1. Record in the status when this was seen. The deadline counts from there, however long no
    controller was running.
-2. Stop the table's Jobs, and wait until their pods are gone.
+2. Stop the table's Jobs, and the warm workers that have its operations, and wait until their pods
+   are gone.
 3. Check whose data it is. Only the table that this resource created, or found to be as declared
    (`status.owned`), is deleted, and only while the same table is still there: it has the same
    identity, and its timeline has the newest instant that was seen. Otherwise the data is kept.
@@ -47,6 +48,7 @@ from tideline_operator.controller.status_writer import StaleStatusError, StatusW
 from tideline_operator.controller.table_removal import Kept, TableRemoval
 from tideline_operator.controller.table_source import TableSource, declared_table
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.decide.observed import LOCATION_TAKEN
 from tideline_operator.decide.planner import difference_of
 from tideline_operator.kube import KubeApi
@@ -110,6 +112,7 @@ class Deletion:
         events: EventRecorder,
         jobs: ObjectCache,
         pods: ObjectCache,
+        at_workers: WorkerSettler,
         writer: StatusWriter,
         observer: Observer,
         clock: Clock,
@@ -123,6 +126,7 @@ class Deletion:
         self._events = events
         self._jobs = jobs
         self._pods = pods
+        self._at_workers = at_workers
         self._writer = writer
         self._observer = observer
         self._clock = clock
@@ -194,7 +198,7 @@ class Deletion:
         self._let_go(case.item)
 
     def _delete(self, case: _Case) -> _Outcome:
-        busy = self._stop_jobs(case.key)
+        busy = self._stop_jobs(case.key, case.status)
         if busy:
             return _ToDo(busy)
         declared = declared_table(case.item, case.status.last_valid_spec)
@@ -282,8 +286,9 @@ class Deletion:
         note = f"deleted the table at {table.location.uri}: {counted(removal.deleted, 'object')}"
         return _Done("DataDeleted", note, removal.kept)
 
-    def _stop_jobs(self, key: Key) -> str | None:
-        """Stop the Jobs of the table; which are still running."""
+    def _stop_jobs(self, key: Key, status: LakeTableStatus) -> str | None:
+        """Stop the Jobs of the table, and the workers that have, or may have, its operations; which
+        are still running."""
         namespace, _ = key
         busy = []
         for job in self._jobs.labelled(*key):
@@ -293,6 +298,11 @@ class Deletion:
             busy.append(str(job["metadata"]["name"]))
             if not job["metadata"].get("deletionTimestamp"):
                 self._starter.stop(namespace, busy[-1])
+        for entry in status.operations:
+            worker = self._at_workers.is_at_work(key, entry) if entry.is_under_way else None
+            if worker is not None:
+                self._starter.stop(namespace, worker)
+                busy.append(worker)
         busy += [
             str(pod["metadata"]["name"])
             for pod in self._pods.labelled(*key)

@@ -37,7 +37,7 @@ class NextLooks:
             delays.append(delay_s)
         if settled.late_at_ms is not None:
             delays.append(max(0.0, (settled.late_at_ms - now_ms) / 1000) + 1)
-        if settled.running:
+        if settled.running or settled.pending is not None:
             delays.append(STUCK_LOOK_S if settled.stuck or not waits else self.resync_s)
         if settled.is_young:
             delays.append(YOUNG_LOOK_S)

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
 from tideline_operator.controller.controller_metrics import ControllerMetrics
@@ -42,10 +41,11 @@ from tideline_operator.controller.table_source import (
     Unresolved,
     declared_table,
 )
-from tideline_operator.controller.troubles import Troubles
+from tideline_operator.controller.turn import Memory, Turn
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.controller.worker_places import Later, NotYet, Recorded, WorkerPlaces
 from tideline_operator.controller.writer_fate import WriterFates
-from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
@@ -78,33 +78,6 @@ _NONE_GOES_ON = (
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Turn:
-    """What one turn knows. `item` is the object as it was last read or written; `in_force` says
-    which spec is in force where the newest one is not valid.
-    """
-
-    key: Key
-    item: Manifest
-    status: LakeTableStatus
-    reported: LakeTableStatus
-    now_ms: int
-    spec_problem: str | None = None
-    in_force: str = ""
-    ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What is remembered of a table between turns; all of it may be lost."""
-
-    polled: dict[str, Timestamp] = field(default_factory=dict)
-    status: tuple[str, LakeTableStatus] | None = None
-    declared: tuple[object, Declared] | None = None
-    resolved: ResolvedTable | None = None
-    troubles: Troubles = field(default_factory=Troubles)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What a reconciler works with."""
@@ -116,6 +89,7 @@ class Parts:
     observer: Observer
     fates: WriterFates
     starter: JobStarter
+    places: WorkerPlaces
     budgets: Budgets
     endpoints: Endpoints
     wake: Callable[[Key], None]
@@ -133,7 +107,7 @@ class TableReconciler:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.on_resolved: Callable[[Key, ResolvedTable], None] = lambda *_: None
-        self._memories: dict[Key, _Memory] = {}
+        self._memories: dict[Key, Memory] = {}
         self._looks = NextLooks(parts.pacing, parts.resync_s)
 
     def forget(self, key: Key) -> None:
@@ -144,6 +118,7 @@ class TableReconciler:
         self._parts.source.forget(key)
         self._parts.endpoints.forget(key)
         self._parts.budgets.release(key)
+        self._parts.places.workers.forget(key)
         self._parts.pacing.forget(key)
         self._looks.forget(key)
         self._parts.metrics.forget_table(key)
@@ -165,7 +140,7 @@ class TableReconciler:
         troubles.end_turn()
         return delay_s
 
-    def _take(self, turn: _Turn) -> float:
+    def _take(self, turn: Turn) -> float:
         parts, key, item = self._parts, turn.key, turn.item
         declared = self._declared(turn)
         turn.spec_problem = declared.problem
@@ -203,7 +178,7 @@ class TableReconciler:
             for waiting in parts.endpoints.leave(key):
                 parts.wake(waiting)
 
-    def _replace_outdated(self, turn: _Turn, settled: Settlement, table: ResolvedTable) -> None:
+    def _replace_outdated(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> None:
         """Stop Jobs whose drivers never ran, and that would be made differently now."""
         if not settled.unstarted:
             return
@@ -214,8 +189,8 @@ class TableReconciler:
                 turn.status = with_entry(turn.status, to_be_replaced(entry))
                 _log.info("replacing a Job that never ran", extra=_about(turn, entry))
 
-    def _begin(self, key: Key, item: Manifest) -> _Turn:
-        memory = self._memories.setdefault(key, _Memory())
+    def _begin(self, key: Key, item: Manifest) -> Turn:
+        memory = self._memories.setdefault(key, Memory())
         version = str(item["metadata"]["resourceVersion"])
         if memory.status is None or memory.status[0] != version:
             found = parse_stored(LakeTableStatus, item.get("status") or {})
@@ -226,9 +201,9 @@ class TableReconciler:
             for name, seen in status.ingest.items()
         }
         status = replace(status, ingest=ingests)
-        return _Turn(key, item, status, status, self._parts.clock.now_ms())
+        return Turn(key, item, status, status, self._parts.clock.now_ms())
 
-    def _declared(self, turn: _Turn) -> Declared:
+    def _declared(self, turn: Turn) -> Declared:
         """What the object declares, parsed once for each of its generations."""
         metadata, memory = turn.item["metadata"], self._memories[turn.key]
         names = ("uid", "generation", "annotations")
@@ -240,7 +215,7 @@ class TableReconciler:
         memory.declared = (version, declared) if declared.problem is None else None
         return declared
 
-    def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
+    def _report_ends(self, turn: Turn, settled: Settlement) -> None:
         """Put the ends into the status, and record their events.
 
         Recorded before the status is written: recording twice changes nothing, and a death in
@@ -259,7 +234,7 @@ class TableReconciler:
             for event in events_of(entry, result, turn.status):
                 parts.events.record(turn.item, event)
 
-    def _count_ends(self, turn: _Turn) -> None:
+    def _count_ends(self, turn: Turn) -> None:
         """The ends are in the status now: count them, once."""
         parts = self._parts
         for entry, result in turn.ended:
@@ -269,7 +244,7 @@ class TableReconciler:
             _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
         turn.ended = []
 
-    def _work(self, turn: _Turn, settled: Settlement, table: ResolvedTable) -> float:
+    def _work(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> float:
         parts = self._parts
         before = turn.status
         if settled.pending is not None:
@@ -291,26 +266,33 @@ class TableReconciler:
         if half_started is not None and (start is None or start.operation.id != half_started.id):
             self._take_back(turn, half_started)
         elif start is not None:
-            self._start(turn, table, start, settled.pending)
+            recorded = Recorded(settled.pending, settled.has_job, settled.holds_place)
+            self._start(turn, table, start, recorded)
             if half_started is not None and not _is_noted(turn.status, half_started):
                 turn.status = with_entry(turn.status, half_started)
         elif not running:
             parts.budgets.release(turn.key)
+            parts.places.workers.stop_waiting(turn.key)
         self._publish(turn)
         delay_s = self._next_look_s(turn, settled, observed, actions)
         return min(delay_s, jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
 
-    def _start(
-        self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None
-    ) -> None:
-        """Record the operation, then create its Job; or report why it does not start now."""
+    def _start(self, turn: Turn, table: ResolvedTable, start: Start, recorded: Recorded) -> None:
+        """Record the operation, then hand it to a worker or create its Job; or report why it does
+        not start now."""
         parts = self._parts
         operation = start.operation
-        memory_bytes = parts.starter.memory_bytes(operation, table)
-        match parts.budgets.admit(turn.key, start.priority, memory_bytes, start.rate):
+        subject = f"{operation.kind} {operation.subject}".strip()
+        place = parts.places.place_of(turn.key, table, start, turn.status, recorded)
+        pending = recorded.entry
+        if isinstance(place, Later):
+            turn.look_at_ms = place.until_ms
+            parts.budgets.release(turn.key)
+            self._note_ready(turn, None, f"{subject} is waiting: {place.message}")
+            return
+        match parts.budgets.admit(turn.key, start.priority, place.memory_bytes, start.rate):
             case Full(message=message):
-                note = f"{operation.kind} {operation.subject}".strip() + f" is waiting: {message}"
-                self._note_ready(turn, None, note)
+                self._note_ready(turn, None, f"{subject} is waiting: {message}")
                 return
             case TooLarge(message=message):
                 self._note_ready(turn, "OverBudget", f"{operation.kind}: {message}")
@@ -323,21 +305,30 @@ class TableReconciler:
             start.attempt,
             turn.now_ms,
             phase=OperationPhase.PENDING,
-            memory_bytes=memory_bytes,
+            memory_bytes=place.memory_bytes,
         )
-        noted = turn.status.operations[-1]
+        noted = place.noted(turn.status.operations[-1])
         if pending is not None and pending.id == noted.id:
-            again = replace(noted, failures=pending.failures, message=pending.message)
-            turn.status = with_entry(turn.status, again)
+            noted = replace(
+                noted,
+                failures=pending.failures,
+                message=pending.message,
+                started_at=pending.started_at,
+            )
+        turn.status = with_entry(turn.status, noted)
         self._publish(turn)
         _log.info("starting: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
-        outcome = parts.starter.start(operation, table, start.attempt, turn.item)
+        outcome = parts.places.start(place, table, start, turn.item)
+        if isinstance(outcome, NotYet):
+            if not recorded.holds_place:
+                parts.budgets.set_aside(turn.key)
+            return
         if isinstance(outcome, StartRefused):
             parts.budgets.release(turn.key)
             result = refused(operation.id, outcome.message)
             turn.status = operation_finished(turn.status, result, turn.now_ms)
             self._note_ready(turn, "OperationFailed", outcome.message)
-            note = f"{operation.kind} {operation.subject}".strip() + f": {outcome.message}"
+            note = f"{subject}: {outcome.message}"
             series = series_of(turn.status.operations[-1], turn.status)
             occurrence = f"{operation.id}-{start.attempt}"
             event = TableEvent("OperationRefused", series, note, True, occurrence)
@@ -346,15 +337,18 @@ class TableReconciler:
         started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, started)
 
-    def _take_back(self, turn: _Turn, half_started: OperationStatus) -> None:
-        """Remove the Job of an operation that is not wanted any more."""
-        self._parts.starter.stop(turn.key[0], job_name(half_started.id, half_started.attempt))
+    def _take_back(self, turn: Turn, half_started: OperationStatus) -> None:
+        """Remove the Job of an operation that is not wanted any more, or the worker that may have
+        got it."""
+        job = half_started.worker or job_name(half_started.id, half_started.attempt)
+        self._parts.starter.stop(turn.key[0], job)
         stopping = replace(half_started, phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, stopping)
 
-    def _rest(self, turn: _Turn, settled: Settlement, unresolved: Unresolved) -> float:
+    def _rest(self, turn: Turn, settled: Settlement, unresolved: Unresolved) -> float:
         """Nothing can be done: report why, and return when to look again."""
         parts = self._parts
+        parts.places.workers.stop_waiting(turn.key)
         if not settled.running:
             parts.budgets.release(turn.key)
         generation = int(turn.item["metadata"].get("generation") or 0)
@@ -369,7 +363,7 @@ class TableReconciler:
         return self._looks.at_resync()
 
     def _with_notes(
-        self, turn: _Turn, settled: Settlement, status: LakeTableStatus
+        self, turn: Turn, settled: Settlement, status: LakeTableStatus
     ) -> LakeTableStatus:
         turn.status = self._with_spec_condition(turn, status)
         if settled.stuck is not None:
@@ -377,7 +371,7 @@ class TableReconciler:
             self._record_stuck(turn, settled)
         return turn.status
 
-    def _record_stuck(self, turn: _Turn, settled: Settlement) -> None:
+    def _record_stuck(self, turn: Turn, settled: Settlement) -> None:
         """An event for an attempt that makes no progress, and another one when it is given up."""
         entry = settled.stuck_entry
         if entry is None or settled.stuck is None:
@@ -387,14 +381,14 @@ class TableReconciler:
         event = TableEvent("OperationStuck", series, settled.stuck, True, occurrence)
         self._parts.events.record(turn.item, event)
 
-    def _report_trouble(self, turn: _Turn, reason: str, subject: str, note: str) -> None:
+    def _report_trouble(self, turn: Turn, reason: str, subject: str, note: str) -> None:
         """An event for trouble that lasts until a user, or time, resolves it."""
         troubles = self._memories[turn.key].troubles
         since_ms = troubles.since_ms(reason, subject, turn.reported, turn.now_ms)
         event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
         self._parts.events.record(turn.item, event)
 
-    def _with_spec_condition(self, turn: _Turn, status: LakeTableStatus) -> LakeTableStatus:
+    def _with_spec_condition(self, turn: Turn, status: LakeTableStatus) -> LakeTableStatus:
         """SpecValid, and Ready with it: a user who waits for Ready expects the newest spec."""
         problem, now_ms = turn.spec_problem, turn.now_ms
         kind = ConditionType.SPEC_VALID
@@ -406,7 +400,7 @@ class TableReconciler:
         message = f"{problem}; {turn.in_force}" if turn.in_force else problem
         return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
 
-    def _note_ready(self, turn: _Turn, reason: str | None, message: str) -> None:
+    def _note_ready(self, turn: Turn, reason: str | None, message: str) -> None:
         """Add a message to the condition Ready; a `reason` makes it False."""
         kind = ConditionType.READY
         before = next((item for item in turn.status.conditions if item.type is kind), None)
@@ -417,29 +411,32 @@ class TableReconciler:
             noted = (changed if item is before else item for item in turn.status.conditions)
             turn.status = replace(turn.status, conditions=tuple(noted))
 
-    def _note_polls(self, turn: _Turn, table: ResolvedTable, observed: Observed) -> None:
-        memory = self._memories.setdefault(turn.key, _Memory())
+    def _note_polls(self, turn: Turn, table: ResolvedTable, observed: Observed) -> None:
+        memory = self._memories.setdefault(turn.key, Memory())
         for name, seen in observed.landings.items():
             if seen.problem is None:
                 memory.polled[name] = Timestamp(turn.now_ms)
         names = {ingest.name for ingest in table.spec.ingest}
         memory.polled = {name: at for name, at in memory.polled.items() if name in names}
 
-    def _publish(self, turn: _Turn) -> None:
+    def _publish(self, turn: Turn) -> None:
         """Write the status if it changed."""
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
+        at_workers = turn.status.workers
         if _without_looks(turn.status) == _without_looks(turn.reported):
+            parts.places.workers.set_held(turn.key, at_workers)
             parts.metrics.note_status(turn.key, turn.status)
             return
         turn.item = parts.writer.write(turn.item, turn.status)
+        parts.places.workers.set_held(turn.key, at_workers)
         turn.reported = turn.status
         self._count_ends(turn)
         parts.metrics.note_status(turn.key, turn.status)
 
     def _next_look_s(
         self,
-        turn: _Turn,
+        turn: Turn,
         settled: Settlement,
         observed: Observed,
         actions: tuple[PlannedAction, ...],
@@ -452,6 +449,8 @@ class TableReconciler:
         if observed.landings:
             self._parts.pacing.note_look(turn.key, found_files=found)
         waits = [action for action in actions if isinstance(action, Wait)]
+        if turn.look_at_ms is not None:
+            waits.append(Wait("", WaitKind.RETRY, turn.look_at_ms, "a warm worker may be free"))
         return self._looks.after_plan(turn.key, waits, settled, turn.now_ms)
 
 
@@ -474,7 +473,7 @@ def _is_noted(status: LakeTableStatus, entry: OperationStatus) -> bool:
     return any(item.id == entry.id for item in status.operations)
 
 
-def _about(turn: _Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
+def _about(turn: Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
     """The fields of a log line about an operation."""
     return {
         "table": "/".join(turn.key),

@@ -16,6 +16,9 @@
    and its operation is PENDING again, with the next attempt.
 8. An active Job of the table that is missing in the status, as after the status was lost, is added
    as RUNNING.
+9. An operation at a warm worker is settled by what the worker's pod says (worker_outcome.py).
+   PENDING at one that has not got it yet: it may be dropped; the worker stays for others. Never
+   begun by one that is gone: it is started again, as the same attempt.
 
 So there is never a second Job while one for the table may still write.
 """
@@ -30,7 +33,9 @@ from tideline.ingest.operation.operation import OperationKind
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefusedError, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.warm_workers import JOB_NAME_LABEL
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.controller.worker_settlement import GIVEN_UP, WorkerSettler
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import (
     KIND_LABEL,
@@ -47,13 +52,14 @@ from tideline_operator.launch.job_outcome import (
     outcome_of,
 )
 from tideline_operator.launch.made_from import MADE_FROM_LABEL
+from tideline_operator.launch.worker_job import WORKER_LABEL
+from tideline_operator.launch.worker_outcome import NeverBegun, NotBegun, report_of
 from tideline_operator.report.status import operation_finished, with_entry
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
 _UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
 _KINDS = frozenset(kind.value for kind in OperationKind)
-_GIVEN_UP = "given up after"
 _REPLACED = "stopped before it began, because what it was made from has changed"
 _PATIENCE_MS = 3_000
 """How long a Job may be without a pod before its events are read for the reason."""
@@ -91,14 +97,25 @@ class Settlement:
     is_young: bool = False
     holds_place: bool = True
 
+    @property
+    def has_job(self) -> bool:
+        """Whether `pending` is half started, by a Job of its own."""
+        return self.is_half_started and self.pending is not None and not self.pending.worker
+
 
 class Settler:
     """Compares statuses with Jobs and pods."""
 
     def __init__(
-        self, api: KubeApi, jobs: ObjectCache, pods: ObjectCache, start_deadline_s: float
+        self,
+        api: KubeApi,
+        jobs: ObjectCache,
+        pods: ObjectCache,
+        start_deadline_s: float,
+        at_workers: WorkerSettler,
     ) -> None:
         self._api = api
+        self._at_workers = at_workers
         self._patience_ms = int(start_deadline_s * 1000)
         self._jobs = jobs
         self._pods = pods
@@ -115,7 +132,9 @@ class Settler:
             found.attempts[operation_id] = max(attempt, found.attempts.get(operation_id, 0))
         named = set()
         for entry in status.operations:
-            if entry.phase in _UNDER_WAY:
+            if entry.phase in _UNDER_WAY and entry.worker:
+                self._settle_at_worker(key, entry, found, now_ms)
+            elif entry.phase in _UNDER_WAY:
                 job_id = job_name(entry.id, entry.attempt)
                 named.add(job_id)
                 known = jobs.get(job_id) or self._api.get(JOBS, job_id, namespace)
@@ -124,6 +143,8 @@ class Settler:
                 named.add(job_name(entry.id, entry.attempt))
         for job_id in sorted(set(jobs) - named):
             self._adopt(key, jobs[job_id], found, now_ms)
+        for pod in self._pods.labelled(namespace, name):
+            self._adopt_at_worker(pod, found, now_ms)
         return found
 
     def _settle(
@@ -142,7 +163,7 @@ class Settler:
                 found.status = with_entry(found.status, again)
                 found.pending = again
             else:
-                given_up = entry.message.startswith(_GIVEN_UP)
+                given_up = entry.message.startswith(GIVEN_UP)
                 message = entry.message if given_up else "its Job was deleted"
                 _note_end(found, entry, _lost(entry.id, message), now_ms)
             return
@@ -156,7 +177,7 @@ class Settler:
                 found.pending, found.is_half_started = entry, True
             case Active() if job["metadata"].get("deletionTimestamp"):
                 # The reason for its deletion stays readable.
-                given_up = entry.message.startswith(_GIVEN_UP)
+                given_up = entry.message.startswith(GIVEN_UP)
                 stopping = replace(outcome, message=entry.message, is_stuck=given_up)
                 _note_running(found, entry, stopping)
                 found.holds_place = outcome.is_started
@@ -168,6 +189,66 @@ class Settler:
                 _note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
                 _note_end(found, entry, _lost(entry.id, message), now_ms)
+
+    def _settle_at_worker(
+        self, key: Key, entry: OperationStatus, found: Settlement, now_ms: int
+    ) -> None:
+        outcome = self._at_workers.outcome(key, entry, now_ms, self._events)
+        match outcome:
+            case NotBegun(waiting=waiting) if entry.phase is OperationPhase.PENDING:
+                self._note_waiting(key, entry, waiting, found, now_ms)
+            case NotBegun(waiting=waiting):
+                _note_running(found, entry, waiting)
+            case NeverBegun() if entry.message.startswith(GIVEN_UP):
+                _note_end(found, entry, _lost(entry.id, entry.message), now_ms)
+            case NeverBegun():
+                found.pending = replace(entry, worker="", pod_uid="", digest="")
+            case Active():
+                _note_running(found, entry, outcome)
+            case Ended(result=result):
+                _note_end(found, entry, replace(result, id=entry.id), now_ms)
+            case Lost(message=message):
+                _note_end(found, entry, _lost(entry.id, message), now_ms)
+
+    def _note_waiting(
+        self, key: Key, entry: OperationStatus, waiting: Active, found: Settlement, now_ms: int
+    ) -> None:
+        """It waits for a worker that starts; one that does not start is given up."""
+        since_ms = waiting.waits_since_ms
+        if since_ms is not None and now_ms >= since_ms + self._patience_ms:
+            self._api.delete(JOBS, entry.worker, key[0], propagation="Foreground")
+            message = f"{GIVEN_UP} {self._patience_ms // 1000} s: its worker {waiting.message}"
+            _note_end(found, entry, _lost(entry.id, message), now_ms)
+            return
+        found.pending, found.is_half_started = entry, bool(entry.pod_uid)
+        if since_ms is not None:
+            found.late_at_ms = since_ms + self._patience_ms
+        if waiting.is_stuck:
+            found.holds_place = waiting.lacks_room and now_ms - (since_ms or 0) < _ROOM_PATIENCE_MS
+            found.stuck_entry = entry
+            subject = f"{entry.kind} {entry.subject}".strip()
+            found.stuck = f"{subject}: its worker {waiting.message}"
+
+    def _adopt_at_worker(self, pod: Manifest, found: Settlement, now_ms: int) -> None:
+        """Add what a busy worker says it has, as after the status was lost."""
+        labels = pod["metadata"].get("labels", {})
+        operation_id, kind = _operation_of(pod), str(labels.get(KIND_LABEL, ""))
+        report = report_of(pod) if WORKER_LABEL in labels else None
+        is_known = any(item.id == operation_id for item in found.status.operations)
+        if report is None or report.result is not None or is_known or kind not in _KINDS:
+            return
+        if has_ended(pod) or report.operation_id != operation_id:
+            return
+        entry = OperationStatus(
+            id=operation_id,
+            kind=kind,
+            phase=OperationPhase.RUNNING,
+            attempt=report.attempt,
+            started_at=Timestamp(now_ms),
+            pod_uid=str(pod["metadata"]["uid"]),
+            worker=str(labels.get(JOB_NAME_LABEL, "")),
+        )
+        _note_running(found, entry, Active("is running", is_started=True))
 
     def _note_active(
         self, key: Key, entry: OperationStatus, outcome: Active, found: Settlement, now_ms: int
@@ -182,7 +263,7 @@ class Settler:
             _note_running(found, entry, outcome)
             return
         self._api.delete(JOBS, job_name(entry.id, entry.attempt), key[0], propagation="Foreground")
-        message = f"{_GIVEN_UP} {self._patience_ms // 1000} s: {outcome.message}"
+        message = f"{GIVEN_UP} {self._patience_ms // 1000} s: {outcome.message}"
         _note_running(found, entry, replace(outcome, message=message, is_stuck=True))
 
     def _adopt(self, key: Key, job: Manifest, found: Settlement, now_ms: int) -> None:
@@ -260,7 +341,7 @@ def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) ->
     found.running.add(entry.id)
     found.memory_bytes = entry.memory_bytes
     if outcome.is_stuck:
-        found.stuck_entry, found.is_given_up = running, message.startswith(_GIVEN_UP)
+        found.stuck_entry, found.is_given_up = running, message.startswith(GIVEN_UP)
         found.stuck = f"{entry.kind} {entry.subject}".strip() + f": {outcome.message}"
 
 

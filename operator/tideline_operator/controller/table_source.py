@@ -130,6 +130,14 @@ class TableSource:
             return Unresolved(error.reason, error.message, may_heal=True)
         return resolved
 
+    def secret_versions(self, table: ResolvedTable) -> tuple[str, ...]:
+        """The versions of the Secrets that a resolved table's pods read."""
+        namespace = table.resource.metadata.namespace
+        return (
+            *self._connections.versions(namespace, table.stores.values()),
+            *self._catalogs.versions(namespace, table.spec.catalog),
+        )
+
     def hold(self, item: Manifest, table: LakeTable) -> None:
         """Claim the places of a table without a valid spec, so that no other table takes them."""
         stores = self._lake_stores(table.metadata.namespace, store_names(table.spec))

@@ -70,7 +70,7 @@ _TOKEN_FOLDER = "/var/run/secrets/tideline.dev/identity"
 _TOKEN_FILE = "token"
 _TOKEN_S = 3_600
 _SMALL_MEMORY_BYTES = 512 * 1024 * 1024
-_STAYS = {
+STAYS = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
@@ -94,7 +94,7 @@ class LaunchSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoreSecrets:
+class StoreSecrets:
     """Secrets the pods of a table read: the one with credentials, the one with authorities; or the
     identity they have at the STS of a region."""
 
@@ -183,7 +183,7 @@ def operation_config_map(
 
     Raises ConfigError when the operation does not fit into a ConfigMap.
     """
-    content = json.dumps(_in_pod(operation).to_json_object(), ensure_ascii=False)
+    content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
     data = {OPERATION_KEY: content}
     if moves_rows(operation):
         driver = _driver_template(operation, table, attempt, settings)
@@ -245,12 +245,13 @@ def _driver_template(
 ) -> Manifest:
     resources = table.spec.resources
     if moves_rows(operation):
-        memory = _spark_memory_bytes(resources.driver.memory, "spec.resources.driver.memory")
-        _spark_memory_bytes(resources.executor.memory, "spec.resources.executor.memory")
+        memory = spark_memory_bytes(resources.driver.memory, "spec.resources.driver.memory")
+        spark_memory_bytes(resources.executor.memory, "spec.resources.executor.memory")
     else:
         memory = memory_asked_bytes(operation, table)
-    secrets = _store_secrets(table)
-    required = _required(operation, table, DRIVER_ROLE, secrets)
+    secrets = store_secrets(table)
+    labels = {**labels_of(operation, table), ROLE_LABEL: DRIVER_ROLE}
+    required = required_parts(labels, secrets)
     config_map = {"name": "operation", "configMap": {"name": job_name(operation.id, attempt)}}
     required["spec"]["volumes"].append(config_map)
     required["spec"]["restartPolicy"] = "Never"
@@ -259,8 +260,8 @@ def _driver_template(
         "command": None,
         "args": ["tideline", "execute", "--operation", f"{OPERATION_FOLDER}/{OPERATION_KEY}"],
         "resources": {
-            "requests": {"memory": memory_text(memory)} | _disk(resources.driver),
-            "limits": {"memory": memory_text(memory)} | _disk(resources.driver),
+            "requests": {"memory": memory_text(memory)} | disk_of(resources.driver),
+            "limits": {"memory": memory_text(memory)} | disk_of(resources.driver),
         },
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "File",
@@ -271,8 +272,8 @@ def _driver_template(
         container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]
     mount = {"name": "operation", "mountPath": OPERATION_FOLDER, "readOnly": True}
     container["volumeMounts"].append(mount)
-    proposed = _proposed(settings, has_api_access=moves_rows(operation))
-    proposed["metadata"] = {"annotations": dict(_STAYS)}
+    proposed = proposed_parts(settings, has_api_access=moves_rows(operation))
+    proposed["metadata"] = {"annotations": dict(STAYS)}
     proposed["spec"]["terminationGracePeriodSeconds"] = settings.grace_s
     asked = engine_container(proposed)
     asked["imagePullPolicy"] = settings.pull_policy
@@ -282,36 +283,38 @@ def _driver_template(
             {"name": "driver", "containerPort": DRIVER_PORT},
             {"name": "blocks", "containerPort": BLOCK_MANAGER_PORT},
         ]
-    return _layered(proposed, table, required, settings)
+    return layered(proposed, table, required, settings)
 
 
 def _executor_template(
     operation: Operation, table: ResolvedTable, settings: LaunchSettings
 ) -> Manifest:
     """Completed by Spark, which sets image, arguments, sizes and the restart policy."""
-    required = _required(operation, table, EXECUTOR_ROLE, _store_secrets(table))
+    labels = {**labels_of(operation, table), ROLE_LABEL: EXECUTOR_ROLE}
+    required = required_parts(labels, store_secrets(table))
     container = engine_container(required)
     container["command"] = None
-    if disk := _disk(table.spec.resources.executor):
+    if disk := disk_of(table.spec.resources.executor):
         container["resources"] = {"requests": disk, "limits": disk}
-    return _layered(_proposed(settings, has_api_access=False), table, required, settings)
+    return layered(proposed_parts(settings, has_api_access=False), table, required, settings)
 
 
-def _layered(
+def layered(
     proposed: Manifest, table: ResolvedTable, required: Manifest, settings: LaunchSettings
 ) -> Manifest:
+    """Our defaults, the operator's template, the table's, and what is required, upwards."""
     users = checked_template(table.spec.pod_template)
     template: Manifest = overlay(overlay(proposed, settings.pod_template), users)
-    layered: Manifest = overlay(template, required)
-    return layered
+    whole: Manifest = overlay(template, required)
+    return whole
 
 
-def _disk(resources: DriverResources | ExecutorResources) -> dict[str, str]:
+def disk_of(resources: DriverResources | ExecutorResources) -> dict[str, str]:
     given = resources.ephemeral_storage
     return {} if given is None else {"ephemeral-storage": given}
 
 
-def _proposed(settings: LaunchSettings, *, has_api_access: bool) -> Manifest:
+def proposed_parts(settings: LaunchSettings, *, has_api_access: bool) -> Manifest:
     """Defaults that `spec.podTemplate` may change: they satisfy the restricted Pod Security
     Standard, on a file system that is read-only except for /tmp."""
     return {
@@ -343,9 +346,7 @@ def _proposed(settings: LaunchSettings, *, has_api_access: bool) -> Manifest:
     }
 
 
-def _required(
-    operation: Operation, table: ResolvedTable, role: str, secrets: _StoreSecrets
-) -> Manifest:
+def required_parts(labels: Mapping[str, str], secrets: StoreSecrets) -> Manifest:
     """What is required in drivers and executors."""
     variables = [{"name": "HOME", "value": "/tmp"}]
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}]
@@ -364,7 +365,7 @@ def _required(
         source = {"secretName": secrets.authorities, "items": [{"key": "ca.crt", "path": file}]}
         volumes.append({"name": "ca", "secret": source})
     return {
-        "metadata": {"labels": {**labels_of(operation, table), ROLE_LABEL: role}},
+        "metadata": {"labels": dict(labels)},
         "spec": {
             "containers": [{"name": CONTAINER_NAME, "env": variables, "volumeMounts": mounts}],
             "volumes": volumes,
@@ -439,7 +440,7 @@ def _spark_pods(table: ResolvedTable, driver: Manifest, settings: LaunchSettings
     )
 
 
-def _spark_memory_bytes(text: str, field: str) -> int:
+def spark_memory_bytes(text: str, field: str) -> int:
     size_bytes = memory_bytes(text)
     if size_bytes < MEMORY_BYTES_MIN:
         raise ConfigError(
@@ -449,7 +450,7 @@ def _spark_memory_bytes(text: str, field: str) -> int:
     return size_bytes
 
 
-def _store_secrets(table: ResolvedTable) -> _StoreSecrets:
+def store_secrets(table: ResolvedTable) -> StoreSecrets:
     """The Secrets of the table's stores. Raises ConfigError when two stores name different ones:
     a process has one set of credentials."""
     credentials: dict[str | None, str] = {}
@@ -474,7 +475,7 @@ def _store_secrets(table: ResolvedTable) -> _StoreSecrets:
                 f"spec.ingest: the LakeStores {stores} differ in spec.{given}; those of one table "
                 f"must {same}"
             )
-    return _StoreSecrets(
+    return StoreSecrets(
         next(iter(credentials), None),
         next(iter(authorities), None),
         next(iter(identities), None),
@@ -482,7 +483,7 @@ def _store_secrets(table: ResolvedTable) -> _StoreSecrets:
     )
 
 
-def _in_pod(operation: Operation) -> Operation:
+def in_pod(operation: Operation) -> Operation:
     """The operation with the path that the CA file has in the pod."""
     table = replace(operation.table, location=_place_in_pod(operation.table.location))
     work = operation.work

@@ -108,14 +108,35 @@ def has_ended(pod: Manifest) -> bool:
 
 def may_start_pods(job: Manifest) -> bool:
     """Whether a Job has neither ended nor been deleted."""
-    is_over = any(_condition(job, kind) is not None for kind in ("Complete", "Failed"))
-    return not is_over and not job["metadata"].get("deletionTimestamp")
+    return not is_over(job) and not job["metadata"].get("deletionTimestamp")
+
+
+def is_over(job: Manifest) -> bool:
+    """Whether a Job has ended."""
+    return any(_condition(job, kind) is not None for kind in ("Complete", "Failed"))
 
 
 def driver_uid(job: Manifest, pods: Iterable[Manifest]) -> str:
     """The uid of the Job's driver pod; empty when there is none."""
     driver = _driver_of(job, pods)
     return "" if driver is None else str(driver["metadata"].get("uid", ""))
+
+
+def container_end(pod: Manifest) -> Manifest:
+    """How the engine's container of a pod ended; empty while it runs."""
+    ended: Manifest = _container(pod).get("state", {}).get("terminated") or {}
+    return ended
+
+
+def running_since_ms(pod: Manifest) -> int | None:
+    """Since when the engine's container of a pod runs; None while it does not."""
+    text = _container(pod).get("state", {}).get("running", {}).get("startedAt")
+    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+
+
+def lost_message(pod: Manifest, job: Manifest | None) -> str:
+    """Why a pod ended without a result."""
+    return _lost_message(pod, None if job is None else _condition(job, "Failed"))
 
 
 def _driver_of(job: Manifest, pods: Iterable[Manifest]) -> Manifest | None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.store_status import LakeStoreStatus
+from tideline_operator.resources.warm import StoreEngine
 
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _AWS_AUDIENCE = "sts.amazonaws.com"
@@ -96,6 +97,9 @@ class LakeStoreSpec:
         pattern=r"s3a?://[^\s/?#]+/[^\s?#]+",
         pattern_meaning="s3://bucket/prefix",
         length_max=1024,
+    )
+    engine: StoreEngine = described(
+        "How operations on tables of this store are carried out.", default_factory=StoreEngine
     )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (

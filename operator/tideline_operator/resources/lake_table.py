@@ -37,6 +37,11 @@ from tideline_operator.resources.metadata import (
     NAME_RULE,
     ObjectMeta,
 )
+from tideline_operator.resources.quantity import (
+    QUANTITY_LENGTH_MAX,
+    QUANTITY_MEANING,
+    QUANTITY_PATTERN,
+)
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.resources.table_rules import (
@@ -51,9 +56,6 @@ from tideline_operator.resources.uniqueness import (
 )
 
 INGESTS_MAX = 32
-_QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
-_QUANTITY_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
-_QUANTITY_LENGTH_MAX = 32
 
 
 class TableFormat(Enum):
@@ -225,24 +227,24 @@ class DriverResources:
     cpu: str = described(
         "CPU.",
         default="500m",
-        pattern=_QUANTITY_PATTERN,
-        pattern_meaning=_QUANTITY_MEANING,
-        length_max=_QUANTITY_LENGTH_MAX,
+        pattern=QUANTITY_PATTERN,
+        pattern_meaning=QUANTITY_MEANING,
+        length_max=QUANTITY_LENGTH_MAX,
     )
     memory: str = described(
         "Memory of the whole container: JVM, Python and Arrow.",
         default="1Gi",
-        pattern=_QUANTITY_PATTERN,
-        pattern_meaning=_QUANTITY_MEANING,
-        length_max=_QUANTITY_LENGTH_MAX,
+        pattern=QUANTITY_PATTERN,
+        pattern_meaning=QUANTITY_MEANING,
+        length_max=QUANTITY_LENGTH_MAX,
     )
     ephemeral_storage: str | None = described(
         "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
         "evicted.",
         default=None,
-        pattern=_QUANTITY_PATTERN,
-        pattern_meaning=_QUANTITY_MEANING,
-        length_max=_QUANTITY_LENGTH_MAX,
+        pattern=QUANTITY_PATTERN,
+        pattern_meaning=QUANTITY_MEANING,
+        length_max=QUANTITY_LENGTH_MAX,
     )
 
 
@@ -253,24 +255,24 @@ class ExecutorResources:
     cpu: str = described(
         "CPU.",
         default="500m",
-        pattern=_QUANTITY_PATTERN,
-        pattern_meaning=_QUANTITY_MEANING,
-        length_max=_QUANTITY_LENGTH_MAX,
+        pattern=QUANTITY_PATTERN,
+        pattern_meaning=QUANTITY_MEANING,
+        length_max=QUANTITY_LENGTH_MAX,
     )
     memory: str = described(
         "Memory of the whole container: JVM, Python and Arrow.",
         default="2Gi",
-        pattern=_QUANTITY_PATTERN,
-        pattern_meaning=_QUANTITY_MEANING,
-        length_max=_QUANTITY_LENGTH_MAX,
+        pattern=QUANTITY_PATTERN,
+        pattern_meaning=QUANTITY_MEANING,
+        length_max=QUANTITY_LENGTH_MAX,
     )
     ephemeral_storage: str | None = described(
         "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
         "evicted.",
         default=None,
-        pattern=_QUANTITY_PATTERN,
-        pattern_meaning=_QUANTITY_MEANING,
-        length_max=_QUANTITY_LENGTH_MAX,
+        pattern=QUANTITY_PATTERN,
+        pattern_meaning=QUANTITY_MEANING,
+        length_max=QUANTITY_LENGTH_MAX,
     )
     min: int = described("Fewest executors.", default=0, minimum=0, maximum=10_000)
     max: int = described("Most executors.", default=2, minimum=1, maximum=10_000)

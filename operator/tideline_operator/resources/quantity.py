@@ -7,6 +7,11 @@ from decimal import Decimal
 
 from tideline.errors import ConfigError
 
+QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
+QUANTITY_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
+QUANTITY_LENGTH_MAX = 32
+"""What resources take as a quantity."""
+
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _FACTORS = {
     "m": Decimal("0.001"),

@@ -165,8 +165,19 @@ class OperationStatus:
     is_safe_to_retry: bool = described("Whether a retry may help without a change.", default=False)
     memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     pod_uid: str = described("Its driver's pod.", default="", length_max=64)
+    worker: str = described(
+        "The warm worker that carries it out; empty if it has a Job of its own.",
+        default="",
+        length_max=63,
+    )
+    digest: str = described("SHA-256 of what was handed to the worker.", default="", length_max=64)
     instant: str | None = described("Instant it committed.", default=None, length_max=32)
     message: str = described("What came of it.", default="", length_max=_MESSAGE_LENGTH_MAX)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has been recorded and has not ended."""
+        return self.phase in (OperationPhase.PENDING, OperationPhase.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,3 +254,8 @@ class LakeTableStatus:
     ingest: Mapping[str, IngestStatus] = described(
         "Ingests by name.", default_factory=dict, items_max=64
     )
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The warm workers that have operations of the table."""
+        return tuple(one.worker for one in self.operations if one.worker and one.is_under_way)

@@ -170,7 +170,7 @@ class ControllerCase:
         def look() -> Manifest | None:
             for job in self.cluster.active_jobs():
                 labels = job["metadata"]["labels"]
-                is_kind = kind in ("", labels["tideline.dev/kind"])
+                is_kind = kind in ("", labels.get("tideline.dev/kind"))
                 is_other = job["metadata"]["name"] not in but
                 if is_kind and is_other and self.cluster.can_start(job):
                     return job

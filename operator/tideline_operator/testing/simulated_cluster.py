@@ -40,6 +40,7 @@ from tideline_operator.launch.driver_job import (
 
 _CLOCK = SystemClock()
 _CONTAINER = "engine"
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _numbers = itertools.count(1)
 
 
@@ -92,7 +93,10 @@ class SimulatedCluster:
             "kind": "Pod",
             "metadata": {
                 "name": name,
-                "labels": job["spec"]["template"]["metadata"]["labels"],
+                "labels": {
+                    **job["spec"]["template"]["metadata"]["labels"],
+                    JOB_NAME_LABEL: job["metadata"]["name"],
+                },
                 "ownerReferences": [
                     owner_reference({**job, "apiVersion": "batch/v1", "kind": "Job"})
                 ],
@@ -139,14 +143,14 @@ class SimulatedCluster:
         self.set_pod(
             pod["metadata"]["name"], "Failed" if failed else "Succeeded", {"terminated": end}
         )
-        self._end_job(job, failed=failed)
+        self.end_job(job, failed=failed)
 
     def lose(self, job: Manifest, reason: str = "OOMKilled") -> None:
         """The Job's pod is killed and says nothing."""
         pod = self.start_pod(job)
         end = {"exitCode": 137, "reason": reason, "finishedAt": _now()}
         self.set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
-        self._end_job(job, failed=True)
+        self.end_job(job, failed=True)
 
     def remove(self, job: Manifest) -> None:
         """The Job is deleted with its pod, as `kubectl delete job` and the garbage collector do."""
@@ -221,7 +225,8 @@ class SimulatedCluster:
         hoodie.timelines.complete(instant, CommitMetadata({}, "UPSERT", extra).encode())
         return str(time)
 
-    def _end_job(self, job: Manifest, *, failed: bool) -> None:
+    def end_job(self, job: Manifest, *, failed: bool) -> None:
+        """The Job controller has seen its pod end."""
         moment = _now()
         first, last = ("FailureTarget", "Failed") if failed else ("SuccessCriteriaMet", "Complete")
         status: Manifest = {

@@ -9,20 +9,17 @@ a dry run: nothing is created, and the right to create pods is all that takes.
 from __future__ import annotations
 
 import json
-import ssl
 import urllib.error
-import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tideline.errors import StorageUnavailableError
+from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME, SparkPods, ThisPod
 
 EXECUTORS_REFUSED = "ExecutorsRefused"
 """The `error` of an operation whose executors are not let in."""
 
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT_S = 10.0
 _MIB = 1024 * 1024
 _REFUSED = 403
@@ -30,14 +27,6 @@ _REFUSED = 403
 
 class ExecutorsRefusedError(StorageUnavailableError):
     """The cluster does not let the executors in now; it is safe to retry."""
-
-
-@dataclass(frozen=True, slots=True)
-class KubernetesAccount:
-    """How a pod talks to the API server: the files of its service account."""
-
-    token: Path = _ACCOUNT / "token"
-    authorities: Path = _ACCOUNT / "ca.crt"
 
 
 def check_executors(pods: SparkPods, pod: ThisPod, account: KubernetesAccount) -> None:
@@ -86,19 +75,8 @@ def _refusal(manifest: dict[str, Any], pod: ThisPod, account: KubernetesAccount)
     """Why the API server refuses the pod; None when it does not, or gives no answer."""
     url = f"{pod.api_url}/api/v1/namespaces/{pod.namespace}/pods?dryRun=All"
     try:
-        request = urllib.request.Request(
-            url,
-            data=json.dumps(manifest).encode(),
-            headers={
-                "Authorization": f"Bearer {account.token.read_text('utf-8').strip()}",
-                "Content-Type": "application/json",
-                "Accept": "application/json",
-            },
-            method="POST",
-        )
-        context = ssl.create_default_context(cafile=str(account.authorities))
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context):
-            return None
+        account.call("POST", url, manifest, timeout_s=_TIMEOUT_S)
+        return None
     except urllib.error.HTTPError as error:
         with error:
             return _reason(error.read()) if error.code == _REFUSED else None

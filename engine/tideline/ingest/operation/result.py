@@ -117,12 +117,12 @@ class OperationResult:
             content["audit"] = [dict(item) for item in self.audit]
         return content
 
-    def to_json(self) -> str:
-        """One line of at most RESULT_BYTES_MAX bytes; lists and texts are cut to fit."""
+    def to_json(self, bytes_max: int = RESULT_BYTES_MAX) -> str:
+        """One line of at most `bytes_max` bytes; lists and texts are cut to fit."""
         result = self
         for text_max, items_max in _CUTS:
             text = json.dumps(result.to_json_object(), ensure_ascii=False, separators=(",", ":"))
-            if len(text.encode()) <= RESULT_BYTES_MAX:
+            if len(text.encode()) <= bytes_max:
                 return text
             result = _cut(self, text_max, items_max)
         return json.dumps(result.to_json_object(), ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,323 @@
+"""A warm worker with hand-overs of a test: what it takes, what it leaves alone, when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.operation.hand_over import HAND_OVER_REFUSED, HandOver, WorkerReport
+from tideline.ingest.operation.operation import (
+    CreateTable,
+    IngestFiles,
+    Operation,
+    Place,
+    RollBack,
+    TableTarget,
+    Work,
+)
+from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
+from tideline.ingest.workers import warm_worker
+from tideline.ingest.workers.hand_overs import ApiSilentError
+from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+from tideline.testing.fake_clock import FakeClock
+
+POD = "pod-uid"
+COLUMNS = (Column("id", ColumnType.parse("string")), Column("n", ColumnType.parse("long")))
+
+
+class NoSpark:
+    """A Spark that nothing may need."""
+
+    def __init__(self) -> None:
+        self.resets = 0
+        self.died = False
+
+    def open(self, _: Iterable[StoreLocation]) -> Any:
+        raise AssertionError("these operations need no Spark")
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def has_died(self) -> bool:
+        return self.died
+
+
+@dataclass
+class Lake:
+    """Tables in a folder, their statuses, and the queue of hand-overs for one worker."""
+
+    folder: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queue: list[HandOver] = field(default_factory=list)
+    shown: list[tuple[WorkerReport | None, str]] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+    acknowledges: bool = True
+    silent: int = 0
+    spark: NoSpark = field(default_factory=NoSpark)
+    is_stopping: bool = False
+
+    def next(self, timeout_s: float) -> HandOver | None:
+        if self.queue:
+            return self.queue.pop(0)
+        self.clock.advance(timeout_s)
+        return None
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        self._answer()
+        return self.statuses.get(name)
+
+    def show(self, report: WorkerReport | None, busy_with: HandOver | None) -> None:
+        self._answer()
+        self.shown.append((report, "" if busy_with is None else busy_with.operation_id))
+        if report is not None and report.result is not None and self.acknowledges:
+            self.acknowledge(report)
+
+    def forget(self, hand_over: HandOver) -> None:
+        self.forgotten.append(hand_over.name)
+
+    def acknowledge(self, report: WorkerReport) -> None:
+        for content in self.statuses.values():
+            for entry in content["status"]["operations"]:
+                if entry["id"] == report.operation_id:
+                    entry["phase"] = "Succeeded"
+
+    def hand_over(self, table: str, work: Work, *, number: int = 1, **entry: Any) -> HandOver:
+        """Write it into the table's status, then into the queue."""
+        target = TableTarget(table, self.place(table), ("id",), schema=COLUMNS)
+        operation = Operation(f"{table}-{number}", target, work)
+        content = json.dumps(operation.to_json_object())
+        made = HandOver(
+            f"{table}-{number}-1", table, operation.id, operation.kind.value, 1, content
+        )
+        known = {"id": operation.id, "podUid": POD, "phase": "Running", "digest": made.digest}
+        status = self.statuses.setdefault(
+            table, {"metadata": {"name": table}, "status": {"operations": []}}
+        )
+        status["status"]["operations"].append(known | entry)
+        self.queue.append(made)
+        return made
+
+    def place(self, name: str) -> Place:
+        return Place(StoreLocation.of(self.folder / name).uri)
+
+    def landed(self, table: str, rows: dict[str, list[Any]]) -> IngestFiles:
+        landing = self.folder / f"{table}-landing"
+        landing.mkdir()
+        pq.write_table(pa.table(rows), landing / "1.parquet")
+        files = list_landing(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
+        where = Place(StoreLocation.of(landing).uri)
+        return IngestFiles("landing", where, FileFormat.PARQUET, files, generation=0)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        found = LakeTable.open(self.place(table).uri).to_arrow()
+        return list(found.select(["id", "n"]).sort_by("id").to_pylist())
+
+    def worker(self, *, idle_s: float = 60, lifetime_s: float = 3_600) -> WarmWorker:
+        return WarmWorker(
+            self,
+            self.spark,
+            POD,
+            WorkerLimits(idle_s, lifetime_s),
+            self.clock,
+            is_stopping=lambda: self.is_stopping,
+            progress=lambda _: None,
+        )
+
+    def results(self) -> dict[str, OperationResult]:
+        return {
+            report.operation_id: report.result
+            for report, _ in self.shown
+            if report is not None and report.result is not None
+        }
+
+    def _answer(self) -> None:
+        if self.silent:
+            self.silent -= 1
+            raise ApiSilentError("no answer")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def test_one_process_works_for_many_tables_and_ends_when_it_is_idle(lake: Lake) -> None:
+    for name in ("one", "two"):
+        lake.hand_over(name, CreateTable())
+        rows: dict[str, list[Any]] = {"id": [name], "n": [1]}
+        lake.hand_over(name, lake.landed(name, rows), number=2)
+    assert lake.worker().run() is WorkerEnd.IDLE
+    assert {result.outcome for result in lake.results().values()} == {Outcome.SUCCEEDED}
+    assert lake.rows("one") == [{"id": "one", "n": 1}]
+    assert lake.rows("two") == [{"id": "two", "n": 1}]
+    assert lake.spark.resets == 4
+    assert len(lake.forgotten) == 4
+
+
+def test_it_shows_what_it_takes_before_it_begins(lake: Lake) -> None:
+    lake.hand_over("one", CreateTable())
+    lake.worker().run()
+    (taken, busy), (done, free) = lake.shown
+    assert (taken, busy) == (WorkerReport("one-1", 1), "one-1")
+    assert done is not None
+    assert done.result is not None
+    assert free == ""
+
+
+def test_what_the_status_gives_to_another_is_left_alone(lake: Lake) -> None:
+    lake.hand_over("one", CreateTable(), podUid="another")
+    lake.hand_over("two", CreateTable())
+    assert lake.worker().run() is WorkerEnd.IDLE
+    assert set(lake.results()) == {"two-1"}
+    assert not (lake.folder / "one").exists()
+    # It does not go on saying that it took it.
+    assert lake.shown[1] == (None, "")
+
+
+def test_content_that_is_not_what_the_status_names_is_refused(lake: Lake) -> None:
+    lake.hand_over("one", CreateTable(), digest="0" * 64)
+    lake.worker().run()
+    assert lake.results()["one-1"].error == HAND_OVER_REFUSED
+    assert not (lake.folder / "one").exists()
+
+
+def test_a_failure_that_is_understood_leaves_the_worker_for_others(lake: Lake) -> None:
+    (lake.folder / "one" / ".hoodie").mkdir(parents=True)
+    properties = lake.folder / "one" / ".hoodie" / "hoodie.properties"
+    properties.write_text("hoodie.table.version=99\n")
+    lake.hand_over("one", RollBack(()))
+    lake.hand_over("two", CreateTable())
+    assert lake.worker().run() is WorkerEnd.IDLE
+    assert lake.results()["one-1"].outcome is Outcome.FAILED
+    assert lake.results()["two-1"].outcome is Outcome.SUCCEEDED
+
+
+def test_a_failure_that_is_not_understood_ends_the_worker(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> OperationResult:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(warm_worker, "execute_operation", fail)
+    lake.hand_over("one", CreateTable())
+    lake.hand_over("two", CreateTable())
+    assert lake.worker().run() is WorkerEnd.SPENT
+    assert set(lake.results()) == {"one-1"}
+    assert "unforeseen" in lake.results()["one-1"].message
+
+
+def test_a_worker_whose_java_died_says_so_and_ends(lake: Lake) -> None:
+    (lake.folder / "one" / ".hoodie").mkdir(parents=True)
+    (lake.folder / "one" / ".hoodie" / "hoodie.properties").write_text("")
+    lake.spark.died = True
+    lake.hand_over("one", RollBack(()))
+    assert lake.worker().run() is WorkerEnd.SPENT
+    assert "Java exited" in lake.results()["one-1"].message
+
+
+def test_environment_and_folder_are_as_before_for_the_next(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = Path.cwd(), []
+
+    def look(operation: Operation, **_: Any) -> OperationResult:
+        seen.append((os.environ.get("LEFT_BEHIND"), Path.cwd()))
+        os.environ["LEFT_BEHIND"] = "x"
+        os.chdir(lake.folder)
+        return OperationResult(operation.id, Outcome.SUCCEEDED)
+
+    monkeypatch.setattr(warm_worker, "execute_operation", look)
+    lake.hand_over("one", CreateTable())
+    lake.hand_over("two", CreateTable())
+    lake.worker().run()
+    assert seen == [(None, before), (None, before)]
+
+
+def test_its_heartbeats_carry_the_operation_and_its_pod(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = []
+
+    def look(operation: Operation, **_: Any) -> OperationResult:
+        writers.append(operation.writer)
+        return OperationResult(operation.id, Outcome.SUCCEEDED)
+
+    monkeypatch.setattr(warm_worker, "execute_operation", look)
+    lake.hand_over("one", CreateTable())
+    lake.worker().run()
+    assert writers == [f"one-1/{POD}"]
+
+
+def test_a_report_stays_until_the_status_has_it(lake: Lake) -> None:
+    lake.acknowledges = False
+    lake.hand_over("one", CreateTable())
+    lake.hand_over("two", CreateTable())
+    assert lake.worker().run() is WorkerEnd.UNHEARD
+    report, _ = lake.shown[-1]
+    assert report is not None
+    assert report.operation_id == "one-1"
+    assert set(lake.results()) == {"one-1"}
+
+
+def test_an_api_server_that_is_silent_for_a_while_loses_nothing(lake: Lake) -> None:
+    lake.hand_over("one", CreateTable())
+    lake.silent = 5
+    assert lake.worker().run() is WorkerEnd.IDLE
+    assert lake.results()["one-1"].outcome is Outcome.SUCCEEDED
+
+
+def test_a_result_that_reaches_nobody_ends_the_worker(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(operation: Operation, **_: Any) -> OperationResult:
+        lake.silent = 1_000_000
+        return OperationResult(operation.id, Outcome.SUCCEEDED)
+
+    monkeypatch.setattr(warm_worker, "execute_operation", look)
+    lake.hand_over("one", CreateTable())
+    assert lake.worker().run() is WorkerEnd.UNHEARD
+
+
+def test_after_its_lifetime_it_takes_nothing(lake: Lake) -> None:
+    assert lake.worker(idle_s=600, lifetime_s=100).run() is WorkerEnd.OLD
+
+
+def test_a_stopped_worker_does_not_begin_what_it_just_got(lake: Lake) -> None:
+    lake.hand_over("one", CreateTable())
+    worker = lake.worker()
+    pop = lake.next
+
+    def stop_then_pop(timeout_s: float) -> HandOver | None:
+        lake.is_stopping = True
+        return pop(timeout_s)
+
+    lake.next = stop_then_pop  # type: ignore[method-assign]
+    assert worker.run() is WorkerEnd.STOPPED
+    assert lake.results() == {}
+    assert lake.shown[-1] == (None, "")
+
+
+def test_an_interrupted_operation_is_reported_as_stopped(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> OperationResult:
+        lake.is_stopping = True
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(warm_worker, "execute_operation", interrupt)
+    lake.hand_over("one", CreateTable())
+    assert lake.worker().run() is WorkerEnd.STOPPED
+    assert lake.results()["one-1"].error == STOPPED

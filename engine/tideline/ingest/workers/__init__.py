@@ -1,0 +1,1 @@
+"""Warm workers: pods that carry out one operation after the other."""

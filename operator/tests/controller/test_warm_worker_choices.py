@@ -1,0 +1,150 @@
+"""Who has which worker: choices, ends, and who is next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideline.testing.fake_clock import FakeClock
+from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.warm_workers import JOB_NAME_LABEL, Chosen, WarmWorkers
+from tideline_operator.decide.worker_assignment import AwaitWorker, OwnJob
+from tideline_operator.launch.worker_job import MEMORY_ANNOTATION, WORKER_LABEL
+from tideline_operator.launch.worker_launcher import WorkerPlan
+from tideline_operator.resources.warm import Warm
+
+PLAN = WorkerPlan({}, "a", 1_000)
+ONE, TWO, THREE = ("lake", "one"), ("lake", "two"), ("lake", "three")
+
+
+def job(name: str, kind: str = "a", namespace: str = "lake", **metadata: Any) -> Manifest:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {WORKER_LABEL: kind},
+            "annotations": {MEMORY_ANNOTATION: "1000"},
+            **metadata,
+        }
+    }
+
+
+def pod(of: str, phase: str = "Running") -> Manifest:
+    labels = {WORKER_LABEL: "a", JOB_NAME_LABEL: of}
+    metadata = {"name": f"{of}-pod", "namespace": "lake", "labels": labels, "uid": of}
+    return {"metadata": metadata, "status": {"phase": phase}}
+
+
+def started(workers: WarmWorkers, table: tuple[str, str], warm: Warm | None = None) -> str:
+    chosen = workers.choose(table, PLAN, warm or Warm())
+    assert isinstance(chosen, Chosen)
+    if chosen.is_new:
+        workers.note_job(None, job(chosen.name))
+    return chosen.name
+
+
+def test_a_worker_that_one_table_chose_is_not_chosen_by_another() -> None:
+    workers = WarmWorkers(FakeClock())
+    first, second = started(workers, ONE), started(workers, TWO)
+    assert first != second
+
+
+def test_once_the_status_names_it_no_more_another_table_gets_it() -> None:
+    workers = WarmWorkers(FakeClock())
+    first = started(workers, ONE)
+    workers.set_held(ONE, [first])
+    workers.set_held(ONE, [])
+    assert started(workers, TWO) == first
+
+
+def test_a_turn_that_is_repeated_gets_the_same_worker() -> None:
+    workers = WarmWorkers(FakeClock())
+    first = started(workers, ONE)
+    assert started(workers, ONE) == first
+
+
+def test_who_waits_is_next_when_a_worker_is_free() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    for table in (TWO, THREE):
+        assert isinstance(workers.choose(table, PLAN, warm), AwaitWorker)
+        clock.advance(1)
+    assert workers.next_in_line() == ()
+    workers.set_held(ONE, [])
+    assert workers.next_in_line() == (TWO,)
+    assert workers.next_in_line() == ()
+    assert started(workers, TWO, warm) == first
+    assert workers.next_in_line() == ()
+    assert workers.waiting == 1
+
+
+def test_patience_ends_and_the_wait_with_it() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    started(workers, ONE, warm)
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    clock.advance(21)
+    assert isinstance(workers.choose(TWO, PLAN, warm), OwnJob)
+    assert workers.waiting == 0
+
+
+def test_a_worker_whose_pod_ended_is_no_worker() -> None:
+    workers = WarmWorkers(FakeClock())
+    first = started(workers, ONE)
+    workers.set_held(ONE, [])
+    workers.note_pod(None, pod(first, "Succeeded"))
+    assert started(workers, ONE, Warm(max_workers=1)) != first
+
+
+def test_a_worker_that_is_being_deleted_counts_until_its_pod_has_ended() -> None:
+    workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
+    first = started(workers, ONE)
+    workers.set_held(ONE, [])
+    workers.note_pod(None, pod(first))
+    workers.note_job(None, job(first, deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert isinstance(workers.choose(ONE, PLAN, warm), OwnJob)
+    workers.note_pod(None, pod(first, "Failed"))
+    assert isinstance(workers.choose(ONE, PLAN, warm), Chosen)
+
+
+def test_changes_of_its_pod_wake_the_table_that_has_it() -> None:
+    workers = WarmWorkers(FakeClock())
+    first = started(workers, ONE)
+    assert workers.note_pod(None, pod(first)) == ONE
+    assert workers.pod("lake", first) == pod(first)
+    workers.set_held(ONE, [])
+    assert workers.note_pod(None, pod(first)) is None
+
+
+def test_limits_are_of_a_namespace() -> None:
+    workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
+    started(workers, ONE, warm)
+    assert isinstance(workers.choose(("other", "one"), PLAN, warm), Chosen)
+
+
+def test_nothing_is_kept_of_workers_that_are_gone() -> None:
+    workers = WarmWorkers(FakeClock())
+    first = started(workers, ONE)
+    workers.note_pod(None, pod(first))
+    workers.forget(ONE)
+    workers.note_pod(pod(first), None)
+    workers.note_job(job(first), None)
+    assert workers.job("lake", first) is None
+    assert (workers.count(is_busy=True), workers.count(is_busy=False)) == (0, 0)
+
+
+def test_other_jobs_and_pods_are_no_workers() -> None:
+    workers = WarmWorkers(FakeClock())
+    item = {"metadata": {"name": "people-ingest-1", "namespace": "lake", "labels": {}}}
+    workers.note_job(None, item)
+    assert workers.note_pod(None, item) is None
+    assert workers.job("lake", "people-ingest-1") is None
+
+
+def test_what_was_chosen_and_never_started_is_no_worker() -> None:
+    workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
+    first = workers.choose(ONE, PLAN, warm)
+    second = workers.choose(ONE, PLAN, warm)
+    assert isinstance(first, Chosen)
+    assert isinstance(second, Chosen)
+    assert first.name != second.name

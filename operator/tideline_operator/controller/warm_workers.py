@@ -1,0 +1,251 @@
+"""The warm workers there are, which operation each has, and which tables wait for one.
+
+Jobs and pods come from the watches. Who has a worker follows from the statuses of tables: each turn
+says which workers the table's operations are at. Between the choice of a worker and the status
+that names it the choice counts, so that no two tables choose the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tideline.clock import Clock
+from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.object_cache import key_of, version_of
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.decide.worker_assignment import (
+    Assignment,
+    AwaitWorker,
+    KnownWorker,
+    NewWorker,
+    OwnJob,
+    TakeWorker,
+    Wanted,
+    assign,
+)
+from tideline_operator.launch.job_outcome import has_ended, is_over
+from tideline_operator.launch.worker_job import MEMORY_ANNOTATION, WORKER_LABEL, new_worker_name
+from tideline_operator.launch.worker_launcher import WorkerPlan
+from tideline_operator.resources.warm import Warm
+
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The worker for an operation: there already, or `is_new`; `replaced` has to end for it."""
+
+    name: str
+    is_new: bool = False
+    replaced: str = ""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A table that waits for a worker of a kind."""
+
+    kind: str
+    since_ms: int
+    is_woken: bool = False
+
+
+@dataclass(slots=True)
+class _Worker:
+    """What is known of a worker: its Job, its pod, and since when it has no operation."""
+
+    job: Manifest | None = None
+    pod: Manifest | None = None
+    holder: Key | None = None
+    worked_ms: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs; one that is being deleted still does."""
+        if self.pod is not None:
+            return has_ended(self.pod)
+        return self.job is not None and is_over(self.job)
+
+
+@dataclass(slots=True)
+class WarmWorkers:
+    """For any number of threads."""
+
+    clock: Clock
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: dict[Key, _Worker] = field(default_factory=dict)
+    _waiting: dict[Key, _Waiting] = field(default_factory=dict)
+
+    def note_job(self, before: Manifest | None, after: Manifest | None) -> None:
+        """A Job was created, changed or deleted; of others than workers nothing is kept."""
+        item = after or before
+        if item is None or not _is_worker(item):
+            return
+        with self._lock:
+            worker = self._known.setdefault(key_of(item), _Worker())
+            worker.job = _newer(worker.job, after)
+            self._drop_if_gone(key_of(item))
+
+    def note_pod(self, before: Manifest | None, after: Manifest | None) -> Key | None:
+        """A pod was created, changed or deleted; the table whose operation its worker has."""
+        item = after or before
+        if item is None or not _is_worker(item):
+            return None
+        name = str(item["metadata"]["labels"].get(JOB_NAME_LABEL, ""))
+        key = key_of(item)[0], name
+        with self._lock:
+            worker = self._known.setdefault(key, _Worker())
+            holder = worker.holder
+            worker.pod = _newer(worker.pod, after)
+            self._drop_if_gone(key)
+        return holder
+
+    def job(self, namespace: str, name: str) -> Manifest | None:
+        """A worker's Job as it was last seen."""
+        worker = self._known.get((namespace, name))
+        return None if worker is None else worker.job
+
+    def pod(self, namespace: str, name: str) -> Manifest | None:
+        """The pod of a worker's Job as it was last seen."""
+        worker = self._known.get((namespace, name))
+        return None if worker is None else worker.pod
+
+    def choose(self, table: Key, plan: WorkerPlan, warm: Warm) -> Chosen | AwaitWorker | OwnJob:
+        """A worker for an operation of the table, which has it from now on."""
+        now_ms = self.clock.now_ms()
+        with self._lock:
+            self._drop_unborn(table)
+            waiting = self._waiting.get(table)
+            waited_ms = 0 if waiting is None else now_ms - waiting.since_ms
+            wanted = Wanted(plan.kind, plan.memory_bytes, waited_ms)
+            assignment = assign(wanted, self._of(table[0], table), warm, now_ms)
+            return self._carried_out(table, wanted, assignment, now_ms)
+
+    def set_held(self, table: Key, names: Iterable[str]) -> None:
+        """The table's operations are at these workers, and at no others."""
+        wanted = {(table[0], name) for name in names}
+        with self._lock:
+            for key, worker in list(self._known.items()):
+                if key in wanted:
+                    worker.holder = table
+                elif worker.holder == table:
+                    worker.holder, worker.worked_ms = None, self.clock.now_ms()
+                    self._drop_if_gone(key)
+            for key in wanted - set(self._known):
+                self._known[key] = _Worker(holder=table)
+
+    def forget(self, table: Key) -> None:
+        """The table was deleted, or wants no worker now."""
+        self.stop_waiting(table)
+        self.set_held(table, ())
+
+    def stop_waiting(self, table: Key) -> None:
+        """The table wants no worker any more."""
+        with self._lock:
+            self._waiting.pop(table, None)
+
+    def next_in_line(self) -> tuple[Key, ...]:
+        """The waiting tables for which there is an idle worker now, each once for each time that it
+        was told to wait."""
+        if not self._waiting:
+            return ()
+        with self._lock:
+            free = Counter(
+                (key[0], one.kind)
+                for key in self._known
+                for one in self._of(key[0], None, only=key)
+                if not one.holder and not one.is_ending
+            )
+            chosen = []
+            for table, waiting in sorted(self._waiting.items(), key=lambda one: one[1].since_ms):
+                if free[table[0], waiting.kind] > 0:
+                    free[table[0], waiting.kind] -= 1
+                    if not waiting.is_woken:
+                        waiting.is_woken = True
+                        chosen.append(table)
+            return tuple(chosen)
+
+    def count(self, *, is_busy: bool) -> int:
+        """How many workers have an operation, or have none."""
+        with self._lock:
+            return sum(
+                (worker.holder is not None) is is_busy
+                for worker in self._known.values()
+                if worker.job is not None and not worker.has_ended
+            )
+
+    @property
+    def waiting(self) -> int:
+        """How many tables wait for a worker."""
+        return len(self._waiting)
+
+    def _carried_out(
+        self, table: Key, wanted: Wanted, assignment: Assignment, now_ms: int
+    ) -> Chosen | AwaitWorker | OwnJob:
+        if isinstance(assignment, AwaitWorker):
+            waiting = self._waiting.setdefault(table, _Waiting(wanted.kind, now_ms))
+            waiting.kind, waiting.is_woken = wanted.kind, False
+            return assignment
+        self._waiting.pop(table, None)
+        match assignment:
+            case TakeWorker(name=name):
+                self._known[table[0], name].holder = table
+                return Chosen(name)
+            case NewWorker(replaced=replaced):
+                chosen = Chosen(new_worker_name(), True, replaced)
+                self._known[table[0], chosen.name] = _Worker(holder=table)
+                return chosen
+        return assignment
+
+    def _of(self, namespace: str, table: Key | None, only: Key | None = None) -> list[KnownWorker]:
+        """The workers of a namespace that have not ended; what `table` has counts as idle."""
+        found = []
+        for key, worker in self._known.items():
+            if key[0] != namespace or (only is not None and key != only):
+                continue
+            job, pod = worker.job, worker.pod
+            if worker.has_ended:
+                continue
+            labels = {} if job is None else job["metadata"].get("labels", {})
+            annotations = {} if job is None else job["metadata"].get("annotations", {})
+            is_held = worker.holder is not None and worker.holder != table
+            found.append(
+                KnownWorker(
+                    name=key[1],
+                    # Of one whose Job is being created nothing is known yet.
+                    kind=str(labels.get(WORKER_LABEL, "")),
+                    memory_bytes=int(annotations.get(MEMORY_ANNOTATION, 0)),
+                    holder="/".join(worker.holder or ()) if is_held else "",
+                    worked_ms=worker.worked_ms,
+                    is_ending=any(map(_is_deleted, (job, pod))) or job is None,
+                )
+            )
+        return found
+
+    def _drop_unborn(self, table: Key) -> None:
+        """Forget what the table chose before and did not start: its status was stale."""
+        for key, worker in list(self._known.items()):
+            if worker.holder == table and worker.job is None and worker.pod is None:
+                del self._known[key]
+
+    def _drop_if_gone(self, key: Key) -> None:
+        worker = self._known[key]
+        if worker.job is None and worker.pod is None and worker.holder is None:
+            del self._known[key]
+
+
+def _is_worker(item: Manifest) -> bool:
+    return WORKER_LABEL in (item["metadata"].get("labels") or {})
+
+
+def _is_deleted(item: Manifest | None) -> bool:
+    return item is not None and bool(item["metadata"].get("deletionTimestamp"))
+
+
+def _newer(known: Manifest | None, item: Manifest | None) -> Manifest | None:
+    """`item`, unless a newer version of it is known, as after a write of ours."""
+    if known is None or item is None or version_of(item) >= version_of(known):
+        return item
+    return known

@@ -1,0 +1,137 @@
+"""Which warm worker carries out an operation, or whether it gets a Job of its own. Pure.
+
+1. What is too large for a worker, or fits none (another store, no `spec.engine.warm`), gets a Job.
+2. An idle worker of the same kind is taken: the one that worked last, so that the others may end.
+3. Below the limits of the namespace a new worker starts. At the limits it replaces one that is
+   idle, of another kind, and has been so for longest.
+4. At the limits, with a busy worker of the same kind, the operation waits for a while, because a
+   worker is usually free sooner than a pod starts; then it gets a Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tideline.ingest.operation.operation import (
+    IngestFiles,
+    MaintainIceberg,
+    Operation,
+    RunService,
+)
+from tideline.wording import counted, size_text
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.resources.warm import Warm
+
+PATIENCE_MS = 20_000
+"""How long an operation waits for a busy worker: about what a pod with Spark takes to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWorker:
+    """A worker of a namespace. `kind` says which operations fit it, `holder` which operation has
+    it, empty while it is idle; `worked_ms` is when it was last busy."""
+
+    name: str
+    kind: str
+    memory_bytes: int
+    holder: str = ""
+    worked_ms: int = 0
+    is_ending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The worker that an operation wants."""
+
+    kind: str
+    memory_bytes: int
+    waited_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TakeWorker:
+    """An idle worker is free for the operation."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorker:
+    """Start a worker; `replaced` is the name of an idle one that ends for it."""
+
+    replaced: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitWorker:
+    """A worker will be free soon."""
+
+    message: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """No worker: `reason` says why."""
+
+    reason: str
+
+
+Assignment = TakeWorker | NewWorker | AwaitWorker | OwnJob
+
+
+def warm_of(table: ResolvedTable) -> Warm | None:
+    """The workers that a table's operations may use: those of the LakeStore it names."""
+    named = table.spec.store_ref
+    store = table.stores.get(named) if named is not None else None
+    return None if store is None else store.engine.warm
+
+
+def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str | None:
+    """Why an operation is not for workers, by the bytes it may read; None where it is."""
+    limit = warm.operation_bytes_max
+    match operation.work:
+        case IngestFiles(files=files):
+            size, what = sum(file.size_bytes for file in files), counted(len(files), "file")
+        case RunService() | MaintainIceberg() if operation.work.service.moves_rows:
+            size, what = 0 if status.table is None else status.table.bytes, "the table"
+        case _:
+            return None
+    if size <= limit:
+        return None
+    return f"{what} of {size_text(size)}, workers take {size_text(limit)}"
+
+
+def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: int) -> Assignment:
+    """Where an operation that is not too large is carried out."""
+    known = tuple(workers)
+    alike = [one for one in known if one.kind == wanted.kind and not one.is_ending]
+    idle = [one for one in alike if not one.holder]
+    if idle:
+        return TakeWorker(max(idle, key=lambda one: (one.worked_ms, one.name)).name)
+    full = _why_full(wanted, known, warm)
+    if full is None:
+        return NewWorker()
+    others = [
+        one for one in known if not one.holder and not one.is_ending and one.kind != wanted.kind
+    ]
+    for one in sorted(others, key=lambda one: (one.worked_ms, one.name)):
+        left = tuple(other for other in known if other is not one)
+        if _why_full(wanted, left, warm) is None:
+            return NewWorker(replaced=one.name)
+    if alike and wanted.waited_ms < PATIENCE_MS:
+        message = f"{counted(len(alike), 'warm worker')} busy"
+        return AwaitWorker(message, now_ms + PATIENCE_MS - wanted.waited_ms)
+    return OwnJob(full)
+
+
+def _why_full(wanted: Wanted, workers: tuple[KnownWorker, ...], warm: Warm) -> str | None:
+    if len(workers) >= warm.max_workers:
+        return f"the namespace has {len(workers)} of {counted(warm.max_workers, 'warm worker')}"
+    limit = warm.memory_bytes_max
+    asked = wanted.memory_bytes + sum(one.memory_bytes for one in workers)
+    if limit is not None and asked > limit:
+        return f"warm workers would ask for {size_text(asked)} of {size_text(limit)}"
+    return None

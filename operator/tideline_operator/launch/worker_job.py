@@ -1,0 +1,208 @@
+"""What the launcher creates for warm workers: their Jobs, and a ConfigMap for each operation. Pure.
+
+1. A worker's pod is a driver's pod without an operation: the same three layers (driver_job.py). It
+   has access to the Kubernetes API and no port.
+2. Its kind is a digest of the whole pod template and of the versions of the Secrets it reads. So an
+   operation fits a worker if its own worker would be the same pod, with the same credentials.
+3. The Job is never retried and its pod never replaced: a worker that died is a dead driver.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
+from tideline.ingest.operation.operation import Operation
+from tideline_operator.api_objects import Manifest
+from tideline_operator.launch.driver_job import (
+    CONFIG_MAP_BYTES_MAX,
+    DRIVER_ROLE,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    ROLE_LABEL,
+    STAYS,
+    TERMINATION_LOG,
+    LaunchSettings,
+    disk_of,
+    in_pod,
+    job_name,
+    labels_of,
+    layered,
+    owner_reference,
+    proposed_parts,
+    required_parts,
+    spark_memory_bytes,
+    store_secrets,
+)
+from tideline_operator.launch.pod_template import engine_container
+from tideline_operator.resources.quantity import memory_bytes, memory_text
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.warm import Warm
+
+WORKER_LABEL = "tideline.dev/worker"
+"""On Jobs and pods of workers: their kind."""
+MEMORY_ANNOTATION = "tideline.dev/memory-bytes"
+WORKER_COMMAND = ("python", "-m", "tideline.cli.warm_worker")
+
+_DIGEST_BYTES = 8
+_NAME_BYTES = 5
+
+
+def worker_template(table: ResolvedTable, warm: Warm, settings: LaunchSettings) -> Manifest:
+    """The pod of a worker for operations on `table`.
+
+    Raises ConfigError naming the field that makes a pod impossible.
+    """
+    resources = table.spec.resources
+    disk = disk_of(resources.driver)
+    memory = spark_memory_bytes(resources.driver.memory, "spec.resources.driver.memory")
+    labels = {MANAGED_BY_LABEL: MANAGED_BY, ROLE_LABEL: DRIVER_ROLE}
+    required = required_parts(labels, store_secrets(table))
+    required["spec"]["restartPolicy"] = "Never"
+    container = required["spec"]["containers"][0]
+    container |= {
+        "command": None,
+        "args": list(WORKER_COMMAND),
+        "resources": {
+            "requests": {"memory": memory_text(memory)} | disk,
+            "limits": {"memory": memory_text(memory)} | disk,
+        },
+        "terminationMessagePath": TERMINATION_LOG,
+        "terminationMessagePolicy": "File",
+    }
+    conf = {**settings.spark_conf, **table.spec.engine.spark_conf}
+    container["env"] += _variables(warm, settings, conf)
+    catalog = table.spec.catalog
+    if catalog is not None and catalog.credentials is not None:
+        container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]
+    proposed = proposed_parts(settings, has_api_access=True)
+    proposed["metadata"] = {"annotations": dict(STAYS)}
+    proposed["spec"]["terminationGracePeriodSeconds"] = settings.grace_s
+    asked = engine_container(proposed)
+    asked["imagePullPolicy"] = settings.pull_policy
+    asked["resources"] = {"requests": {"cpu": resources.driver.cpu}}
+    return layered(proposed, table, required, settings)
+
+
+def worker_kind(template: Manifest, secret_versions: Sequence[str]) -> str:
+    """What operations and workers must have in common, as the value of a label."""
+    content = json.dumps([template, list(secret_versions)], sort_keys=True)
+    return blake2b(content.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def new_worker_name() -> str:
+    """A name for the Job of a worker: the status has it before the Job is created."""
+    return f"tideline-worker-{secrets.token_hex(_NAME_BYTES)}"
+
+
+def worker_memory_bytes(table: ResolvedTable) -> int:
+    """Memory that a worker for the table's operations asks for."""
+    return memory_bytes(table.spec.resources.driver.memory)
+
+
+def worker_job(
+    name: str,
+    table: ResolvedTable,
+    template: Manifest,
+    kind: str,
+    *,
+    owner: Manifest,
+    settings: LaunchSettings,
+) -> Manifest:
+    """A worker's Job; `owner` is the LakeStore as the API server has it."""
+    labels = {MANAGED_BY_LABEL: MANAGED_BY, WORKER_LABEL: kind}
+    metadata = template["metadata"]
+    labelled = {**metadata, "labels": {**metadata["labels"], WORKER_LABEL: kind}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": table.resource.metadata.namespace,
+            "labels": labels,
+            "annotations": {MEMORY_ANNOTATION: str(worker_memory_bytes(table))},
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {
+            "completions": 1,
+            "parallelism": 1,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [
+                    {
+                        "action": "FailJob",
+                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                    }
+                ]
+            },
+            "ttlSecondsAfterFinished": settings.ttl_s,
+            "template": {**template, "metadata": labelled},
+        },
+    }
+
+
+def hand_over_of(
+    operation: Operation, table: ResolvedTable, attempt: int, pod_uid: str
+) -> HandOver:
+    """The operation as the worker in the pod gets it."""
+    content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
+    name = f"{job_name(operation.id, attempt)}-{pod_uid.partition('-')[0]}"
+    owner = table.resource.metadata.name
+    return HandOver(name, owner, operation.id, operation.kind.value, attempt, content)
+
+
+def hand_over_config_map(
+    hand_over: HandOver, operation: Operation, table: ResolvedTable, pod: Manifest
+) -> Manifest:
+    """The ConfigMap that hands an operation to the worker in `pod`, and is deleted with it.
+
+    Raises ConfigError when the operation does not fit into a ConfigMap.
+    """
+    text = hand_over.to_json()
+    size = len(text.encode())
+    if size > CONFIG_MAP_BYTES_MAX:
+        raise ConfigError(
+            f"the operation has {size:,} bytes, a ConfigMap holds {CONFIG_MAP_BYTES_MAX:,}: lower "
+            "maxFilesPerCommit of the ingest"
+        )
+    uid = str(pod["metadata"]["uid"])
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": hand_over.name,
+            "namespace": table.resource.metadata.namespace,
+            "labels": {**labels_of(operation, table), ASSIGNEE_LABEL: uid},
+            "ownerReferences": [owner_reference({**pod, "apiVersion": "v1", "kind": "Pod"})],
+        },
+        "immutable": True,
+        "data": {HAND_OVER_KEY: text},
+    }
+
+
+def _variables(warm: Warm, settings: LaunchSettings, conf: Mapping[str, str]) -> list[Manifest]:
+    given = {
+        "TIDELINE_GRACE_S": settings.grace_s,
+        "TIDELINE_TERMINATION_LOG": TERMINATION_LOG,
+        "TIDELINE_IDLE_S": warm.idle.ms / 1000,
+        "TIDELINE_LIFETIME_S": warm.lifetime.ms / 1000,
+        "TIDELINE_SPARK_CONF": json.dumps(conf, sort_keys=True),
+    }
+    fields = {
+        "POD_UID": "metadata.uid",
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_IP": "status.podIP",
+    }
+    return [
+        *({"name": name, "value": str(value)} for name, value in given.items()),
+        *(
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in fields.items()
+        ),
+    ]
