@@ -77,6 +77,8 @@ class KeptSession:
 
 
 def _activate(session: SparkSession) -> None:
+    """Make it what Python and Java take for the running session: PySpark keeps its own note."""
+    SparkSession._activeSession = session
     jvm: Any = session._jvm
     jvm.SparkSession.setActiveSession(session._jsparkSession)
     jvm.SparkSession.setDefaultSession(session._jsparkSession)
