@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.parquet_bytes.compact_protocol import decode_struct, encode_struct
 from tideline.formats.parquet_bytes.page_index import moved_page_index
+from tideline.formats.parquet_bytes.page_places import CopiedPages
 from tideline.formats.parquet_bytes.schema_nodes import schema_nodes
 from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
 
@@ -142,9 +143,9 @@ def test_page_indexes_and_bloom_filters_move_along() -> None:
         original = source.footer.row_groups[number % 2]
         for chunk, other in zip(group.chunks, original.chunks, strict=True):
             distance = chunk.start - other.start
-            moved = moved_page_index(source.read, other, distance)
+            moved = moved_page_index(source.read, other, CopiedPages(distance))
             assert moved is not None and moved.column_index is not None
-            assert moved == moved_page_index(found.read, chunk, 0)
+            assert moved == moved_page_index(found.read, chunk, CopiedPages(0))
             assert chunk.has_bloom_filter == other.has_bloom_filter
             assert found.read(chunk.start, chunk.size_bytes) == source.read(
                 other.start, other.size_bytes

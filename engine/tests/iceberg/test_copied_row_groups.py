@@ -57,6 +57,10 @@ SCHEMA = Schema(
 # A row group of 1,000 bytes is large enough to be copied.
 LARGE_ENOUGH = {"write.parquet.row-group-size-bytes": "16000"}
 ROWS = 500
+METRICS = (
+    "record_count", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds",
+    "upper_bounds",
+)  # fmt: skip
 
 
 class Lake:
@@ -146,9 +150,8 @@ def test_copied_and_encoded_row_groups_share_a_file_with_exact_metrics(lake: Lak
     assert repr(rows_of([copied.file_path])) == repr(rows_of(paths))
     # The same when nothing is copied.
     (encoded,) = lake.rewrite(tasks, {"write.parquet.row-group-size-bytes": "16000000"})
-    for one in ("record_count", "value_counts", "null_value_counts", "nan_value_counts",
-                "lower_bounds", "upper_bounds"):  # fmt: skip
-        assert getattr(copied, one) == getattr(encoded, one), one
+    for metric in METRICS:
+        assert getattr(copied, metric) == getattr(encoded, metric), metric
     assert copied.split_offsets is not None and len(copied.split_offsets) == 3
     assert copied.file_size_bytes == Path(copied.file_path).stat().st_size
 
@@ -168,7 +171,7 @@ def test_what_does_not_fit_the_table_is_encoded_anew(lake: Lake) -> None:
     assert lake.treatments(fits) == [Treatment.COPIED]
     other = stored_schema([replace(SCHEMA.fields[0], required=False), *SCHEMA.fields[1:]])
     cases = {
-        Treatment.CODEC: lake.write("snappy", compression="snappy"),
+        Treatment.TRANSCODED: lake.write("snappy", compression="snappy"),
         Treatment.STATISTICS: lake.write("bare", write_statistics=["id"]),
         Treatment.COLUMNS: lake.write("optional", schema=other),
         Treatment.SMALL: lake.write("small", rows=20),
@@ -184,6 +187,59 @@ def test_what_does_not_fit_the_table_is_encoded_anew(lake: Lake) -> None:
     tasks = [fits, filtered, *cases.values()]
     files = lake.rewrite(tasks)
     assert sum(file.record_count for file in files) == 5 * ROWS + 20
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "brotli", "uncompressed", "snappy"])
+def test_row_groups_of_other_codecs_are_compressed_anew(lake: Lake, codec: str) -> None:
+    stored = "none" if codec == "uncompressed" else codec
+    tasks = [lake.write("a"), lake.write("b", compression=stored), lake.write("c", rows=30)]
+    properties = {**LARGE_ENOUGH, "write.parquet.compression-codec": codec}
+    assert lake.treatments(tasks[0], **properties) == [Treatment.TRANSCODED]
+    assert lake.treatments(tasks[1], **properties) == [Treatment.COPIED]
+    (file,) = lake.rewrite(tasks, properties)
+    paths = [task.data_file.file_path for task in tasks]
+    assert repr(rows_of([file.file_path])) == repr(rows_of(paths))
+    found = pq.ParquetFile(file.file_path).metadata
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    assert [group.num_rows for group in groups] == [ROWS, ROWS, 30]
+    codecs = {group.column(n).compression for group in groups for n in range(3)}
+    assert codecs == {codec.upper()}
+    (encoded,) = lake.rewrite(
+        tasks, {**properties, "write.parquet.row-group-size-bytes": "16000000"}
+    )
+    for metric in METRICS:
+        assert getattr(file, metric) == getattr(encoded, metric), metric
+    sizes = [sum(group.column(n).total_compressed_size for group in groups) for n in range(3)]
+    assert file.column_sizes == {number + 1: size for number, size in enumerate(sizes)}
+
+
+def test_the_level_that_the_table_asks_for_counts(lake: Lake) -> None:
+    task = lake.write("a", rows=20_000, compression="none", use_dictionary=False)
+    sizes = [
+        lake.rewrite([task], {**LARGE_ENOUGH, "write.parquet.compression-level": level})[0]
+        for level in ("1", "19")
+    ]
+    assert sizes[0].file_size_bytes > sizes[1].file_size_bytes
+    assert sizes[0].record_count == sizes[1].record_count == 20_000
+
+
+def test_small_row_groups_without_a_codec_are_encoded(lake: Lake) -> None:
+    task = lake.write("plain", compression="none")
+    size_bytes = 16 * task.data_file.file_size_bytes
+    large = {"write.parquet.row-group-size-bytes": str(size_bytes // 5)}
+    small = {"write.parquet.row-group-size-bytes": str(size_bytes // 3)}
+    assert lake.treatments(task, **large) == [Treatment.TRANSCODED]
+    assert lake.treatments(task, **small) == [Treatment.SMALL]
+
+
+def test_nan_is_counted_unless_the_manifest_says_that_there_is_none(lake: Lake) -> None:
+    task = lake.write("a")
+    (counted,) = lake.rewrite([task])
+    assert counted.nan_value_counts == {3: 4}
+    for known, expected in (({3: 0}, 0), ({3: 1}, 4), ({1: 0}, 4)):
+        file = replace(task.data_file, nan_value_counts=known)
+        (written,) = lake.rewrite([replace(task, data_file=file)])
+        assert written.nan_value_counts == {3: expected}
 
 
 def test_a_broken_data_file_is_reported_as_before(lake: Lake) -> None:

@@ -54,13 +54,21 @@ METRICS = (
 
 
 def table_of(
-    peer: IcebergPeer, name: str, columns: str, *, version: int = 2, files: int = 3, rows: int = 700
+    peer: IcebergPeer,
+    name: str,
+    columns: str,
+    *,
+    version: int = 2,
+    files: int = 3,
+    rows: int = 700,
+    codec: str = "zstd",
 ) -> str:
     """Rows 1 and on, in files of several row groups."""
     values = VALUES if columns is TYPES else PAIRS
     peer.run(
         f"create table lake.copied.{name} ({columns}) using iceberg tblproperties "
-        f"('format-version'='{version}', 'write.delete.mode'='merge-on-read', {SMALL_GROUPS})",
+        f"('format-version'='{version}', 'write.parquet.compression-codec'='{codec}', "
+        f"'write.delete.mode'='merge-on-read', {SMALL_GROUPS})",
         *(
             f"insert into lake.copied.{name} "
             + values.format(start=1 + number * rows, end=1 + (number + 1) * rows)
@@ -125,6 +133,34 @@ def test_metrics_are_those_that_spark_writes(iceberg_peer: IcebergPeer) -> None:
     for metric in METRICS:
         written, of_spark = (found[metric][0].as_py() for found in (after, files))
         assert in_order(written) == in_order(of_spark), metric
+
+
+@pytest.mark.parametrize("codec", ["snappy", "gzip"])
+def test_pages_of_spark_are_compressed_anew_and_read_by_all(
+    iceberg_peer: IcebergPeer, codec: str
+) -> None:
+    uri = table_of(iceberg_peer, f"anew_{codec}", TYPES, codec=codec)
+    iceberg_peer.run(
+        f"alter table lake.copied.anew_{codec} "
+        "set tblproperties ('write.parquet.compression-codec'='zstd')"
+    )
+    before = iceberg_peer.read(uri)
+    survey = rewrite(uri)
+    assert survey.copied.row_groups == 0
+    assert survey.transcoded.row_groups > 15
+    found = footer(iceberg_peer, uri)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    assert {chunk.compression for chunk in chunks} == {"ZSTD"}
+    assert any(chunk.has_offset_index for chunk in chunks)
+    after = iceberg_peer.read(uri)
+    assert repr(rows(after)) == repr(rows(before)) == repr(rows(iceberg_peer.duckdb_read(uri)))
+    assert iceberg_peer.pyiceberg_read(uri).num_rows == before.num_rows
+    # Through bounds and page indexes.
+    some = iceberg_peer.sql(
+        f"select count(*) as n from lake.copied.anew_{codec} where id between 650 and 710"
+    )
+    assert some["n"].to_pylist() == [61]
 
 
 def in_order(value: Any) -> Any:

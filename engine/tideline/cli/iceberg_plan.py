@@ -155,9 +155,11 @@ def _print_treatments(surveys: Sequence[GroupSurvey]) -> None:
     for survey in surveys:
         size_bytes.update({one: share.size_bytes for one, share in survey.shares.items()})
     print_line()
-    copied = size_bytes.pop(Treatment.COPIED, 0)
-    row_groups = sum(survey.copied.row_groups for survey in surveys)
-    if copied:
-        print_line(f"{counted(row_groups, 'row group')}, {size_text(copied)}: copied as stored.")
+    kept = ((Treatment.COPIED, "copied as stored"), (Treatment.TRANSCODED, "compressed anew"))
+    for treatment, what in kept:
+        shares = [survey.shares[treatment] for survey in surveys if treatment in survey.shares]
+        if shares:
+            row_groups = counted(sum(share.row_groups for share in shares), "row group")
+            print_line(f"{row_groups}, {size_text(size_bytes.pop(treatment))}: {what}.")
     for one, encoded in size_bytes.most_common():
         print_line(f"{size_text(encoded)}: encoded anew: {one.value}.")

@@ -88,8 +88,14 @@ def decode_struct(body: bytes, *, path: object = None, at: int = 0) -> Struct:
     Raises CorruptTableError naming `path` for bytes that are none, UnsupportedTableError when it
     has more values than are read from one object.
     """
+    return decode_struct_at(body, at, path=path)[0]
+
+
+def decode_struct_at(body: bytes, at: int, *, path: object = None) -> tuple[Struct, int]:
+    """The struct that begins at a position, and where it ends. Raises as `decode_struct`."""
     with faults_named("a Thrift struct is truncated or broken", path=path):
-        return _Decoder(body, at, path).struct(0)
+        decoder = _Decoder(body, at, path)
+        return decoder.struct(0), decoder.at
 
 
 def encode_struct(value: Struct) -> bytes:
@@ -102,7 +108,7 @@ def encode_struct(value: Struct) -> bytes:
 class _Decoder:
     def __init__(self, body: bytes, at: int, path: object) -> None:
         self._body = body
-        self._at = at
+        self.at = at
         self._path = path
         self._values = 0
         self._values_max = read_limits().values_max
@@ -166,8 +172,8 @@ class _Decoder:
         return Pairs(key, value, items)
 
     def _check_size(self, size: int) -> None:
-        if size > len(self._body) - self._at:
-            raise EOFError(f"{size} values in {len(self._body) - self._at} bytes")
+        if size > len(self._body) - self.at:
+            raise EOFError(f"{size} values in {len(self._body) - self.at} bytes")
         if self._values + size > self._values_max:
             self._count(size)
 
@@ -177,20 +183,20 @@ class _Decoder:
             raise too_many_values(self._values, self._values_max, path=self._path)
 
     def _byte(self) -> int:
-        byte = self._body[self._at]
-        self._at += 1
+        byte = self._body[self.at]
+        self.at += 1
         return byte
 
     def _taken(self, length: int) -> bytes:
-        end = self._at + length
+        end = self.at + length
         if end > len(self._body):
-            raise EOFError(f"{length} bytes at {self._at} of {len(self._body)}")
-        taken = self._body[self._at : end]
-        self._at = end
+            raise EOFError(f"{length} bytes at {self.at} of {len(self._body)}")
+        taken = self._body[self.at : end]
+        self.at = end
         return taken
 
     def _varint(self) -> int:
-        body, at = self._body, self._at
+        body, at = self._body, self.at
         byte = body[at]
         at += 1
         value, shift = byte & 0x7F, 7
@@ -201,7 +207,7 @@ class _Decoder:
             at += 1
             value |= (byte & 0x7F) << shift
             shift += 7
-        self._at = at
+        self.at = at
         return value
 
 

@@ -20,6 +20,7 @@ from tideline.formats.parquet_bytes.compact_protocol import (
     decode_struct,
     encode_struct,
 )
+from tideline.formats.parquet_bytes.page_places import PagePlaces
 from tideline.formats.parquet_bytes.stored_footer import (
     ChunkField,
     ColumnField,
@@ -30,6 +31,7 @@ from tideline.read_limits import admit
 
 _PAGE_LOCATIONS = 1
 _OFFSET = 1
+_STORED_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,15 @@ class PageIndex:
     offset_index: bytes
 
 
-def moved_page_index(read: ReadRange, chunk: StoredChunk, distance: int) -> PageIndex | None:
-    """The indexes of a chunk whose pages have moved by so many bytes; None when it has none."""
+def moved_page_index(read: ReadRange, chunk: StoredChunk, places: PagePlaces) -> PageIndex | None:
+    """The indexes of a chunk whose pages are elsewhere now; None when it has none."""
     offsets = _part(read, chunk, ChunkField.OFFSET_INDEX_OFFSET, ChunkField.OFFSET_INDEX_BYTES)
     if offsets is None:
         return None
     columns = _part(read, chunk, ChunkField.COLUMN_INDEX_OFFSET, ChunkField.COLUMN_INDEX_BYTES)
     try:
         with faults_named("an offset index is broken"):
-            return PageIndex(columns, encode_struct(_moved(decode_struct(offsets), distance)))
+            return PageIndex(columns, encode_struct(_moved(decode_struct(offsets), places)))
     except TidelineError:
         return None
 
@@ -76,12 +78,14 @@ def _bytes(read: ReadRange, at: int, length: int) -> bytes | None:
     return found if len(found) == length else None
 
 
-def _moved(index: Struct, distance: int) -> Struct:
+def _moved(index: Struct, places: PagePlaces) -> Struct:
     """An offset index whose pages begin elsewhere."""
     pages = []
     for page in index.get(_PAGE_LOCATIONS).items:
         moved = page.copy()
-        moved.put(_OFFSET, Kind.I64, page.get(_OFFSET) + distance)
+        at = page.get(_OFFSET)
+        moved.put(_OFFSET, Kind.I64, places.start(at))
+        moved.put(_STORED_BYTES, Kind.I32, places.size_bytes(at, page.get(_STORED_BYTES)))
         pages.append(moved)
     result = index.copy()
     result.put(_PAGE_LOCATIONS, Kind.LIST, Values(Kind.STRUCT, pages))

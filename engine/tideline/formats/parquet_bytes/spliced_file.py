@@ -4,6 +4,8 @@
    footer entry the distance they have moved. Encodings, codecs, checksums and statistics stay.
    Some of its columns may be another file's, which has the same rows: they lie where those they
    replace would lie, because readers take the place of the first column for the row group's.
+   With a transcoder the pages of columns in other codecs are compressed anew, and the rest is as
+   for copied ones.
 2. Bloom filters follow the pages of their row group, when the source says how long they are.
 3. `finish` writes the page indexes, with the places in them moved too, and the footer. Where some
    columns of a row group have none the caller leaves all of them out: not every reader copes.
@@ -11,14 +13,15 @@
 The schema and the orders of the columns are those of the first source, or of the one that is named
 when the file is opened; others must have the same nodes (see schema_nodes). Key-value pairs are the
 caller's: those of sources are about their rows.
-Memory holds one piece of a row group, the page indexes and the footer.
+Memory holds one piece of a row group, or a column of it for the transcoder, the page indexes and
+the footer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bounded import faults_named
@@ -29,10 +32,16 @@ from tideline.formats.parquet_bytes.compact_protocol import (
     encode_struct,
 )
 from tideline.formats.parquet_bytes.page_index import PageIndex, bloom_filter, moved_page_index
+from tideline.formats.parquet_bytes.page_places import (
+    CopiedPages,
+    PagePlaces,
+    TranscodedPages,
+)
 from tideline.formats.parquet_bytes.schema_nodes import SchemaNode, schema_nodes, top_columns
 from tideline.formats.parquet_bytes.stored_footer import (
     MAGIC,
     ChunkField,
+    Codec,
     ColumnField,
     FooterField,
     GroupField,
@@ -43,6 +52,7 @@ from tideline.formats.parquet_bytes.stored_footer import (
     file_tail,
     read_stored_footer,
 )
+from tideline.formats.parquet_bytes.stored_page import NewPage
 
 _PIECE_BYTES = 8 * 1024 * 1024
 _VERSION = 2
@@ -69,6 +79,16 @@ class StoredParquet:
     def of_bytes(cls, body: memoryview, *, path: str) -> StoredParquet:
         """A file in memory."""
         return cls.open(lambda at, length: bytes(body[at : at + length]), len(body), path=path)
+
+
+class Transcoder(Protocol):
+    """Makes pages of one codec out of those of others."""
+
+    codec: Codec
+
+    def pages(self, chunk: StoredChunk, body: bytes, *, path: str) -> Iterator[NewPage]:
+        """The pages of a chunk, whose bytes these are. Raises CorruptTableError naming `path`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +133,11 @@ class SplicedFile:
         source: StoredParquet,
         group: StoredRowGroup,
         replacing: StoredParquet | None = None,
+        transcoder: Transcoder | None = None,
     ) -> None:
         """Copy a row group of a source, but the columns that `replacing` has from there: a file of
-        one row group with as many rows.
+        one row group with as many rows. Columns of other codecs than the transcoder's go through
+        it.
 
         Raises UnsupportedTableError when its columns are not those of the file, CorruptTableError
         when the source ends before its pages do, and what reading it raises.
@@ -129,7 +151,9 @@ class SplicedFile:
             pieces = [_Piece(source, chunk) for chunk in group.chunks]
             if replacing is not None:
                 _replace(pieces, source, replacing, group.rows)
-            self._append(group, pieces, is_changed=replacing is not None)
+            self._append(group, pieces, transcoder)
+            if replacing is not None:
+                self._groups[-1].drop(GroupField.SORTING)
 
     def finish(self, key_values: Mapping[str, str]) -> bytes:
         """Write what comes after the pages. The footer, without its length and magic number."""
@@ -140,27 +164,29 @@ class SplicedFile:
         self._write(file_tail(footer))
         return footer
 
-    def _write(self, body: bytes) -> int:
+    def _write(self, body: bytes | memoryview) -> int:
         """Where the bytes begin in the file."""
         at = self.size_bytes
         self._sink.write(body)
         self.size_bytes += len(body)
         return at
 
-    def _append(self, group: StoredRowGroup, pieces: list[_Piece], *, is_changed: bool) -> None:
-        moved = self._copy_pages(pieces)
+    def _append(
+        self, group: StoredRowGroup, pieces: list[_Piece], transcoder: Transcoder | None
+    ) -> None:
+        placed = self._put_pages(pieces, transcoder)
         chunks = [
-            self._moved_chunk(piece.source, piece.chunk, distance)
-            for piece, distance in zip(pieces, moved, strict=True)
+            self._moved_chunk(piece.source, piece.chunk, places)
+            for piece, places in zip(pieces, placed, strict=True)
         ]
         entry = group.struct.copy()
         entry.put(
             GroupField.COLUMNS, Kind.LIST, Values(Kind.STRUCT, [one.struct for one in chunks])
         )
-        if is_changed:
-            size_bytes = sum(one.metadata.get(ColumnField.UNCOMPRESSED_BYTES) for one in chunks)
-            entry.put(GroupField.BYTES, Kind.I64, size_bytes)
-            entry.drop(GroupField.SORTING)
+        grown = sum(one.uncompressed_bytes for one in chunks) - sum(
+            one.uncompressed_bytes for one in group.chunks
+        )
+        entry.put(GroupField.BYTES, Kind.I64, group.struct.get(GroupField.BYTES) + grown)
         entry.put(GroupField.FILE_OFFSET, Kind.I64, chunks[0].start)
         compressed_bytes = sum(chunk.size_bytes for chunk in chunks)
         entry.put(GroupField.COMPRESSED_BYTES, Kind.I64, compressed_bytes)
@@ -170,37 +196,60 @@ class SplicedFile:
         self._groups.append(entry)
         self._rows += group.rows
 
-    def _copy_pages(self, pieces: list[_Piece]) -> list[int]:
-        """Copy neighbouring columns together; how far the pages of each column have moved."""
-        moved = [0] * len(pieces)
+    def _put_pages(self, pieces: list[_Piece], transcoder: Transcoder | None) -> list[PagePlaces]:
+        """Copy neighbouring columns together, and transcode others; where the pages are."""
+        placed: list[PagePlaces] = [CopiedPages(0)] * len(pieces)
         run: StoredParquet | None = None
         start = end = 0
         for number, (source, chunk) in enumerate((one.source, one.chunk) for one in pieces):
             if not chunk.size_bytes:
                 continue
+            if transcoder is not None and chunk.codec != transcoder.codec:
+                self._copy(run, start, end)
+                run = None
+                placed[number] = self._transcode(source, chunk, transcoder)
+                continue
             if source is not run or chunk.start != end:
                 self._copy(run, start, end)
                 run, start = source, chunk.start
             end = chunk.start + chunk.size_bytes
-            moved[number] = self.size_bytes - start
+            placed[number] = CopiedPages(self.size_bytes - start)
         self._copy(run, start, end)
-        return moved
+        return placed
 
     def _copy(self, source: StoredParquet | None, start: int, end: int) -> None:
         while source is not None and start < end:
             wanted = min(_PIECE_BYTES, end - start)
-            piece = source.read(start, wanted)
-            if len(piece) != wanted:
-                message = "a parquet file is cut short: pages are missing"
-                raise CorruptTableError(message, path=source.path)
-            self._write(piece)
+            self._write(_pages_of(source, start, wanted))
             start += wanted
 
-    def _moved_chunk(self, source: StoredParquet, chunk: StoredChunk, distance: int) -> StoredChunk:
+    def _transcode(
+        self, source: StoredParquet, chunk: StoredChunk, transcoder: Transcoder
+    ) -> PagePlaces:
+        body = _pages_of(source, chunk.start, chunk.size_bytes)
+        pages: dict[int, tuple[int, int]] = {}
+        header_growth_bytes = 0
+        for page in transcoder.pages(chunk, body, path=source.path):
+            pages[page.was_at] = self.size_bytes, page.size_bytes
+            header_growth_bytes += page.header_growth_bytes
+            self._write(page.header)
+            for part in page.body:
+                self._write(part)
+        return TranscodedPages(pages, transcoder.codec, header_growth_bytes)
+
+    def _moved_chunk(
+        self, source: StoredParquet, chunk: StoredChunk, places: PagePlaces
+    ) -> StoredChunk:
         metadata = chunk.metadata.copy()
-        for place in _PLACES:
-            if metadata.get(place):
-                metadata.put(place, Kind.I64, metadata.get(place) + distance)
+        if chunk.size_bytes:
+            for place in _PLACES:
+                if metadata.get(place):
+                    metadata.put(place, Kind.I64, places.start(metadata.get(place)))
+        if isinstance(places, TranscodedPages):
+            uncompressed_bytes = chunk.uncompressed_bytes + places.header_growth_bytes
+            metadata.put(ColumnField.CODEC, Kind.I32, places.codec)
+            metadata.put(ColumnField.UNCOMPRESSED_BYTES, Kind.I64, uncompressed_bytes)
+            metadata.put(ColumnField.COMPRESSED_BYTES, Kind.I64, places.chunk_bytes)
         metadata.drop(ColumnField.BLOOM_OFFSET)
         metadata.drop(ColumnField.BLOOM_BYTES)
         bloom = bloom_filter(source.read, chunk)
@@ -214,7 +263,7 @@ class SplicedFile:
         # Of no use to any reader, and without one meaning among writers.
         entry.put(ChunkField.FILE_OFFSET, Kind.I64, 0)
         if self._keeps_indexes:
-            index = moved_page_index(source.read, chunk, distance)
+            index = moved_page_index(source.read, chunk, places)
             if index is not None:
                 self._indexes.append((entry, index))
         return StoredChunk(entry)
@@ -252,6 +301,14 @@ _INDEX_FIELDS = (
     ChunkField.COLUMN_INDEX_OFFSET,
     ChunkField.COLUMN_INDEX_BYTES,
 )
+
+
+def _pages_of(source: StoredParquet, start: int, size_bytes: int) -> bytes:
+    found = source.read(start, size_bytes)
+    if len(found) != size_bytes:
+        message = "a parquet file is cut short: pages are missing"
+        raise CorruptTableError(message, path=source.path)
+    return found
 
 
 def _replace(

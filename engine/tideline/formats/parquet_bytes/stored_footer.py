@@ -162,6 +162,11 @@ class StoredChunk:
                    default=0)  # fmt: skip
 
     @property
+    def uncompressed_bytes(self) -> int:
+        """Of all its pages with their headers, decompressed."""
+        return int(self.metadata.get(ColumnField.UNCOMPRESSED_BYTES))
+
+    @property
     def size_bytes(self) -> int:
         """Of all its pages with their headers."""
         return int(self.metadata.get(ColumnField.COMPRESSED_BYTES))

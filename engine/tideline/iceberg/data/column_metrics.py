@@ -64,11 +64,6 @@ class NanCounter:
         }
         self.counts = dict.fromkeys(self._paths, 0)
 
-    @property
-    def columns(self) -> list[int]:
-        """The numbers of the top columns that it looks at."""
-        return sorted({path.column for path in self._paths.values()})
-
     def add(self, batch: pa.RecordBatch) -> None:
         """Count those of a batch of all fields."""
         for number, path in self._paths.items():

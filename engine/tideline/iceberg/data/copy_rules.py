@@ -1,9 +1,10 @@
 """Which row groups of existing files may stand in new ones as they are, and why others may not.
 
 A row group is copied when encoding it anew would change nothing that the table asks for: its
-columns, its codec, its bloom filters, and the metrics that are made of its statistics. A small one
-is encoded with others into a larger one, because every row group costs its readers a request or two
-per column. Needs no Arrow. Pure.
+columns, its codec, its bloom filters, and the metrics that are made of its statistics. One that
+differs in its codec alone is transcoded: its pages are compressed anew, and not decoded. A small
+one is encoded with others into a larger one, because every row group costs its readers a request or
+two per column. Needs no Arrow. Pure.
 """
 
 from __future__ import annotations
@@ -35,25 +36,40 @@ _CODECS = {
     "brotli": Codec.BROTLI,
     "none": Codec.UNCOMPRESSED,
 }
+_TRANSCODED = frozenset(_CODECS.values())
+_COMPRESSED_SHARE = 4
+"""Pages without a codec are about so many times as large as with one."""
 _NUMBER_FORMATS = {"float": "<f", "double": "<d"}
 _LINEAGE_IDS = frozenset(field.field_id for field in LINEAGE_FIELDS)
 
 
 class Treatment(Enum):
-    """What a rewrite does with a row group: it is copied, or encoded anew because of this."""
+    """What a rewrite does with a row group: it is copied, transcoded, or encoded anew because of
+    this."""
 
     COPIED = "copied as they are stored"
+    TRANSCODED = "compressed anew with write.parquet.compression-codec"
     ORDER = "rows are sorted"
     PARTITIONS = "rows are put into other partitions"
     DELETES = "deleted rows are left out"
     SMALL = "small row groups become larger ones"
     UNREADABLE = "not parquet, or with a footer that cannot be copied"
     COLUMNS = "columns are stored in another way than the table has them now"
-    CODEC = "another codec than write.parquet.compression-codec"
+    CODEC = "a codec that pages cannot be brought from to write.parquet.compression-codec"
     WRITER = "statistics of its writer are not relied on"
     STATISTICS = "statistics that metrics are made of are missing, cut or NaN"
     LINEAGE = "rows have no ids of their own yet"
     BLOOM_FILTER = "a bloom filter that the table asks for is missing"
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether values stay encoded as they are."""
+        return self in (Treatment.COPIED, Treatment.TRANSCODED)
+
+
+def stored_codec(parquet: ParquetSettings) -> Codec:
+    """The codec of new files, as footers have it."""
+    return _CODECS[parquet.codec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +109,7 @@ class CopyRules:
             leaves.append(_Leaf(has_counts, has_bounds, is_lineage, has_filter, form))
         return cls(
             stored_columns(fields),
-            _CODECS[parquet.codec],
+            stored_codec(parquet),
             parquet.row_group_bytes_max // SMALL_SHARE,
             tuple(leaves),
         )
@@ -115,7 +131,7 @@ class CopyRules:
         except CorruptTableError:
             return [Treatment.UNREADABLE] * len(groups)
         return [
-            Treatment.DELETES if one is Treatment.COPIED and is_deleted_from(group) else one
+            Treatment.DELETES if one.keeps_values and is_deleted_from(group) else one
             for one, group in zip(found, groups, strict=True)
         ]
 
@@ -127,10 +143,11 @@ class CopyRules:
         return None
 
     def _of_group(self, group: StoredRowGroup) -> Treatment:
-        if group.size_bytes < self.size_bytes_min or not group.rows:
+        if self.size_expected(group) < self.size_bytes_min or not group.rows:
             return Treatment.SMALL
         pairs = list(zip(group.chunks, self.leaves, strict=True))
-        if any(chunk.codec != self.codec for chunk, _ in pairs):
+        others = {chunk.codec for chunk, _ in pairs} - {self.codec}
+        if others - _TRANSCODED:
             return Treatment.CODEC
         if any(leaf.is_lineage and chunk.statistics.nulls != 0 for chunk, leaf in pairs):
             return Treatment.LINEAGE
@@ -138,7 +155,18 @@ class CopyRules:
             return Treatment.BLOOM_FILTER
         if not all(_has_metrics(chunk, leaf) for chunk, leaf in pairs):
             return Treatment.STATISTICS
-        return Treatment.COPIED
+        return Treatment.TRANSCODED if others else Treatment.COPIED
+
+    def size_expected(self, group: StoredRowGroup) -> int:
+        """About how many bytes its pages have in the codec of new files."""
+        return sum(self._size_expected(chunk) for chunk in group.chunks)
+
+    def _size_expected(self, chunk: StoredChunk) -> int:
+        if Codec.UNCOMPRESSED not in (chunk.codec, self.codec) or chunk.codec == self.codec:
+            return chunk.size_bytes
+        if self.codec is Codec.UNCOMPRESSED:
+            return chunk.uncompressed_bytes
+        return chunk.size_bytes // _COMPRESSED_SHARE
 
 
 def _has_metrics(chunk: StoredChunk, leaf: _Leaf) -> bool:

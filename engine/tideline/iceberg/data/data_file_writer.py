@@ -28,7 +28,14 @@ class DataFileWriter:
     """One new data file; batches have the layout's columns."""
 
     def __init__(
-        self, io: FileIO, uri: str, layout: FileLayout, *, row_bytes: float, size_bytes_max: int
+        self,
+        io: FileIO,
+        uri: str,
+        layout: FileLayout,
+        *,
+        row_bytes: float,
+        size_bytes_max: int,
+        threads: int = 1,
     ) -> None:
         self.uri = uri
         self.rows = 0
@@ -41,6 +48,7 @@ class DataFileWriter:
         self._pending_rows = 0
         self._nans = NanCounter(layout.fields, layout.metrics)
         self._io = io
+        self._threads = threads
         self._stack = ExitStack()
         self._sink: EncodedSink | SplicedSink | None = None
 
@@ -79,12 +87,12 @@ class DataFileWriter:
             raise CorruptTableError(f"rows cannot be written: {error}", path=self.uri) from error
 
     def copy(self, copied: CopiedRowGroup) -> None:
-        """Take a row group as it is stored, which comes before all rows that are written.
+        """Take a row group with its values as they are encoded, before any rows are written.
 
         Raises CorruptTableError, and what reading it raises.
         """
         if self._sink is None:
-            self._sink = SplicedSink(self._opened(), self._layout, self.uri)
+            self._sink = SplicedSink(self._opened(), self._layout, self.uri, self._threads)
         assert isinstance(self._sink, SplicedSink), "row groups are copied before any is encoded"
         self._sink.copy(copied)
         self._nans.add_counts(copied.nans)

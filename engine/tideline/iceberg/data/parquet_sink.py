@@ -1,7 +1,8 @@
 """Where the row groups of one new data file go: encoded by Arrow, or copied from files that exist.
 
-An `EncodedSink` is Arrow's own writer on the file. A `SplicedSink` takes copied row groups too:
-each encoded one is made in memory, as a file of its own, and its bytes follow the others.
+An `EncodedSink` is Arrow's own writer on the file. A `SplicedSink` takes copied row groups too,
+compressed anew where they have another codec: each encoded one is made in memory, as a file of its
+own, and its bytes follow the others.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import pyarrow.parquet as pq
 
 import tideline
 from tideline.formats.column_encoding import dictionary_paths, leaf_columns
+from tideline.formats.parquet_bytes.page_transcoder import PageTranscoder
 from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
 from tideline.formats.parquet_bytes.stored_footer import MAGIC, StoredRowGroup
 from tideline.iceberg.data.arrow_schema import arrow_schema, as_stored, stored_schema
+from tideline.iceberg.data.copy_rules import stored_codec
 from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.metadata.field_type import walk_leaves
 
@@ -28,11 +31,15 @@ _WRITE_BATCH_ROWS = 8192
 
 @dataclass(frozen=True, slots=True)
 class CopiedRowGroup:
-    """A row group that goes into a new file as it is; `nans` by field id, which no footer has."""
+    """A row group whose values go into a new file as they are encoded.
+
+    `nans` by field id, which no footer has; `size_bytes` about as it will be stored.
+    """
 
     source: StoredParquet
     group: StoredRowGroup
     nans: Mapping[int, int]
+    size_bytes: int
 
 
 class ParquetSink(Protocol):
@@ -85,11 +92,17 @@ class EncodedSink:
 
 
 class SplicedSink:
-    """A file of copied row groups, and of those that were encoded in memory."""
+    """A file of copied row groups, and of those that were encoded in memory.
 
-    def __init__(self, stream: BinaryIO, layout: FileLayout, path: str) -> None:
+    Pages of other codecs are compressed anew by so many threads.
+    """
+
+    def __init__(self, stream: BinaryIO, layout: FileLayout, path: str, threads: int) -> None:
+        settings = layout.parquet
+        codec, level = stored_codec(settings), settings.codec_level
         self._layout = layout
         self._path = path
+        self._transcoder = PageTranscoder(codec, level, threads=threads)
         self._file = SplicedFile(stream, created_by=f"tideline version {tideline.__version__}")
 
     @property
@@ -98,7 +111,7 @@ class SplicedSink:
 
     def copy(self, copied: CopiedRowGroup) -> None:
         """Raises what reading the source raises, and CorruptTableError."""
-        self._file.append(copied.source, copied.group)
+        self._file.append(copied.source, copied.group, transcoder=self._transcoder)
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         memory = pa.BufferOutputStream()

@@ -47,6 +47,8 @@ class Output:
     row_bytes: float
     """How much a row takes in the files it comes from."""
     size_bytes_max: int
+    threads: int = 1
+    """That compress pages of a file at once."""
 
 
 def write_data_files(
@@ -97,7 +99,7 @@ class _PartitionedWriter:
         partition = self._output.partition
         assert partition is not None, "rows that are copied are of a known partition"
         current = self._open.get(partition)
-        room_bytes = self._output.size_bytes_max - copied.group.size_bytes
+        room_bytes = self._output.size_bytes_max - copied.size_bytes
         if current is not None and current.size_bytes > room_bytes:
             self._finish(partition)
         if partition not in self._open:
@@ -142,6 +144,7 @@ class _PartitionedWriter:
             self._layout,
             row_bytes=output.row_bytes,
             size_bytes_max=output.size_bytes_max,
+            threads=output.threads,
         )
 
     def _finish(self, partition: tuple[Any, ...]) -> None:

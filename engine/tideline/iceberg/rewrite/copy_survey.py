@@ -1,4 +1,4 @@
-"""What a planned rewrite will copy as bytes and what it will encode anew, and why: for dry runs.
+"""What a planned rewrite will copy, transcode or encode anew, and why: for dry runs.
 
 The footers of files that may have row groups to copy are read, a few at a time; small files are not
 opened. Files with position deletes count as encoded here: which of their row groups no position is
@@ -34,6 +34,10 @@ class Share:
     size_bytes: int
     row_groups: int
 
+    def json(self) -> dict[str, int]:
+        """For machines."""
+        return {"row_groups": self.row_groups, "bytes": self.size_bytes}
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSurvey:
@@ -46,24 +50,24 @@ class GroupSurvey:
         return self.shares.get(Treatment.COPIED, Share(0, 0))
 
     @property
+    def transcoded(self) -> Share:
+        return self.shares.get(Treatment.TRANSCODED, Share(0, 0))
+
+    @property
     def encoded_bytes(self) -> int:
-        return sum(
-            share.size_bytes for one, share in self.shares.items() if one is not Treatment.COPIED
-        )
+        return sum(share.size_bytes for one, share in self.shares.items() if not one.keeps_values)
 
     @property
     def encoded_because(self) -> tuple[Treatment, ...]:
         """Reasons to encode, the one for most bytes first."""
-        reasons = (one for one in self.shares if one is not Treatment.COPIED)
+        reasons = (one for one in self.shares if not one.keeps_values)
         return tuple(sorted(reasons, key=lambda one: -self.shares[one].size_bytes))
 
     def json(self) -> dict[str, Any]:
         """For machines."""
         return {
-            "copied": {
-                "row_groups": self.copied.row_groups,
-                "bytes": self.copied.size_bytes,
-            },
+            "copied": self.copied.json(),
+            "transcoded": self.transcoded.json(),
             "encoded": [
                 {"reason": one.value, "bytes": self.shares[one].size_bytes}
                 for one in self.encoded_because

@@ -60,8 +60,12 @@ def write_groups_here(
     for start in range(0, len(groups), size):
         some = groups[start : start + size]
         packs = packs_of(context, some)
-        with ThreadPoolExecutor(_threads(packs), thread_name_prefix="rewrite") as pool:
-            futures = [pool.submit(pack.write, io, context, attempt=0) for pack in packs]
+        threads = _threads(packs)
+        with ThreadPoolExecutor(threads, thread_name_prefix="rewrite") as pool:
+            futures = [
+                pool.submit(pack.write, io, context, attempt=0, packs_at_once=threads)
+                for pack in packs
+            ]
             try:
                 wait(futures)
             except BaseException:

@@ -1,8 +1,9 @@
 """The row groups of a pack of file pieces: those that are copied, and the live rows of the others.
 
 1. A file that is large enough, and to which no equality deletes apply, has its footer looked at.
-2. The row groups of a piece that fit the new files, and that no position is deleted from, are
-   copied. Numbers of NaN, which no footer has, are counted in their columns.
+2. The row groups of a piece that fit the new files, at least in another codec, and that no position
+   is deleted from, are copied. Numbers of NaN, which no footer has, are counted in their columns,
+   unless the manifest says that the file has none.
 3. The rest is read as rows, without what is deleted. So is a file whose footer cannot be used here,
    which reading then reports in its own words.
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from tideline.formats.parquet_bytes.spliced_file import StoredParquet
 from tideline.formats.parquet_bytes.stored_footer import StoredRowGroup
 from tideline.iceberg.data.column_metrics import NanCounter
-from tideline.iceberg.data.copy_rules import CopyRules, Treatment
+from tideline.iceberg.data.copy_rules import CopyRules
 from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.parquet_rows import FilePart, RowGroups
@@ -43,8 +44,9 @@ class StoredPieces:
         self._reader = FileRows(io, rows)
         self._rules = CopyRules.of(files.fields, files.parquet, files.metrics)
         self._encoded: list[tuple[FileScanTask, FilePart | None]] = []
-        counted = NanCounter(files.fields, files.metrics).columns
-        self._nan_fields = [files.fields[number] for number in counted]
+        self._nan_counts = NanCounter(files.fields, files.metrics).counts
+        counters = ((field, NanCounter([field], files.metrics)) for field in files.fields)
+        self._nan_fields = [(field, one.counts) for field, one in counters if one.counts]
 
     def copies(self) -> Iterator[CopiedRowGroup]:
         """The row groups that are copied. Raises ObjectNotFoundError, StorageUnavailableError and,
@@ -70,8 +72,9 @@ class StoredPieces:
         for number, group in enumerate(source.footer.row_groups):
             if part is not None and not part.holds(number, group.start):
                 continue
-            if treatments[number] is Treatment.COPIED:
-                yield CopiedRowGroup(source, group, self._nans(task, number))
+            if treatments[number].keeps_values:
+                size_bytes = self._rules.size_expected(group)
+                yield CopiedRowGroup(source, group, self._nans(task, number), size_bytes)
             else:
                 encoded.add(number)
         if encoded:
@@ -88,9 +91,15 @@ class StoredPieces:
         return is_deleted_from
 
     def _nans(self, task: FileScanTask, number: int) -> Mapping[int, int]:
-        counter = NanCounter(self._nan_fields, self._files.metrics)
-        if self._nan_fields:
+        known = task.data_file.nan_value_counts or {}
+        fields = [
+            field
+            for field, leaves in self._nan_fields
+            if any(known.get(one) != 0 for one in leaves)
+        ]
+        counter = NanCounter(fields, self._files.metrics)
+        if fields:
             part = RowGroups(frozenset({number}))
-            for batch in self._reader.columns(task.data_file, self._nan_fields, part):
+            for batch in self._reader.columns(task.data_file, fields, part):
                 counter.add(batch)
-        return counter.counts
+        return {**self._nan_counts, **counter.counts}
