@@ -15,6 +15,9 @@ from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
+from tideline.iceberg.scan.filter import ALL_ROWS
+from tideline.iceberg.scan.filter_parser import parse_filter
+from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_peer import IcebergPeer
 
@@ -161,6 +164,26 @@ def test_pages_of_spark_are_compressed_anew_and_read_by_all(
         f"select count(*) as n from lake.copied.anew_{codec} where id between 650 and 710"
     )
     assert some["n"].to_pylist() == [61]
+
+
+def test_files_without_nan_are_known_by_their_plan(iceberg_peer: IcebergPeer) -> None:
+    """So that no column of them is decoded to count them."""
+    uri = table_of(iceberg_peer, "numbers", "id bigint, weight double", files=0)
+    iceberg_peer.run(
+        "insert into lake.copied.numbers select id, id / 3 from range(0, 9, 1, 1)",
+        "insert into lake.copied.numbers select id, double('NaN') from range(0, 3, 1, 1)",
+    )
+    table = IcebergTable.open(uri)
+    snapshot = table.metadata.ref_snapshot("main")
+    for where, asked in ((ALL_ROWS, True), (parse_filter("id >= 0"), True), (ALL_ROWS, False)):
+        tasks = plan_files(table.io, table.metadata, snapshot, where, with_nan_counts=asked)
+        found = {task.data_file.record_count: task.data_file.nan_value_counts for task in tasks}
+        assert found == ({9: {2: 0}, 3: {2: 3}} if asked else {9: None, 3: None})
+    rewrite(uri)
+    table.refresh()
+    snapshot = table.metadata.ref_snapshot("main")
+    (task,) = plan_files(table.io, table.metadata, snapshot, with_nan_counts=True)
+    assert task.data_file.nan_value_counts == {2: 3}
 
 
 def in_order(value: Any) -> Any:

@@ -41,6 +41,11 @@ class Kind(IntEnum):
     UUID = 13
 
 
+# As plain numbers: headers of pages are many, and an enum's are slow to compare with.
+_SHORTEST_INTEGER, _LONGEST_INTEGER = int(Kind.I16), int(Kind.I64)
+_TRUE, _BOOLEANS = int(Kind.TRUE), frozenset({int(Kind.TRUE), int(Kind.FALSE)})
+
+
 @dataclass(slots=True)
 class Values:
     """A list or a set of values of one kind."""
@@ -117,21 +122,25 @@ class _Decoder:
         fields: dict[int, tuple[int, Any]] = {}
         number = 0
         while True:
-            head = self._byte()
+            head = self._body[self.at]
+            self.at += 1
             if head == _STOP:
                 return Struct(fields)
             kind, delta = head & 0x0F, head >> 4
             number = number + delta if delta else _signed(self._varint())
             if number in fields:
                 raise ValueError(f"field {number} twice")
-            if kind in (Kind.TRUE, Kind.FALSE):
-                fields[number] = (kind, kind == Kind.TRUE)
+            if _SHORTEST_INTEGER <= kind <= _LONGEST_INTEGER:
+                self._count(1)
+                fields[number] = (kind, _signed(self._varint()))
+            elif kind in _BOOLEANS:
+                fields[number] = (kind, kind == _TRUE)
             else:
                 fields[number] = (kind, self._value(kind, depth))
 
     def _value(self, kind: int, depth: int) -> Any:
         self._count(1)
-        if Kind.I16 <= kind <= Kind.I64:
+        if _SHORTEST_INTEGER <= kind <= _LONGEST_INTEGER:
             return _signed(self._varint())
         match kind:
             case Kind.BINARY:
@@ -224,7 +233,7 @@ def _signed(number: int) -> int:
 def _encode_struct(out: bytearray, value: Struct) -> None:
     last = 0
     for number, (kind, item) in sorted(value.fields.items()):
-        stored = (Kind.TRUE if item else Kind.FALSE) if kind in (Kind.TRUE, Kind.FALSE) else kind
+        stored = (Kind.TRUE if item else Kind.FALSE) if kind in _BOOLEANS else kind
         delta = number - last
         if 0 < delta <= 15:
             out.append(delta << 4 | stored)
@@ -232,13 +241,15 @@ def _encode_struct(out: bytearray, value: Struct) -> None:
             out.append(stored)
             _encode_varint(out, _unsigned(number))
         last = number
-        if kind not in (Kind.TRUE, Kind.FALSE):
+        if _SHORTEST_INTEGER <= kind <= _LONGEST_INTEGER:
+            _encode_varint(out, _unsigned(item))
+        elif kind not in _BOOLEANS:
             _encode_value(out, kind, item)
     out.append(_STOP)
 
 
 def _encode_value(out: bytearray, kind: int, item: Any) -> None:
-    if Kind.I16 <= kind <= Kind.I64:
+    if _SHORTEST_INTEGER <= kind <= _LONGEST_INTEGER:
         _encode_varint(out, _unsigned(item))
         return
     match kind:

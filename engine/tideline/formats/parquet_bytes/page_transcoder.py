@@ -1,9 +1,8 @@
 """Column chunks in another codec: pages are decompressed and compressed anew, never decoded.
 
 Levels of pages of the second version stay as they are: they are stored before what is compressed.
-Pages are taken together up to a megabyte or so, which are compressed by threads where more than
-one may be used, and come out in their order. Memory holds one chunk as stored, and few of its
-pages decompressed.
+Pages are taken together up to a megabyte or so, compressed by threads, and come out in their order.
+Memory holds one chunk as stored, and few of its pages decompressed.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import pyarrow as pa
 from tideline.formats.bounded import faults_named
 from tideline.formats.parquet_bytes.stored_footer import Codec, StoredChunk
 from tideline.formats.parquet_bytes.stored_page import NewPage, StoredPage, new_page, stored_pages
+from tideline.machine import processors
 
 _ARROW_NAMES = {
     Codec.SNAPPY: "snappy",
@@ -28,17 +28,24 @@ _ARROW_NAMES = {
 _VARINT_BYTES_MAX = 5
 _ZSTD_HEADER_BYTES_MAX = 18
 _TOGETHER_BYTES = 1024 * 1024
+_THREADS_MAX = 4
+"""Also of a task of Spark's, which has the processors to itself at the end of a job."""
 _AHEAD = 2
 """Groups of pages per thread that wait to be written."""
 
 
 class PageTranscoder:
-    """Pages in the codec of new files, at the level that they have."""
+    """Pages in the codec of new files, at the level that they have; `close` ends its threads."""
 
-    def __init__(self, codec: Codec, level: int | None, *, threads: int = 1) -> None:
+    def __init__(self, codec: Codec, level: int | None, *, threads: int | None = None) -> None:
         self.codec = codec
         self._level = level
-        self._threads = threads
+        self._threads = min(_THREADS_MAX, processors()) if threads is None else threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def pages(self, chunk: StoredChunk, body: bytes, *, path: str) -> Iterator[NewPage]:
         """The pages of a chunk, whose bytes these are, in the new codec.
@@ -52,18 +59,15 @@ class PageTranscoder:
             for group in groups:
                 yield from work.of(group)
             return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="pages")
         waiting: deque[Future[list[NewPage]]] = deque()
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="pages") as pool:
-            try:
-                for group in groups:
-                    waiting.append(pool.submit(work.of, group))
-                    if len(waiting) > _AHEAD * self._threads:
-                        yield from waiting.popleft().result()
-                while waiting:
-                    yield from waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
+        for group in groups:
+            waiting.append(self._pool.submit(work.of, group))
+            if len(waiting) > _AHEAD * self._threads:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
 
 
 class _Transcoding:

@@ -28,14 +28,7 @@ class DataFileWriter:
     """One new data file; batches have the layout's columns."""
 
     def __init__(
-        self,
-        io: FileIO,
-        uri: str,
-        layout: FileLayout,
-        *,
-        row_bytes: float,
-        size_bytes_max: int,
-        threads: int = 1,
+        self, io: FileIO, uri: str, layout: FileLayout, *, row_bytes: float, size_bytes_max: int
     ) -> None:
         self.uri = uri
         self.rows = 0
@@ -48,7 +41,6 @@ class DataFileWriter:
         self._pending_rows = 0
         self._nans = NanCounter(layout.fields, layout.metrics)
         self._io = io
-        self._threads = threads
         self._stack = ExitStack()
         self._sink: EncodedSink | SplicedSink | None = None
 
@@ -92,7 +84,7 @@ class DataFileWriter:
         Raises CorruptTableError, and what reading it raises.
         """
         if self._sink is None:
-            self._sink = SplicedSink(self._opened(), self._layout, self.uri, self._threads)
+            self._sink = SplicedSink(self._opened(), self._layout, self.uri)
         assert isinstance(self._sink, SplicedSink), "row groups are copied before any is encoded"
         self._sink.copy(copied)
         self._nans.add_counts(copied.nans)

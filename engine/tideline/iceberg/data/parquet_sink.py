@@ -92,17 +92,14 @@ class EncodedSink:
 
 
 class SplicedSink:
-    """A file of copied row groups, and of those that were encoded in memory.
+    """A file of copied row groups, and of those that were encoded in memory."""
 
-    Pages of other codecs are compressed anew by so many threads.
-    """
-
-    def __init__(self, stream: BinaryIO, layout: FileLayout, path: str, threads: int) -> None:
+    def __init__(self, stream: BinaryIO, layout: FileLayout, path: str) -> None:
         settings = layout.parquet
         codec, level = stored_codec(settings), settings.codec_level
         self._layout = layout
         self._path = path
-        self._transcoder = PageTranscoder(codec, level, threads=threads)
+        self._transcoder = PageTranscoder(codec, level)
         self._file = SplicedFile(stream, created_by=f"tideline version {tideline.__version__}")
 
     @property
@@ -124,10 +121,11 @@ class SplicedSink:
     def finish(self) -> Any:
         footer = self._file.finish({SCHEMA_KEY: self._layout.schema_json})
         framed = b"".join((MAGIC, footer, len(footer).to_bytes(4, "little"), MAGIC))
+        self._transcoder.close()
         return pq.read_metadata(pa.BufferReader(framed))
 
     def abandon(self) -> None:
-        pass
+        self._transcoder.close()
 
 
 def _arrow_writer(

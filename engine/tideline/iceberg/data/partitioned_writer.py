@@ -47,8 +47,6 @@ class Output:
     row_bytes: float
     """How much a row takes in the files it comes from."""
     size_bytes_max: int
-    threads: int = 1
-    """That compress pages of a file at once."""
 
 
 def write_data_files(
@@ -144,7 +142,6 @@ class _PartitionedWriter:
             self._layout,
             row_bytes=output.row_bytes,
             size_bytes_max=output.size_bytes_max,
-            threads=output.threads,
         )
 
     def _finish(self, partition: tuple[Any, ...]) -> None:

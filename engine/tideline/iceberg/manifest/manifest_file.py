@@ -31,7 +31,7 @@ from tideline.iceberg.manifest.manifest_entry import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.manifest.manifest_schema import METRICS_IDS, entry_struct
+from tideline.iceberg.manifest.manifest_schema import METRICS_IDS, NAN_COUNTS_ID, entry_struct
 from tideline.iceberg.metadata.avro_type import avro_name, avro_record, decimal_bytes, not_null
 from tideline.iceberg.metadata.field_type import Decimal, FieldType, StructType, type_json
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
@@ -83,15 +83,21 @@ class EncodedManifest:
 
 
 def read_manifest(
-    body: bytes, manifest: ManifestFile, *, with_metrics: bool = True, live_only: bool = False
+    body: bytes,
+    manifest: ManifestFile,
+    *,
+    with_metrics: bool = True,
+    with_nan_counts: bool = False,
+    live_only: bool = False,
 ) -> Iterator[ManifestEntry]:
     """The entries of a manifest, lazily, with everything inherited filled in.
 
-    `with_metrics=False` leaves the maps and split offsets None, which is several times as fast.
-    Raises CorruptTableError naming the manifest.
+    `with_metrics=False` leaves the maps and split offsets None, which is several times as fast,
+    but for the numbers of NaN `with_nan_counts`. Raises CorruptTableError naming the manifest.
     """
     container = open_container(body, path=manifest.path)
-    skipped = frozenset() if with_metrics else METRICS_IDS
+    kept = {NAN_COUNTS_ID} if with_nan_counts else set()
+    skipped = frozenset() if with_metrics else METRICS_IDS - kept
     reader = _EntryReader.of(container.schema, manifest, skipped)
     next_row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
     wanted = None if with_metrics else lambda field: field.get("field-id") not in skipped

@@ -18,6 +18,7 @@ from tideline.iceberg.metadata.field_type import (
 BINARY = Primitive("binary")
 METRICS_IDS = frozenset({108, 109, 110, 137, 125, 128, 131, 132})
 """Data file fields that planning without a filter can do without: maps, keys, split offsets."""
+NAN_COUNTS_ID = 137
 
 
 def _field(field_id: int, name: str, type_: FieldType, *, required: bool = False) -> NestedField:

@@ -60,12 +60,8 @@ def write_groups_here(
     for start in range(0, len(groups), size):
         some = groups[start : start + size]
         packs = packs_of(context, some)
-        threads = _threads(packs)
-        with ThreadPoolExecutor(threads, thread_name_prefix="rewrite") as pool:
-            futures = [
-                pool.submit(pack.write, io, context, attempt=0, packs_at_once=threads)
-                for pack in packs
-            ]
+        with ThreadPoolExecutor(_threads(packs), thread_name_prefix="rewrite") as pool:
+            futures = [pool.submit(pack.write, io, context, attempt=0) for pack in packs]
             try:
                 wait(futures)
             except BaseException:

@@ -12,7 +12,6 @@ from tideline.iceberg.rewrite.execute import RewriteContext, group_order, output
 from tideline.iceberg.rewrite.file_piece import FilePiece, split_group, whole_files
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
-from tideline.machine import processors
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +28,10 @@ class Pack:
     def size_bytes(self) -> int:
         return sum(piece.size_bytes for piece in self.pieces)
 
-    def write(
-        self, io: FileIO, context: RewriteContext, *, attempt: int, packs_at_once: int
-    ) -> tuple[DataFile, ...]:
-        """The new files; when that fails none remains. With fewer packs at once than processors,
-        threads share the work. Raises as `write_pieces`."""
+    def write(self, io: FileIO, context: RewriteContext, *, attempt: int) -> tuple[DataFile, ...]:
+        """The new files; when that fails none remains. Raises as `write_pieces`."""
         prefix = f"{self.target.name_prefix}-{attempt}"
-        threads = max(1, processors() // packs_at_once)
-        target = replace(self.target, name_prefix=prefix, threads=threads)
+        target = replace(self.target, name_prefix=prefix)
         return write_pieces(io, context, target, self.pieces, self.order, self.files)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.iceberg.metadata.field_type import walk_leaves
 from tideline.iceberg.metadata.partition_path import partition_path
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -39,7 +40,9 @@ def plan_table_rewrite(
         raise ConfigError(message, table=metadata.location, value=branch)
     snapshot = metadata.ref_snapshot(branch)
     return plan_rewrite(
-        plan_files(io, metadata, snapshot, where),
+        plan_files(
+            io, metadata, snapshot, where, with_nan_counts=_may_copy_floats(metadata, options)
+        ),
         metadata,
         options,
         starting_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
@@ -69,6 +72,12 @@ def plan_json(
             for one in plan.skipped
         ],
     }
+
+
+def _may_copy_floats(metadata: TableMetadata, options: RewriteOptions) -> bool:
+    """Whether row groups may be copied whose footers lack the numbers of NaN."""
+    kinds = (str(kind) for _, kind, _ in walk_leaves(metadata.schema().fields))
+    return not options.strategy.shuffles and any(kind in ("float", "double") for kind in kinds)
 
 
 def group_partition(group: FileGroup, metadata: TableMetadata) -> str:

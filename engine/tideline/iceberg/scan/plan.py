@@ -10,7 +10,8 @@ Memory holds the delete files, a few manifests, and what the caller keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestEntry, ManifestFile
@@ -31,10 +32,13 @@ def plan_files(
     metadata: TableMetadata,
     snapshot: Snapshot | None,
     where: Filter = ALL_ROWS,
+    *,
+    with_nan_counts: bool = False,
 ) -> Iterator[FileScanTask]:
     """The files of `snapshot` that may hold rows that `where` selects, in no particular order.
 
-    The columns of `where` are the table's current ones. Nothing for a table without a snapshot.
+    Of their metrics they have the numbers of NaN, if asked for, and no others. The columns of
+    `where` are the table's current ones. Nothing for a table without a snapshot.
     Raises ConfigError for a filter that does not fit the table, and CorruptTableError.
     """
     pruning = Pruning(bind(where, metadata.schema()), metadata)
@@ -43,19 +47,34 @@ def plan_files(
         for one in snapshot_manifests(io, snapshot)
         if one.may_have_live_files and pruning.manifest_may_match(one)
     ]
-    return _tasks(io, metadata, manifests, pruning)
+    return _tasks(io, metadata, manifests, pruning, with_nan_counts=with_nan_counts)
 
 
 def live_entries(
-    io: FileIO, manifests: Iterable[ManifestFile], *, with_metrics: bool
+    io: FileIO,
+    manifests: Iterable[ManifestFile],
+    *,
+    with_metrics: bool,
+    with_nan_counts: bool = False,
 ) -> Iterator[ManifestEntry]:
     """The entries of live files, manifest after manifest."""
     for manifest, body in read_ahead(io, manifests):
-        yield from read_manifest(body, manifest, with_metrics=with_metrics, live_only=True)
+        yield from read_manifest(
+            body,
+            manifest,
+            with_metrics=with_metrics,
+            with_nan_counts=with_nan_counts,
+            live_only=True,
+        )
 
 
 def _tasks(
-    io: FileIO, metadata: TableMetadata, manifests: list[ManifestFile], pruning: Pruning
+    io: FileIO,
+    metadata: TableMetadata,
+    manifests: list[ManifestFile],
+    pruning: Pruning,
+    *,
+    with_nan_counts: bool,
 ) -> Iterator[FileScanTask]:
     listed = [one for one in manifests if one.content is ManifestContent.DELETES]
     deletes = live_entries(io, listed, with_metrics=True)
@@ -65,17 +84,27 @@ def _tasks(
     )
     data = [one for one in manifests if one.content is ManifestContent.DATA]
     with_metrics = pruning.needs_metrics or index.needs_data_metrics
-    for entry in live_entries(io, data, with_metrics=with_metrics):
+    entries = live_entries(io, data, with_metrics=with_metrics, with_nan_counts=with_nan_counts)
+    counts: dict[frozenset[tuple[int, int]], Mapping[int, int]] = {}
+    for entry in entries:
         if pruning.file_may_match(entry.data_file):
-            yield _task(entry, index, metadata)
+            nans = (entry.data_file.nan_value_counts or {}) if with_nan_counts else {}
+            # Most files have none: they share one mapping.
+            shared = counts.setdefault(frozenset(nans.items()), nans)
+            yield _task(entry, index, metadata, shared or None)
 
 
-def _task(entry: ManifestEntry, index: DeleteIndex, metadata: TableMetadata) -> FileScanTask:
+def _task(
+    entry: ManifestEntry,
+    index: DeleteIndex,
+    metadata: TableMetadata,
+    nan_value_counts: Mapping[int, int] | None,
+) -> FileScanTask:
     file, sequence_number = entry.data_file, entry.sequence_number
     if sequence_number is None:
         message = "a live file has no sequence number, and inherits none"
         raise CorruptTableError(message, table=metadata.location, path=file.file_path)
     deletes = index.deletes_for(file, sequence_number)
-    if file.lower_bounds is not None or file.value_counts is not None:
-        file = file.without_metrics()
+    if file.lower_bounds is not None or file.value_counts is not None or nan_value_counts:
+        file = replace(file.without_metrics(), nan_value_counts=nan_value_counts)
     return FileScanTask(file, sequence_number, deletes.position, deletes.equality, deletes.vector)

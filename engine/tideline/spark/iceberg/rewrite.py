@@ -92,11 +92,5 @@ class WritePacks:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 pack = self.packs[number]
-                write = partial(
-                    pack.write,
-                    self.io,
-                    self.context,
-                    attempt=attempt_number(),
-                    packs_at_once=len(self.packs),
-                )
+                write = partial(pack.write, self.io, self.context, attempt=attempt_number())
                 yield answer(pack.group, write)
