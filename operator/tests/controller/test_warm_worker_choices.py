@@ -6,8 +6,9 @@ from typing import Any
 
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import Manifest
-from tideline_operator.controller.warm_workers import JOB_NAME_LABEL, Chosen, WarmWorkers
+from tideline_operator.controller.warm_workers import Chosen, WarmWorkers
 from tideline_operator.decide.worker_assignment import AwaitWorker, OwnJob
+from tideline_operator.launch.job_outcome import JOB_NAME_LABEL
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION, WORKER_LABEL
 from tideline_operator.launch.worker_launcher import WorkerPlan
 from tideline_operator.resources.warm import Warm

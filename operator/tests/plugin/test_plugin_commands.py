@@ -128,3 +128,25 @@ def test_a_log_is_that_of_the_newest_driver(
             plugin.main(given, standalone_mode=False)
     finally:
         server.stop()
+
+
+def test_the_log_of_what_a_warm_worker_did_is_the_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operation = {"id": "b", "kind": "cleaning", "phase": "Succeeded", "worker": "tideline-worker-1"}
+    table: dict[str, Any] = {
+        "metadata": {"name": "orders", "namespace": "lake"},
+        "status": {"operations": [operation]},
+    }
+    pods = [{"metadata": {"name": "w", "creationTimestamp": "2026-11-25T01:00:00Z"}}]
+    listing = {"metadata": {"resourceVersion": "1"}, "items": pods}
+    server = ScriptedServer()
+    server.api(tmp_path)
+    given = ["logs", "orders", "-n", "lake", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    try:
+        server.script += [(200, table), (200, listing), (200, [b"begins b of orders\n"])]
+        assert not plugin.main(given, standalone_mode=False)
+    finally:
+        server.stop()
+    assert capsys.readouterr().out.splitlines() == ["begins b of orders"]
+    assert "labelSelector=batch.kubernetes.io%2Fjob-name%3Dtideline-worker-1" in server.seen[1][1]

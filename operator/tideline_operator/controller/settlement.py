@@ -33,7 +33,6 @@ from tideline.ingest.operation.operation import OperationKind
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefusedError, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
-from tideline_operator.controller.warm_workers import JOB_NAME_LABEL
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.worker_settlement import GIVEN_UP, WorkerSettler
 from tideline_operator.kube import KubeApi
@@ -43,6 +42,7 @@ from tideline_operator.launch.driver_job import (
     job_name,
 )
 from tideline_operator.launch.job_outcome import (
+    JOB_NAME_LABEL,
     Active,
     Ended,
     JobOutcome,

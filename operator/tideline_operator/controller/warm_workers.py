@@ -26,12 +26,10 @@ from tideline_operator.decide.worker_assignment import (
     Wanted,
     assign,
 )
-from tideline_operator.launch.job_outcome import has_ended, is_over
+from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, has_ended, is_over
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION, WORKER_LABEL, new_worker_name
 from tideline_operator.launch.worker_launcher import WorkerPlan
 from tideline_operator.resources.warm import Warm
-
-JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tideline_operator.api_objects import JOBS, PODS, Manifest
-from tideline_operator.controller.warm_workers import JOB_NAME_LABEL, WarmWorkers
+from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.job_outcome import Active, Lost, has_ended, running_since_ms
+from tideline_operator.launch.job_outcome import (
+    JOB_NAME_LABEL,
+    Active,
+    Lost,
+    has_ended,
+    running_since_ms,
+)
 from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.launch.worker_outcome import (
     NeverBegun,

@@ -27,7 +27,7 @@ from tideline_operator.launch.driver_job import (
     ROLE_LABEL,
 )
 
-_JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _OUT_OF_MEMORY = "OOMKilled"
 _OVER_TIME = "DeadlineExceeded"
 # What does not resolve itself quickly: a user has to change something.
@@ -152,7 +152,7 @@ def _belongs_to(pod: Manifest, job: Manifest) -> bool:
     uid = job["metadata"].get("uid")
     if uid is not None and owners:
         return any(owner.get("uid") == uid for owner in owners)
-    return bool(labels.get(_JOB_NAME_LABEL) == job["metadata"]["name"])
+    return bool(labels.get(JOB_NAME_LABEL) == job["metadata"]["name"])
 
 
 def _executors_of(job: Manifest, pods: Iterable[Manifest]) -> list[Manifest]:

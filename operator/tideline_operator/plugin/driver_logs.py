@@ -8,6 +8,7 @@ from tideline.errors import TidelineError
 from tideline_operator.api_objects import PODS, Manifest
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import DRIVER_ROLE, OPERATION_LABEL, ROLE_LABEL
+from tideline_operator.launch.job_outcome import JOB_NAME_LABEL
 
 
 class NoPodError(TidelineError):
@@ -17,12 +18,15 @@ class NoPodError(TidelineError):
 def driver_log(
     api: KubeApi, operation: Manifest, namespace: str, *, follows: bool
 ) -> Iterator[str]:
-    """Lines of the newest driver of an operation, as they are written if `follows`.
+    """Lines of the newest driver of an operation, as they are written if `follows`. A warm worker
+    has lines of other operations as well.
 
     Raises NoPodError when its pods are gone or not there yet, ApiRefusedError,
     ApiUnavailableError.
     """
     labels = f"{OPERATION_LABEL}={operation['id']},{ROLE_LABEL}={DRIVER_ROLE}"
+    if operation.get("worker"):
+        labels = f"{JOB_NAME_LABEL}={operation['worker']}"
     pods, _ = api.list(PODS, namespace, labels=labels)
     if not pods:
         raise NoPodError(

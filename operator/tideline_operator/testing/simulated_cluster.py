@@ -37,10 +37,10 @@ from tideline_operator.launch.driver_job import (
     ROLE_LABEL,
     owner_reference,
 )
+from tideline_operator.launch.job_outcome import JOB_NAME_LABEL
 
 _CLOCK = SystemClock()
 _CONTAINER = "engine"
-JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _numbers = itertools.count(1)
 
 

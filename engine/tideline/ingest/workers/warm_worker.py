@@ -169,10 +169,13 @@ class WarmWorker:
             self._insist(lambda: self._hand_overs.show(before, None))
             self._forget(hand_over)
             return None
+        self._progress(f"begins {hand_over.operation_id} of {hand_over.table}")
         if is_altered(hand_over, table):
             result, is_spent = _refused(hand_over), False
         else:
             result, is_spent = self._carry_out(hand_over)
+        words = f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
+        self._progress(f"ended {hand_over.operation_id}: {words}")
         report = WorkerReport(hand_over.operation_id, hand_over.attempt, result)
         self._newest = hand_over, report
         if not self._tell(report):
