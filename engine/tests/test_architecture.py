@@ -37,7 +37,10 @@ SDK_HOMES = {
         "engine/tideline/testing/",
     ),
     "kubernetes": ("operator/tideline_operator/kube.py",),
-    "prometheus_client": ("operator/tideline_operator/controller/controller_metrics.py",),
+    "prometheus_client": (
+        "operator/tideline_operator/controller/controller_metrics.py",
+        "operator/tideline_operator/controller/table_metrics.py",
+    ),
     "pyroaring": ("engine/tideline/iceberg/data/deletion_vector.py",),
     "minio": ("engine/tideline/storage/bucket.py", "engine/tideline/testing/"),
 }

@@ -12,11 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.saving import Saving
+from tideline.testing.fake_clock import FakeClock
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.spent import Spent
 from tideline_operator.resources.status import (
     Condition,
     ConditionType,
+    IngestStatus,
     LakeTableStatus,
     TableStatus,
     Truth,
@@ -24,6 +27,7 @@ from tideline_operator.resources.status import (
 
 KEY = ("lake", 'a"b\\c')
 TABLE = {"namespace", "table"}
+OF_KIND = TABLE | {"kind"}
 SAVED = Saving(files_opened=3, bytes_scanned=-7, bytes_stored=5)
 SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31, saved=SAVED)
 FAILED = OperationResult("b", Outcome.FAILED, core_seconds=0.5, requests=9)
@@ -52,15 +56,23 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_reconciles": ("counter", {"result"}),
     "tideline_store_ready": ("gauge", {"namespace", "store"}),
     "tideline_table_bytes": ("gauge", TABLE),
+    "tideline_table_core_seconds": ("counter", OF_KIND),
     "tideline_table_dead_instants": ("gauge", TABLE),
     "tideline_table_files": ("gauge", TABLE),
+    "tideline_table_gib_seconds": ("counter", OF_KIND),
     "tideline_table_lag_bytes": ("gauge", TABLE),
     "tideline_table_lag_files": ("gauge", TABLE),
     "tideline_table_log_files": ("gauge", TABLE),
+    "tideline_table_oldest_file_age_seconds": ("gauge", TABLE),
+    "tideline_table_operations": ("counter", OF_KIND | {"result"}),
     "tideline_table_pending_instants": ("gauge", TABLE),
+    "tideline_table_pod_seconds": ("counter", OF_KIND),
     "tideline_table_quarantined_files": ("gauge", TABLE),
     "tideline_table_quarantined_rows": ("gauge", TABLE),
+    "tideline_table_read_bytes": ("counter", OF_KIND),
     "tideline_table_ready": ("gauge", TABLE),
+    "tideline_table_requests": ("counter", OF_KIND),
+    "tideline_table_written_bytes": ("counter", OF_KIND),
     "tideline_tables": ("gauge", set()),
     "tideline_endpoint_unavailable": ("gauge", {"namespace", "endpoint"}),
     "tideline_endpoint_waiting_tables": ("gauge", set()),
@@ -69,6 +81,18 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_worker_threads": ("gauge", set()),
 }
 """What dashboards and alerts of others build on."""
+
+
+SPENT = Spent(
+    runs=5,
+    failures=2,
+    pod_ms=90_500,
+    mib_seconds=2_048,
+    core_ms=1_500,
+    bytes_read=7,
+    bytes_written=9,
+    requests=11,
+)
 
 
 @pytest.fixture
@@ -84,7 +108,7 @@ def status(ready: Truth) -> LakeTableStatus:
         last_transition_time=Timestamp(0),
     )
     table = TableStatus(files=3, bytes=12_345_678_901)
-    return LakeTableStatus(conditions=(condition,), table=table)
+    return LakeTableStatus(conditions=(condition,), table=table, spent={"ingest": SPENT})
 
 
 def families(process: ProcessMetrics) -> dict[str, Metric]:
@@ -129,6 +153,56 @@ def test_values_and_labels_come_through_as_they_are(process: ProcessMetrics) -> 
     assert ("tideline_table_bytes", labels, 12_345_678_901.0) in found
     asked = {"verb": "get", "resource": "jobs", "code": "200"}
     assert ("tideline_api_requests_total", asked, 2.0) in found
+
+
+def test_what_a_table_took_is_what_its_status_says(process: ProcessMetrics) -> None:
+    metrics = ControllerMetrics(process)
+    metrics.note_status(KEY, status(Truth.TRUE))
+    found = {(name, labels.get("result")): value for name, labels, value in series(process)
+             if labels.get("kind") == "ingest"}  # fmt: skip
+    assert found == {
+        ("tideline_table_operations_total", "failed"): 2,
+        ("tideline_table_operations_total", "succeeded"): 3,
+        ("tideline_table_pod_seconds_total", None): 90.5,
+        ("tideline_table_gib_seconds_total", None): 2,
+        ("tideline_table_core_seconds_total", None): 1.5,
+        ("tideline_table_read_bytes_total", None): 7,
+        ("tideline_table_written_bytes_total", None): 9,
+        ("tideline_table_requests_total", None): 11,
+    }
+    metrics.forget_table(KEY)
+    assert not [labels for _, labels, _ in series(process) if labels.get("kind") == "ingest"]
+
+
+def test_the_oldest_file_that_waits_gets_older_between_two_looks(process: ProcessMetrics) -> None:
+    clock = FakeClock()
+    metrics = ControllerMetrics(process, clock)
+
+    def age(*landed_s_ago: float | None, paused: bool = False) -> float | None:
+        landed = (None if ago is None else Timestamp(clock.now_ms() - int(ago * 1000))
+                  for ago in landed_s_ago)  # fmt: skip
+        ingests = {str(n): IngestStatus(oldest_file_at=at) for n, at in enumerate(landed)}
+        truth = Truth.TRUE if paused else Truth.FALSE
+        condition = Condition(
+            type=ConditionType.PAUSED,
+            status=truth,
+            reason="Because",
+            last_transition_time=Timestamp(0),
+        )
+        metrics.note_status(KEY, LakeTableStatus(conditions=(condition,), ingest=ingests))
+        return now()
+
+    def now() -> float | None:
+        name = "tideline_table_oldest_file_age_seconds"
+        return next((value for found, _, value in series(process) if found == name), None)
+
+    assert age() == 0
+    assert age(None, None) == 0
+    assert age(None, 30, 70) == 70
+    clock.advance(5)
+    assert now() == 75
+    assert age(70, paused=True) is None
+    assert age(None) == 0
 
 
 def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetrics) -> None:

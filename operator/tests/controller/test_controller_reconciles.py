@@ -102,6 +102,25 @@ def test_a_declared_table_is_created_and_ingested_into(case: ControllerCase) -> 
     assert case.api.get(ROLE_BINDINGS, "tideline-engine", case.namespace) is not None
 
 
+def test_what_operations_took_is_in_the_status_and_goes_on_under_a_new_leader(
+    case: ControllerCase,
+) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        case.land("a.parquet")
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
+        spent = case.until(lambda: case.status().get("spent", {}).get("ingest"), "what it took")
+    assert (spent["runs"], spent.get("failures", 0)) == (1, 0)
+    assert case.status()["spent"]["create"]["runs"] == 1
+    case.stop()
+    case.start()
+    labels = f'kind="ingest",namespace="{case.namespace}",result="succeeded",table="people"'
+    ends = f"tideline_table_operations_total{{{labels}}} 1"
+    case.until(lambda: ends in case.metrics.text(), "the total of before")
+
+
 def test_nothing_is_written_while_nothing_changes(case: ControllerCase) -> None:
     case.declare()
     case.start()

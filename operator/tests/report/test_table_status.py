@@ -26,6 +26,8 @@ from tideline_operator.report.status import (
     operation_started,
 )
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.spent import NO_PODS, PodUse, Spent
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
     ConditionType,
@@ -81,6 +83,46 @@ def test_lag_counts_the_files_that_wait_and_their_bytes() -> None:
     table = replace(TABLE, checkpoints={"landing": checkpoint})
     later = look(seen(*FILES, table=table)).ingest["landing"]
     assert (later.lag_files, later.checkpoint) == (3, "generation 1 up to f1.parquet")
+
+
+def test_the_status_says_since_when_the_oldest_file_waits() -> None:
+    status = look(seen(*FILES[1:])).ingest["landing"]
+    assert status.oldest_file_at == Timestamp(FILES[1].modified_ms)
+    checkpoint = advance(None, Landing(FILES), FILES)
+    table = replace(TABLE, checkpoints={"landing": checkpoint})
+    assert look(seen(*FILES, table=table)).ingest["landing"].oldest_file_at is None
+
+
+def test_what_operations_took_is_added_up_by_kind() -> None:
+    (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    status = EMPTY
+    done = OperationResult(
+        start.operation.id,
+        Outcome.SUCCEEDED,
+        core_seconds=1.5,
+        requests=20,
+        source_bytes=100,
+        bytes_read=10,
+        bytes_written=50,
+    )
+    lost = OperationResult(start.operation.id, Outcome.FAILED, error=WORKER_DIED)
+    for result, pods in ((done, PodUse(8_000, 4_096)), (lost, PodUse(500, 512)), (done, NO_PODS)):
+        status = operation_started(status, start.operation, 1, NOW_MS)
+        status = operation_finished(status, result, NOW_MS, pods)
+    assert status.spent == {
+        "ingest": Spent(
+            runs=3,
+            failures=1,
+            last_failure=Timestamp(NOW_MS),
+            pod_ms=8_500,
+            mib_seconds=4_608,
+            core_ms=3_000,
+            bytes_read=220,
+            bytes_written=100,
+            requests=40,
+        )
+    }
+    assert fresh_start(resolved(), status).spent == status.spent
 
 
 def test_lag_is_kept_while_the_prefix_is_not_looked_at() -> None:

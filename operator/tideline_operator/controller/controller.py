@@ -37,6 +37,7 @@ from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.controller.namespace_pauses import NamespacePauses
 from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
+from tideline_operator.controller.pod_meter import PodMeter
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.reconcile import Parts, TableReconciler
 from tideline_operator.controller.reflector import OnChange, Reflector
@@ -86,12 +87,13 @@ class Controller:
         """`before_store_write` raises in a process that may not write to stores any more."""
         self._settings = settings
         self._clock = clock = clock or SystemClock()
-        self._metrics = ControllerMetrics(process or ProcessMetrics())
+        self._metrics = ControllerMetrics(process or ProcessMetrics(), clock)
         self.queue = WorkQueue(clock)
         self.tables = ObjectCache()
         self._stores = ObjectCache()
         self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
-        self._pods = ObjectCache(label=TABLE_LABEL, trim=_short)
+        self._pods = ObjectCache(label=TABLE_LABEL, trim=_short_pod)
+        self._meter = PodMeter()
         self.budgets = Budgets(settings.limits)
         self.endpoints = Endpoints(clock)
         self._workers = Workers(self.queue, self._take_turn, clock, workers=settings.workers)
@@ -157,7 +159,9 @@ class Controller:
             tables=self.tables,
             source=source,
             pauses=NamespacePauses(api, clock),
-            settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s, at_workers),
+            settler=Settler(
+                api, self._jobs, self._pods, settings.start_deadline_s, at_workers, self._meter
+            ),
             observer=Observer(clock, source.open_store, source.open_iceberg),
             fates=WriterFates(api, self._pods),
             starter=starter,
@@ -252,6 +256,7 @@ class Controller:
         self._part_changed(before, after)
 
     def _pod_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        self._meter.note(before, after, self._clock.now_ms())
         holder = self.warm_workers.note_pod(before, after)
         if holder is not None and self._workers.is_running:
             self.queue.add(holder, urgent=True)
@@ -364,6 +369,13 @@ def _short(item: Manifest) -> Manifest:
     return {
         name: item[name] for name in ("apiVersion", "kind", "metadata", "status") if name in item
     }
+
+
+def _short_pod(pod: Manifest) -> Manifest:
+    """A pod without the parts that are not read here: of its spec the resources stay."""
+    containers = pod.get("spec", {}).get("containers") or ()
+    resources = [{"resources": one["resources"]} for one in containers if "resources" in one]
+    return {**_short(pod), "spec": {"containers": resources}}
 
 
 def _condition(item: Manifest) -> tuple[object, object]:

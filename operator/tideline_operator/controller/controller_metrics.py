@@ -21,7 +21,9 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from tideline.clock import Clock, SystemClock
 from tideline.ingest.operation.result import OperationResult
+from tideline_operator.controller.table_metrics import TableMetrics
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
 from tideline_operator.resources.store_status import LakeStoreStatus
@@ -62,14 +64,16 @@ class ProcessMetrics:
 class ControllerMetrics:
     """What the leader reports of its tables, stores, operations and queue."""
 
-    def __init__(self, process: ProcessMetrics) -> None:
+    def __init__(self, process: ProcessMetrics, clock: Clock | None = None) -> None:
         self._registry = process.registry
+        self._of_tables = TableMetrics(clock or SystemClock())
         self._table_gauges: list[Gauge] = []
         self._name_tables()
         self._name_operations()
         self._name_warm_workers()
         self._name_queue()
         self._registry.register(_ProcessUse())
+        self._registry.register(self._of_tables)
         self._endpoints = _UnavailableEndpoints()
         self._registry.register(self._endpoints)
 
@@ -222,7 +226,8 @@ class ControllerMetrics:
         return histogram
 
     def note_status(self, key: Key, status: LakeTableStatus) -> None:
-        """Bring the gauges of one table up to date."""
+        """Bring the metrics of one table up to date."""
+        self._of_tables.note(key, status)
         ready = next((item for item in status.conditions if item.type is ConditionType.READY), None)
         ingests = status.ingest.values()
         pending = status.timeline.pending
@@ -269,7 +274,8 @@ class ControllerMetrics:
         self.reconcile_seconds.observe(seconds)
 
     def forget_table(self, key: Key) -> None:
-        """A table is gone: so are its gauges."""
+        """A table is gone: so are its metrics."""
+        self._of_tables.forget(key)
         for gauge in self._table_gauges:
             gauge.remove(*key)
 

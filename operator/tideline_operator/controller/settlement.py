@@ -33,6 +33,7 @@ from tideline.ingest.operation.operation import OperationKind
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefusedError, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.pod_meter import PodMeter
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.worker_settlement import GIVEN_UP, WorkerSettler
 from tideline_operator.kube import KubeApi
@@ -113,9 +114,11 @@ class Settler:
         pods: ObjectCache,
         start_deadline_s: float,
         at_workers: WorkerSettler,
+        meter: PodMeter | None = None,
     ) -> None:
         self._api = api
         self._at_workers = at_workers
+        self._meter = meter or PodMeter()
         self._patience_ms = int(start_deadline_s * 1000)
         self._jobs = jobs
         self._pods = pods
@@ -165,7 +168,7 @@ class Settler:
             else:
                 given_up = entry.message.startswith(GIVEN_UP)
                 message = entry.message if given_up else "its Job was deleted"
-                _note_end(found, entry, _lost(entry.id, message), now_ms)
+                self._note_end(found, entry, _lost(entry.id, message), now_ms)
             return
         outcome = self._outcome(key, entry, job, now_ms)
         pod_uid = driver_uid(job, self._pods.labelled(*key))
@@ -186,9 +189,9 @@ class Settler:
                 if not outcome.is_started:
                     _note_unstarted(found, entry, job, outcome, now_ms)
             case Ended(result=result):
-                _note_end(found, entry, replace(result, id=entry.id), now_ms)
+                self._note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
-                _note_end(found, entry, _lost(entry.id, message), now_ms)
+                self._note_end(found, entry, _lost(entry.id, message), now_ms)
 
     def _settle_at_worker(
         self, key: Key, entry: OperationStatus, found: Settlement, now_ms: int
@@ -200,15 +203,15 @@ class Settler:
             case NotBegun(waiting=waiting):
                 _note_running(found, entry, waiting)
             case NeverBegun() if entry.message.startswith(GIVEN_UP):
-                _note_end(found, entry, _lost(entry.id, entry.message), now_ms)
+                self._note_end(found, entry, _lost(entry.id, entry.message), now_ms)
             case NeverBegun():
                 found.pending = replace(entry, worker="", pod_uid="", digest="")
             case Active():
                 _note_running(found, entry, outcome)
             case Ended(result=result):
-                _note_end(found, entry, replace(result, id=entry.id), now_ms)
+                self._note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
-                _note_end(found, entry, _lost(entry.id, message), now_ms)
+                self._note_end(found, entry, _lost(entry.id, message), now_ms)
 
     def _note_waiting(
         self, key: Key, entry: OperationStatus, waiting: Active, found: Settlement, now_ms: int
@@ -218,7 +221,7 @@ class Settler:
         if since_ms is not None and now_ms >= since_ms + self._patience_ms:
             self._api.delete(JOBS, entry.worker, key[0], propagation="Foreground")
             message = f"{GIVEN_UP} {self._patience_ms // 1000} s: its worker {waiting.message}"
-            _note_end(found, entry, _lost(entry.id, message), now_ms)
+            self._note_end(found, entry, _lost(entry.id, message), now_ms)
             return
         found.pending, found.is_half_started = entry, bool(entry.pod_uid)
         if since_ms is not None:
@@ -307,6 +310,13 @@ class Settler:
         except ApiRefusedError:
             return []
 
+    def _note_end(
+        self, found: Settlement, entry: OperationStatus, result: OperationResult, now_ms: int
+    ) -> None:
+        pods = self._meter.use_of(entry, now_ms)
+        found.status = operation_finished(found.status, result, now_ms, pods)
+        found.ended.append((entry, result))
+
     def _has_pods(self, key: Key, operation_id: str) -> bool:
         return any(
             _operation_of(pod) == operation_id and not has_ended(pod)
@@ -355,13 +365,6 @@ def _note_unstarted(
     found.is_young = not outcome.is_stuck and waited_ms < _YOUNG_MS
     if outcome.is_stuck:
         found.holds_place = outcome.lacks_room and waited_ms < _ROOM_PATIENCE_MS
-
-
-def _note_end(
-    found: Settlement, entry: OperationStatus, result: OperationResult, now_ms: int
-) -> None:
-    found.status = operation_finished(found.status, result, now_ms)
-    found.ended.append((entry, result))
 
 
 def _lost(operation_id: str, message: str) -> OperationResult:

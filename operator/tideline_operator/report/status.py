@@ -25,6 +25,7 @@ from tideline_operator.report.unknown_outcome import settle_unknown
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.spent import NO_PODS, PodUse, Spent
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
     IngestStatus,
@@ -81,9 +82,9 @@ def rerun_of(operation: Operation) -> int | None:
 
 
 def operation_finished(
-    status: LakeTableStatus, result: OperationResult, now_ms: int
+    status: LakeTableStatus, result: OperationResult, now_ms: int, pods: PodUse = NO_PODS
 ) -> LakeTableStatus:
-    """Note how a started operation ended, and when it may be tried again."""
+    """Note how a started operation ended, what it took, and when it may be tried again."""
     entry = next(item for item in status.operations if item.id == result.id)
     failed = result.outcome is Outcome.FAILED
     is_safe = result.is_safe_to_retry
@@ -99,7 +100,8 @@ def operation_finished(
         instant=result.instant,
         message=result.message,
     )
-    return _with_service_run(_with_operation(status, done), done, result)
+    status = _with_spent(_with_operation(status, done), done, result, pods)
+    return _with_service_run(status, done, result)
 
 
 def retry_delay_ms(attempt: int, *, is_safe: bool) -> int:
@@ -191,6 +193,26 @@ def without_entry(status: LakeTableStatus, operation_id: str) -> LakeTableStatus
 def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
     others = tuple(item for item in status.operations if item.id != entry.id)
     return replace(status, operations=(*others, entry)[-OPERATIONS_MAX:])
+
+
+def _with_spent(
+    status: LakeTableStatus, entry: OperationStatus, result: OperationResult, pods: PodUse
+) -> LakeTableStatus:
+    """Add what an operation took to the totals of its kind."""
+    known = status.spent.get(entry.kind, Spent())
+    failed = entry.phase is OperationPhase.FAILED
+    now = Spent(
+        runs=known.runs + 1,
+        failures=known.failures + failed,
+        last_failure=entry.finished_at if failed else known.last_failure,
+        pod_ms=known.pod_ms + pods.pod_ms,
+        mib_seconds=known.mib_seconds + pods.mib_seconds,
+        core_ms=known.core_ms + round(1000 * result.core_seconds),
+        bytes_read=known.bytes_read + result.bytes_read + result.source_bytes,
+        bytes_written=known.bytes_written + result.bytes_written,
+        requests=known.requests + result.requests,
+    )
+    return replace(status, spent={**status.spent, entry.kind: now})
 
 
 def _with_service_run(
@@ -302,6 +324,7 @@ def _ingest_status(
         checkpoint=str(checkpoint) if checkpoint else "",
         lag_files=len(batch.files) + batch.backlog_files,
         lag_bytes=batch.size_bytes + batch.backlog_bytes,
+        oldest_file_at=None if batch.oldest_ms is None else Timestamp(batch.oldest_ms),
         unsettled_files=batch.unsettled_files,
         quarantined_files=len(landing.quarantined) if is_whole else before.quarantined_files,
         quarantined_rows=landing.bad_rows if is_whole else before.quarantined_rows,

@@ -9,6 +9,7 @@ from enum import Enum
 
 from tideline_operator.resources.field import described
 from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.spent import Spent
 
 OPERATIONS_MAX = 20
 NO_TABLE = "NoTable"
@@ -188,6 +189,9 @@ class IngestStatus:
     checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
     lag_files: int = described("Files that wait.", default=0)
     lag_bytes: int = described("Their size.", default=0)
+    oldest_file_at: Timestamp | None = described(
+        "When the oldest of them landed.", default=None, length_max=40
+    )
     unsettled_files: int = described("Files that may still be being written.", default=0)
     quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
     quarantined_rows: int = described(
@@ -250,6 +254,9 @@ class LakeTableStatus:
     )
     operations: tuple[OperationStatus, ...] = described(
         "Operations, newest last.", default=(), items_max=OPERATIONS_MAX
+    )
+    spent: Mapping[str, Spent] = described(
+        "What operations have taken so far, by kind.", default_factory=dict, items_max=32
     )
     ingest: Mapping[str, IngestStatus] = described(
         "Ingests by name.", default_factory=dict, items_max=64

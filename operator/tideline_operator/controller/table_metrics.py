@@ -1,0 +1,120 @@
+"""Metrics of tables that follow from their statuses at every scrape: what they wait for, and what
+operations on them have taken.
+
+Totals come from the statuses, so they go on where a former leader left them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from tideline.clock import Clock
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.resources.spent import Spent
+from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
+
+_TABLE = ("namespace", "table")
+_OF_KIND = (*_TABLE, "kind")
+
+_TOTALS: tuple[tuple[str, str, Callable[[Spent], float]], ...] = (
+    (
+        "tideline_table_pod_seconds_total",
+        "Seconds for which pods of a table's operations ran.",
+        lambda spent: spent.pod_ms / 1000,
+    ),
+    (
+        "tideline_table_gib_seconds_total",
+        "Memory of these pods, in GiB, times the seconds.",
+        lambda spent: spent.mib_seconds / 1024,
+    ),
+    (
+        "tideline_table_core_seconds_total",
+        "Seconds of processor cores that drivers of a table's operations took.",
+        lambda spent: spent.core_ms / 1000,
+    ),
+    (
+        "tideline_table_read_bytes_total",
+        "Bytes that a table's operations read from landing files and the table.",
+        lambda spent: spent.bytes_read,
+    ),
+    (
+        "tideline_table_written_bytes_total",
+        "Bytes that a table's operations wrote.",
+        lambda spent: spent.bytes_written,
+    ),
+    (
+        "tideline_table_requests_total",
+        "Requests that drivers of a table's operations sent to stores.",
+        lambda spent: spent.requests,
+    ),
+)
+
+
+class TableMetrics:
+    """A collector of the registry; `note` and `forget` keep it up to date."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._oldest_ms: dict[Key, int | None] = {}
+        self._spent: dict[Key, dict[str, Spent]] = {}
+
+    def note(self, key: Key, status: LakeTableStatus) -> None:
+        """The status of a table as it is now."""
+        self._spent[key] = dict(status.spent)
+        if any(
+            one.type is ConditionType.PAUSED and one.status is Truth.TRUE
+            for one in status.conditions
+        ):
+            self._oldest_ms.pop(key, None)
+            return
+        landed = (one.oldest_file_at for one in status.ingest.values() if one.oldest_file_at)
+        self._oldest_ms[key] = min((at.ms for at in landed), default=None)
+
+    def forget(self, key: Key) -> None:
+        """The table is gone."""
+        self._oldest_ms.pop(key, None)
+        self._spent.pop(key, None)
+
+    def describe(self) -> Iterable[Metric]:
+        return self.collect()
+
+    def collect(self) -> Iterable[Metric]:
+        yield self._ages()
+        yield self._ends()
+        spent = [
+            ((*key, kind), one)
+            for key, by_kind in list(self._spent.items())
+            for kind, one in by_kind.items()
+        ]
+        for name, text, amount in _TOTALS:
+            family = CounterMetricFamily(name, text, labels=_OF_KIND)
+            for labels, one in spent:
+                family.add_metric(labels, amount(one))
+            yield family
+
+    def _ages(self) -> Metric:
+        family = GaugeMetricFamily(
+            "tideline_table_oldest_file_age_seconds",
+            "Age of the oldest file that is not committed yet, 0 while none waits.",
+            labels=_TABLE,
+        )
+        now_ms = self._clock.now_ms()
+        for key, landed_ms in list(self._oldest_ms.items()):
+            age_ms = 0 if landed_ms is None else max(0, now_ms - landed_ms)
+            family.add_metric(key, age_ms / 1000)
+        return family
+
+    def _ends(self) -> Metric:
+        family = CounterMetricFamily(
+            "tideline_table_operations_total",
+            "Operations on a table that ended, by kind and whether they failed.",
+            labels=(*_OF_KIND, "result"),
+        )
+        for key, by_kind in list(self._spent.items()):
+            for kind, one in by_kind.items():
+                family.add_metric((*key, kind, "failed"), one.failures)
+                family.add_metric((*key, kind, "succeeded"), one.runs - one.failures)
+        return family
