@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,12 @@ from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
+from tideline_operator.controller.budgets import Limits
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.dead_endpoints import DeadEndpoints
-from tideline_operator.testing.simulated_cluster import SimulatedCluster
+from tideline_operator.testing.hanging_proxy import HangingProxy
+from tideline_operator.testing.simulated_cluster import CarryingOut, SimulatedCluster
 
 pytestmark = [pytest.mark.api_server, pytest.mark.minio]
 
@@ -76,6 +80,21 @@ def reason(case: ControllerCase, name: str) -> str:
     return str(case.condition("Ready", name).get("reason"))
 
 
+def is_current(case: ControllerCase, name: str) -> bool:
+    return case.condition("Ready", name).get("status") == "True"
+
+
+def wait_for_ingest(case: ControllerCase, server: MinioServer, bucket: str, number: int) -> float:
+    """Land a file; seconds until its ingest has a Job."""
+    before = tuple(one["metadata"]["name"] for one in case.cluster.all_jobs())
+    server.client().fput_object(bucket, f"people-landing/{number}.parquet", __file__)
+    landed_s = time.monotonic()
+    job = case.until_job("ingest", but=before)
+    waited_s = time.monotonic() - landed_s
+    case.cluster.carry_out(job)
+    return waited_s
+
+
 def test_operations_of_a_healthy_table_start_soon_beside_forty_dead_endpoints(
     case: ControllerCase,
     dead: DeadEndpoints,
@@ -115,3 +134,38 @@ def test_operations_of_a_healthy_table_start_soon_beside_forty_dead_endpoints(
     )
     assert len(controller.endpoints.unavailable) == DEAD
     assert controller.problems() == [] and controller.delays() == []
+
+
+@pytest.mark.slow
+def test_a_healthy_table_notices_nothing_when_forty_endpoints_die_at_the_same_moment(
+    case: ControllerCase, minio_server: MinioServer
+) -> None:
+    put_secret(case, minio_server)
+    case.cluster = on_minio(case, minio_server)
+    bucket = minio_server.create_bucket()
+    port = int(minio_server.endpoint.rpartition(":")[2])
+    names = [f"dead-{number}" for number in range(DEAD)]
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(HangingProxy(port)) for _ in names]
+        for name, proxy in zip(names, proxies, strict=True):
+            put_store(case, name, f"http://127.0.0.1:{proxy.port}")
+            declare(case, name, bucket, name)
+        put_store(case, "minio", minio_server.endpoint)
+        declare(case, "people", bucket, "minio")
+        controller = case.start(limits=Limits(operations_max=50))
+        with CarryingOut(case.cluster):
+            for name in (*names, "people"):
+                case.until(partial(is_current, case, name), f"{name} is there", 60.0)
+        for proxy in proxies:
+            proxy.swallow_replies()
+        waits = []
+        for number in range(5):
+            waits.append(wait_for_ingest(case, minio_server, bucket, number))
+            time.sleep(2.0)
+        print(f"ingests after {[round(one, 1) for one in waits]} s, most threads: "
+              f"{case.measured('tideline_worker_threads')}")  # fmt: skip
+        assert max(waits) < SOON_S
+        case.until(
+            lambda: len(controller.endpoints.unavailable) == DEAD, "all are left alone", 60.0
+        )
+        assert controller.problems() == [] and controller.delays() == []

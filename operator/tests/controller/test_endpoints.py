@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tideline.errors import StorageUnavailableError
@@ -114,6 +116,21 @@ def test_probes_pass_and_what_they_find_counts(endpoints: Endpoints, clock: Fake
     with probing():
         endpoints.note(ONE, None)
     assert endpoints.refusal(ONE) is None
+
+
+def test_threads_that_wait_for_an_answer_are_known(endpoints: Endpoints, clock: FakeClock) -> None:
+    own = threading.get_ident()
+    endpoints.refusal(ONE)
+    assert own not in endpoints.waiting_threads(1.0)
+    clock.advance(1.1)
+    assert own in endpoints.waiting_threads(1.0)
+    endpoints.note(ONE, None)
+    assert own not in endpoints.waiting_threads(1.0)
+    endpoints.enter(KEYS[0], frozenset({ONE}))
+    endpoints.refusal(ONE)
+    clock.advance(1.1)
+    endpoints.leave(KEYS[0])
+    assert own not in endpoints.waiting_threads(1.0)
 
 
 def test_turns_beyond_the_share_wait_in_line_and_are_woken_in_order(endpoints: Endpoints) -> None:

@@ -96,7 +96,7 @@ class Controller:
         self._meter = PodMeter()
         self.budgets = Budgets(settings.limits)
         self.endpoints = Endpoints(clock)
-        self._workers = Workers(self.queue, self._take_turn, clock, workers=settings.workers)
+        self._workers = self._make_workers()
         self.warm_workers = WarmWorkers(clock)
         account = settings.launch.service_account
         may_write = before_store_write or api.check_may_write
@@ -132,6 +132,15 @@ class Controller:
         self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
         self._measure_on_scrape()
+
+    def _make_workers(self) -> Workers:
+        return Workers(
+            self.queue,
+            self._take_turn,
+            self._clock,
+            workers=self._settings.workers,
+            waiting=self.endpoints.waiting_threads,
+        )
 
     def _make_source(
         self, api: KubeApi, connections: Connections, *, allows_local: bool

@@ -33,6 +33,7 @@ TRIAL_S = 15.0
 SHARE = 16
 SHARE_UNPROVEN = 2
 """Turns at one endpoint at a time, and before it has answered."""
+_FORGOTTEN_S = 120.0
 
 _is_probe: ContextVar[bool] = ContextVar("tideline_operator_is_probe", default=False)
 
@@ -90,24 +91,25 @@ class Endpoints:
         self._lock = threading.Lock()
         self._known: dict[Endpoint, _Known] = {}
         self._uses: dict[Key, frozenset[Endpoint]] = {}
+        self._asked: dict[int, float] = {}
 
     def refusal(self, endpoint: Endpoint) -> str | None:
         """Why no request is sent there now; None when one may be."""
         if _is_probe.get():
             return None
         with self._lock:
-            known = self._known.get(endpoint)
-            if known is None or known.opened == 0:
-                return None
-            now_s = self._clock.monotonic_s()
-            if now_s < known.until_s:
-                return known.problem
-            known.is_on_trial, known.until_s = True, now_s + TRIAL_S
+            known, now_s = self._known.get(endpoint), self._clock.monotonic_s()
+            if known is not None and known.opened > 0:
+                if now_s < known.until_s:
+                    return known.problem
+                known.is_on_trial, known.until_s = True, now_s + TRIAL_S
+            self._asked[threading.get_ident()] = now_s
             return None
 
     def note(self, endpoint: Endpoint, problem: str | None) -> None:
         """A request there ended; without an answer when there is a `problem`."""
         with self._lock:
+            self._asked.pop(threading.get_ident(), None)
             known = self._known.setdefault(endpoint, _Known())
             if problem is None:
                 known.answered()
@@ -137,6 +139,7 @@ class Endpoints:
     def leave(self, key: Key) -> tuple[Key, ...]:
         """End the turn of a table: the tables that may begin theirs."""
         with self._lock:
+            self._asked.pop(threading.get_ident(), None)
             woken: list[Key] = []
             for endpoint in self._uses.get(key, frozenset()):
                 known = self._known[endpoint]
@@ -149,6 +152,16 @@ class Endpoints:
         """A table was deleted, and with the last one its endpoints."""
         with self._lock:
             self._forget(key)
+
+    def waiting_threads(self, seconds: float) -> frozenset[int]:
+        """Threads that have waited for an answer for so long."""
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            # A request that was given up half-way in a thread of its own has no end.
+            self._asked = {
+                one: at_s for one, at_s in self._asked.items() if now_s - at_s < _FORGOTTEN_S
+            }
+            return frozenset(one for one, at_s in self._asked.items() if now_s - at_s > seconds)
 
     @property
     def unavailable(self) -> dict[Endpoint, str]:

@@ -127,12 +127,6 @@ class WorkQueue:
             self._closed = True
             self._changed.notify_all()
 
-    def lasting(self, seconds: float) -> int:
-        """Keys that have been processed for longer than `seconds`."""
-        with self._changed:
-            since_s = self._clock.monotonic_s() - seconds
-            return sum(at_s < since_s for at_s in self._processing.values())
-
     @property
     def state(self) -> QueueState:
         with self._changed:

@@ -3,7 +3,8 @@
 A turn waits where a store, a catalog or the API server is slow. Such a turn needs no processor, and
 must not keep other tables from theirs. Therefore, while tables are in line:
 
-1. a turn that has lasted for `LONG_TURN_S` does not count any more: another thread takes its place;
+1. a turn that waits for an answer of a store, or has lasted for `LONG_TURN_S`, does not count any
+   more: another thread takes its place;
 2. when no turn has ended for a moment, the number of threads doubles.
 
 Threads beyond `workers` end when there is nothing to do.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tideline.clock import Clock
 from tideline_operator.controller.work_queue import Key, WorkQueue
@@ -37,14 +38,18 @@ class Workers:
         *,
         workers: int,
         threads_max: int = THREADS_MAX,
+        waiting: Callable[[float], Collection[int]] = lambda _: (),
     ) -> None:
+        """`waiting` names the threads that have waited for an answer for so many seconds."""
         self._queue = queue
         self._take_turn = take_turn
         self._clock = clock
         self._workers = workers
         self._threads_max = max(workers, threads_max)
+        self._waiting = waiting
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
+        self._turns: dict[int, float] = {}
         self._started = 0
         self._ended = 0
         self._stop = threading.Event()
@@ -97,6 +102,7 @@ class Workers:
                 self._threads.discard(threading.current_thread())
 
     def _take(self, key: Key) -> None:
+        self._turns[threading.get_ident()] = self._clock.monotonic_s()
         try:
             self._take_turn(key)
         except Exception:
@@ -104,6 +110,7 @@ class Workers:
         finally:
             self._queue.done(key)
             with self._lock:
+                self._turns.pop(threading.get_ident(), None)
                 self._ended += 1
 
     def _leaves(self) -> bool:
@@ -126,6 +133,12 @@ class Workers:
         threads = self.threads
         if load.ready == 0 or load.processing < threads:
             return 0
-        short = threads - self._queue.lasting(LONG_TURN_S)
-        wanted = threads if is_still else self._workers - short
+        wanted = threads if is_still else self._workers - (threads - self._idle_turns())
         return max(0, min(wanted, load.ready, self._threads_max - threads))
+
+    def _idle_turns(self) -> int:
+        """Turns under way that need no processor, as far as that can be known."""
+        since_s = self._clock.monotonic_s() - LONG_TURN_S
+        waiting = self._waiting(_LOOK_S)
+        with self._lock:
+            return sum(at_s < since_s or one in waiting for one, at_s in self._turns.items())
