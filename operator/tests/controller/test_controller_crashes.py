@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline_operator.api_objects import LAKE_TABLES
+from tideline_operator.api_objects import CONFIG_MAPS, LAKE_TABLES
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.mortal_api import replace_dead, start_mortal
@@ -47,6 +47,27 @@ def test_a_death_at_any_write_of_a_start_leaves_one_job(
     case.until_ready()
     assert set(jobs_per_operation(case).values()) == {1}
     case.api.patch(LAKE_TABLES, "people", {"metadata": {"finalizers": None}}, case.namespace)
+
+
+def test_a_job_whose_pod_waits_for_its_config_map_gets_it_from_the_next_controller(
+    case: ControllerCase,
+) -> None:
+    case.declare()
+    case.start()
+    job = case.until_job("create")
+    name = job["metadata"]["name"]
+    case.until(lambda: case.operations()[-1]["phase"] == "Running", "the Job was seen")
+    case.stop()
+    # As after a death between Job and ConfigMap, with a pod that waits for the latter.
+    entry = {**case.operations()[-1], "phase": "Pending"}
+    change = {"status": {"operations": [entry]}}
+    case.api.patch(LAKE_TABLES, "people", change, case.namespace, subresource="status")
+    case.api.delete(CONFIG_MAPS, name, case.namespace)
+    creating = {"waiting": {"reason": "ContainerCreating"}}
+    case.cluster.start_pod(job, phase="Pending", state=creating)
+    case.start()
+    assert case.until_job("create")["metadata"]["name"] == name
+    case.until(lambda: case.operations()[-1]["phase"] == "Running", "it was started once more")
 
 
 @pytest.mark.parametrize("last_arrives", [False, True], ids=["before", "after"])

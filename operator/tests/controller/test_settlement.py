@@ -250,7 +250,8 @@ def test_a_job_whose_driver_never_ran_says_what_it_was_made_from() -> None:
 
 def test_a_job_that_was_replaced_is_to_be_started_again_with_another_name() -> None:
     case = Case()
-    case.status = LakeTableStatus(operations=(to_be_replaced(case.entry),))
+    entry = replace(case.entry, pod_uid="pod-1")
+    case.status = LakeTableStatus(operations=(to_be_replaced(entry),))
     going = job(deletionTimestamp="2026-01-01T00:00:05Z")
     case.jobs.put(going)
     case.pods.put(pulling())
@@ -262,4 +263,5 @@ def test_a_job_that_was_replaced_is_to_be_started_again_with_another_name() -> N
     found = case.settle()
     assert found.pending is not None and not found.ended and not found.running
     assert (found.pending.phase, found.pending.attempt) == (OperationPhase.PENDING, 2)
-    assert found.pending.message == ""
+    # A pod of the last attempt would mean that a worker has it.
+    assert (found.pending.message, found.pending.pod_uid) == ("", "")

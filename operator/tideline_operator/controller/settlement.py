@@ -160,11 +160,8 @@ class Settler:
                 found.running.add(entry.id)
                 found.memory_bytes = entry.memory_bytes
             elif entry.message == _REPLACED:
-                again = replace(
-                    entry, phase=OperationPhase.PENDING, attempt=entry.attempt + 1, message=""
-                )
-                found.status = with_entry(found.status, again)
-                found.pending = again
+                found.pending = _once_more(entry, now_ms)
+                found.status = with_entry(found.status, found.pending)
             else:
                 given_up = entry.message.startswith(GIVEN_UP)
                 message = entry.message if given_up else "its Job was deleted"
@@ -338,6 +335,19 @@ def _operation_of(item: Manifest) -> str:
 def to_be_replaced(entry: OperationStatus) -> OperationStatus:
     """An operation whose Job is being deleted, so that it can be made once more."""
     return replace(entry, message=_REPLACED)
+
+
+def _once_more(entry: OperationStatus, now_ms: int) -> OperationStatus:
+    """The next attempt of one whose Job was replaced. Its Job gets another name, because what
+    belonged to the last one may not be collected yet."""
+    return replace(
+        entry,
+        phase=OperationPhase.PENDING,
+        attempt=entry.attempt + 1,
+        started_at=Timestamp(now_ms),
+        pod_uid="",
+        message="",
+    )
 
 
 def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) -> None:

@@ -115,7 +115,7 @@ class WorkerPlaces:
         operation = start.operation
         by_itself = ByItself(self.starter.memory_bytes(operation, table))
         before = recorded.entry_of(operation)
-        if before is not None and before.pod_uid:
+        if before is not None and before.worker and before.pod_uid:
             known = AtWorker(
                 before.worker,
                 before.memory_bytes,
