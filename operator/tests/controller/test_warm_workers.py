@@ -122,6 +122,22 @@ def test_an_idle_worker_ends_and_the_next_operation_starts_another(
     assert {one.get("attempt", 1) for one in case.operations()} == {1}
 
 
+def test_an_idle_worker_that_is_stopped_ends_at_once_and_another_goes_on(
+    case: ControllerCase, workers: WorkerPods
+) -> None:
+    declare_store(case)
+    declare(case)
+    case.start()
+    with workers:
+        case.until(lambda: ended(case, kind="create"), "it was created", timeout_s=60)
+        workers.until_one().stop()
+        case.until(lambda: workers.ended, "the worker ended", timeout_s=10)
+        assert workers.ended[0].process.returncode == 143
+        land(case, a=1)
+        until_ingested(case)
+    assert [one.get("failures", 0) for one in case.operations()] == [0, 0]
+
+
 def test_a_store_without_warm_workers_gets_none(case: ControllerCase) -> None:
     manifest: Manifest = {
         "apiVersion": LAKE_STORES.api_version,
