@@ -16,6 +16,7 @@ from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL, LaunchSettings
+from tideline_operator.launch.job_outcome import Active
 from tideline_operator.launch.made_from import MADE_FROM_LABEL
 from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.resources.schedule import Timestamp
@@ -265,3 +266,23 @@ def test_a_job_that_was_replaced_is_to_be_started_again_with_another_name() -> N
     assert (found.pending.phase, found.pending.attempt) == (OperationPhase.PENDING, 2)
     # A pod of the last attempt would mean that a worker has it.
     assert (found.pending.message, found.pending.pod_uid) == ("", "")
+
+
+class Working(WorkerSettler):
+    """Workers that work for ever."""
+
+    def outcome(self, *_: object) -> Active:
+        return Active("is running", is_started=True)
+
+
+def test_an_operation_at_a_worker_has_a_deadline() -> None:
+    case = Case()
+    launcher = WorkerLauncher(case.server, LaunchSettings("engine"))
+    workers = Working(case.server, WarmWorkers(FakeClock()), launcher)
+    settler = Settler(case.server, case.jobs, case.pods, PATIENCE_S, workers, deadline_s=3_600)
+    status = LakeTableStatus(operations=(replace(case.entry, worker="worker-1"),))
+    found = settler.settle(KEY, status, START_MS + 3_600_000)
+    assert found.running == {ID} and case.server.deleted == []
+    found = settler.settle(KEY, status, START_MS + 3_601_000)
+    # It is under way until its worker has undone its write.
+    assert found.running == {ID} and case.server.deleted == ["worker-1"]

@@ -169,7 +169,13 @@ class Controller:
             source=source,
             pauses=NamespacePauses(api, clock),
             settler=Settler(
-                api, self._jobs, self._pods, settings.start_deadline_s, at_workers, self._meter
+                api,
+                self._jobs,
+                self._pods,
+                settings.start_deadline_s,
+                at_workers,
+                self._meter,
+                settings.launch.deadline_s,
             ),
             observer=Observer(clock, source.open_store, source.open_iceberg),
             fates=WriterFates(api, self._pods),

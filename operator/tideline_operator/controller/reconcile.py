@@ -179,13 +179,11 @@ class TableReconciler:
                 parts.wake(waiting)
 
     def _replace_outdated(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> None:
-        """Stop Jobs whose drivers never ran, and that would be made differently now."""
-        if not settled.unstarted:
-            return
-        wanted = self._parts.starter.made_from(table)
+        """Stop Jobs and workers whose drivers never ran, and that would be made differently now."""
         for entry, made_from in settled.unstarted:
-            if made_from not in ("", wanted):
-                self._parts.starter.stop(turn.key[0], job_name(entry.id, entry.attempt))
+            if made_from not in ("", self._parts.places.made_from(table, entry)):
+                job = entry.worker or job_name(entry.id, entry.attempt)
+                self._parts.starter.stop(turn.key[0], job)
                 turn.status = with_entry(turn.status, to_be_replaced(entry))
                 _log.info("replacing a Job that never ran", extra=_about(turn, entry))
 

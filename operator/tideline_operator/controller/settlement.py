@@ -79,8 +79,8 @@ class Settlement:
     `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not
     start is given up. `stuck` says what blocks `stuck_entry`; `is_given_up` when its Job is being
     deleted for it. `attempts` are the highest attempts whose Jobs exist, by operation. `unstarted`
-    are those under way whose drivers never ran, each with what its Job was made from; `is_young`
-    when one has no pod yet, and `holds_place` unless none of them can start.
+    are those under way whose drivers never ran, each with what its Job, or worker, was made from;
+    `is_young` when one has no pod yet, and `holds_place` unless none of them can start.
     """
 
     status: LakeTableStatus
@@ -115,9 +115,12 @@ class Settler:
         start_deadline_s: float,
         at_workers: WorkerSettler,
         meter: PodMeter | None = None,
+        deadline_s: float | None = None,
     ) -> None:
+        """`start_deadline_s` is for the start of pods, `deadline_s` for operations at workers."""
         self._api = api
         self._at_workers = at_workers
+        self._deadline_s = deadline_s
         self._meter = meter or PodMeter()
         self._patience_ms = int(start_deadline_s * 1000)
         self._jobs = jobs
@@ -184,7 +187,8 @@ class Settler:
             case Active():
                 self._note_active(key, entry, outcome, found, now_ms)
                 if not outcome.is_started:
-                    _note_unstarted(found, entry, job, outcome, now_ms)
+                    made_from = str(job["metadata"].get("labels", {}).get(MADE_FROM_LABEL, ""))
+                    _note_unstarted(found, entry, made_from, outcome, now_ms)
             case Ended(result=result):
                 self._note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
@@ -198,17 +202,51 @@ class Settler:
             case NotBegun(waiting=waiting) if entry.phase is OperationPhase.PENDING:
                 self._note_waiting(key, entry, waiting, found, now_ms)
             case NotBegun(waiting=waiting):
-                _note_running(found, entry, waiting)
+                self._note_handed_over(key, entry, waiting, found, now_ms)
+            case Lost() if entry.message == _REPLACED:
+                found.pending = replace(_once_more(entry, now_ms), worker="", digest="")
+                found.status = with_entry(found.status, found.pending)
             case NeverBegun() if entry.message.startswith(GIVEN_UP):
                 self._note_end(found, entry, _lost(entry.id, entry.message), now_ms)
             case NeverBegun():
                 found.pending = replace(entry, worker="", pod_uid="", digest="")
             case Active():
+                self._end_late(key, entry, now_ms)
                 _note_running(found, entry, outcome)
             case Ended(result=result):
                 self._note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
+                given_up = entry.message.startswith(GIVEN_UP)
+                message = entry.message if given_up else message
                 self._note_end(found, entry, _lost(entry.id, message), now_ms)
+
+    def _end_late(self, key: Key, entry: OperationStatus, now_ms: int) -> None:
+        """Stop the worker of an operation that takes too long; a Job of its own has a deadline."""
+        late_ms = None if self._deadline_s is None else self._deadline_s * 1000
+        if late_ms is not None and now_ms - entry.started_at.ms > late_ms:
+            self._api.delete(JOBS, entry.worker, key[0], propagation="Foreground")
+
+    def _note_handed_over(
+        self, key: Key, entry: OperationStatus, waiting: Active, found: Settlement, now_ms: int
+    ) -> None:
+        """A worker has it, and has not begun it: its pod may not be able to start."""
+        since_ms = waiting.waits_since_ms
+        if waiting.is_started or since_ms is None:
+            _note_running(found, entry, waiting)
+            return
+        given_up = entry.message.startswith(GIVEN_UP)
+        if given_up or entry.message == _REPLACED:
+            _note_running(found, entry, replace(waiting, message=entry.message, is_stuck=given_up))
+            found.holds_place = False
+            return
+        if now_ms >= since_ms + self._patience_ms:
+            self._api.delete(JOBS, entry.worker, key[0], propagation="Foreground")
+            message = f"{GIVEN_UP} {self._patience_ms // 1000} s: its worker: {waiting.message}"
+            waiting = replace(waiting, message=message, is_stuck=True)
+        else:
+            found.late_at_ms = since_ms + self._patience_ms
+        _note_running(found, entry, waiting)
+        _note_unstarted(found, entry, self._at_workers.kind_of(key, entry), waiting, now_ms)
 
     def _note_waiting(
         self, key: Key, entry: OperationStatus, waiting: Active, found: Settlement, now_ms: int
@@ -366,10 +404,9 @@ def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) ->
 
 
 def _note_unstarted(
-    found: Settlement, entry: OperationStatus, job: Manifest, outcome: Active, now_ms: int
+    found: Settlement, entry: OperationStatus, made_from: str, outcome: Active, now_ms: int
 ) -> None:
     """One whose driver never ran: what its Job was made from, and whether it holds its place."""
-    made_from = str(job["metadata"].get("labels", {}).get(MADE_FROM_LABEL, ""))
     found.unstarted.append((entry, made_from))
     waited_ms = now_ms - (outcome.waits_since_ms or now_ms)
     found.is_young = not outcome.is_stuck and waited_ms < _YOUNG_MS

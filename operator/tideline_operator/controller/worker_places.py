@@ -145,6 +145,18 @@ class WorkerPlaces:
         place = AtWorker(chosen.name, plan.memory_bytes, new, chosen.replaced)
         return self._with_pod(place, operation, table, start)
 
+    def made_from(self, table: ResolvedTable, entry: OperationStatus) -> str:
+        """What its Job would be made from now, or the kind its worker would have."""
+        if not entry.worker:
+            return self.starter.made_from(table)
+        warm = warm_of(table)
+        if warm is None:
+            return "no worker"
+        try:
+            return self.launcher.plan(table, warm, self.source.secret_versions(table)).kind
+        except ConfigError as error:
+            return str(error)
+
     def start(
         self, place: AtWorker | ByItself, table: ResolvedTable, start: Start, owner: Manifest
     ) -> Started | StartRefused | NotYet:

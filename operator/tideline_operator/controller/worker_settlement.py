@@ -16,6 +16,7 @@ from tideline_operator.launch.job_outcome import (
     has_ended,
     running_since_ms,
 )
+from tideline_operator.launch.worker_job import WORKER_LABEL
 from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.launch.worker_outcome import (
     NeverBegun,
@@ -73,6 +74,11 @@ class WorkerSettler:
             self.launcher.stop(namespace, name)
             return NotBegun(Active(_NOT_BEGUN, is_started=True, is_stuck=True))
         return found
+
+    def kind_of(self, key: Key, entry: OperationStatus) -> str:
+        """The kind of the worker of an operation; empty when its Job is not known."""
+        job = self.workers.job(key[0], entry.worker)
+        return "" if job is None else str(job["metadata"]["labels"].get(WORKER_LABEL, ""))
 
     def is_at_work(self, key: Key, entry: OperationStatus) -> str | None:
         """The worker that has the operation, or may still begin it; None when none can."""
