@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.ingest.landing.source_listing import find_sources
+from tideline.ingest.landing.source_listing import find_sources, source_bytes
 from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import judge
 from tideline.spark.landing.landed_rows import (
@@ -349,3 +349,9 @@ def test_a_file_or_a_folder_is_one_source(tmp_path: Path) -> None:
     assert find_sources(StoreLocation.of(str(tmp_path / "in/b.csv"))) == (folder, ["b.csv"])
     with pytest.raises(InvalidDataError, match="no source file"):
         find_sources(StoreLocation.of(str(tmp_path / "none")))
+
+
+def test_the_bytes_of_a_source_are_those_of_the_files_that_are_read(tmp_path: Path) -> None:
+    put(tmp_path, {"in/b.csv": "id\n22\n", "in/a.csv": "id\n1\n", "in/_hidden.csv": "x\ny\n"})
+    assert source_bytes(StoreLocation.of(str(tmp_path / "in"))) == 11
+    assert source_bytes(StoreLocation.of(str(tmp_path / "in/b.csv"))) == 6

@@ -15,7 +15,7 @@ from tideline.commit_report import CommitReport
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.source_files import SourceWrite, SourceWritten, write_sources
-from tideline.ingest.landing.source_listing import find_sources
+from tideline.ingest.landing.source_listing import find_sources, source_bytes
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
@@ -135,7 +135,11 @@ def write_command(
     def open_session() -> SparkSession:
         from tideline.spark.session.spark_session import spark_session
 
-        return spark_session("tideline write", locations=[table.hoodie_table.location, found])
+        return spark_session(
+            "tideline write",
+            locations=[table.hoodie_table.location, found],
+            work_bytes=source_bytes(found),
+        )
 
     with progress("writing the table"):
         written = write_sources(table, open_session, wanted)

@@ -168,6 +168,22 @@ def test_local_masters_are_distinguished_from_clusters() -> None:
     assert local_cores("local[*]") == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.parametrize(
+    ("master", "work_bytes", "is_brief"),
+    [
+        ("local[2]", 64 * 1024 * 1024, True),
+        ("local[2]", 64 * 1024 * 1024 + 1, False),
+        ("local[2]", None, False),
+        ("k8s://cluster", 1, False),
+    ],
+)
+def test_java_compiles_once_what_does_little_work(
+    master: str, work_bytes: int | None, is_brief: bool
+) -> None:
+    options = spark_configuration(master, (), work_bytes)["spark.driver.extraJavaOptions"]
+    assert ("-XX:TieredStopAtLevel=1" in options.split()) == is_brief
+
+
 def test_only_local_sessions_are_bound_to_this_machine() -> None:
     assert spark_configuration("local[2]")["spark.driver.host"] == "127.0.0.1"
     assert "spark.driver.host" not in spark_configuration("k8s://https://kubernetes.default.svc")

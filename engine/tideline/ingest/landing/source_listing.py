@@ -6,6 +6,7 @@ import re
 
 from tideline.errors import InvalidDataError
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectInfo
 
 PARQUET = "parquet"
 
@@ -15,14 +16,27 @@ def find_sources(location: StoreLocation) -> tuple[StoreLocation, list[str]]:
 
     Hidden and empty files are passed over. Raises InvalidDataError when there is none.
     """
+    folder, files = _listed(location)
+    return folder, [item.path for item in files]
+
+
+def source_bytes(location: StoreLocation) -> int:
+    """How many bytes these files have. Raises as `find_sources`."""
+    return sum(item.size_bytes for item in _listed(location)[1])
+
+
+def _listed(location: StoreLocation) -> tuple[StoreLocation, list[ObjectInfo]]:
     parent, _, name = location.uri.rpartition("/")
     single = StoreLocation(parent, location.options)
-    if name and single.open().head(name) is not None:
-        return single, [name]
+    if name and (file := single.open().head(name)) is not None:
+        return single, [file]
     found = sorted(
-        item.path
-        for item in location.open().list()
-        if item.size_bytes and not re.search(r"(^|/)[._]", item.path)
+        (
+            item
+            for item in location.open().list()
+            if item.size_bytes and not re.search(r"(^|/)[._]", item.path)
+        ),
+        key=lambda item: item.path,
     )
     if not found:
         raise InvalidDataError("no source file here", path=location.uri)

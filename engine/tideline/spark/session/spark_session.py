@@ -31,6 +31,9 @@ LOG_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.pro
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 _MIB = 1024 * 1024
+_BRIEF_WORK_BYTES_MAX = 64 * _MIB
+_COMPILES_ONCE = "-XX:TieredStopAtLevel=1"
+"""Java otherwise spends more on compiling better what it has compiled than little work takes."""
 _ARROW_BATCH_BYTES_MAX = 64 * _MIB
 _HEAP_MIB_MIN = 1024
 _HEAP_MIB_MAX = 16 * 1024
@@ -42,17 +45,19 @@ def spark_session(
     master: str = "local[*]",
     locations: Iterable[StoreLocation] = (),
     extra_conf: Mapping[str, str] | None = None,
+    work_bytes: int | None = None,
 ) -> SparkSession:
     """The running Spark session, else a new one.
 
     `locations` are the stores it will read or write; those on S3 need the S3A jars. `extra_conf`
-    (Spark configuration) wins over what is set here. Raises ConfigError without Java 17 or newer
+    (Spark configuration) wins over what is set here. `work_bytes` is about how much the session
+    will read before it ends, where that is known. Raises ConfigError without Java 17 or newer
     and for an S3 location without the jars.
     """
     stores = tuple(locations)
     session = SparkSession.getActiveSession()
     if session is None:
-        configuration = spark_configuration(master, stores) | dict(extra_conf or {})
+        configuration = spark_configuration(master, stores, work_bytes) | dict(extra_conf or {})
         session = start(app_name, master, configuration)
     for location in stores:
         connect_s3a(session, location)
@@ -65,10 +70,15 @@ def running_master() -> str | None:
     return None if session is None else session.sparkContext.master
 
 
-def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) -> dict[str, str]:
+def spark_configuration(
+    master: str, locations: Iterable[StoreLocation] = (), work_bytes: int | None = None
+) -> dict[str, str]:
     """The Spark configuration of a new session. Raises ConfigError when the S3A jars are needed
     and missing."""
     archive = archive_options()
+    java_options = [LOG_OPTIONS, archive]
+    if is_local(master) and work_bytes is not None and work_bytes <= _BRIEF_WORK_BYTES_MAX:
+        java_options.append(_COMPILES_ONCE)
     configuration = {
         "spark.sql.session.timeZone": "UTC",
         # Query results and Python tasks move as Arrow; larger batches cost Python less per row.
@@ -86,7 +96,7 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
         "spark.sql.warehouse.dir": f"file:{tempfile.gettempdir()}/tideline-warehouse-{os.getuid()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"{LOG_OPTIONS} {archive}".strip(),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, java_options)),
     }
     # Executors read metadata and files within the limits of their driver.
     for name in (METADATA_SETTING, COLUMNS_SETTING):
