@@ -63,6 +63,7 @@ NEEDS_AN_EXTRA = (
     "tideline.iceberg.rewrite.group_outcome.",
     "tideline.iceberg.rewrite.in_process.",
     "tideline.iceberg.rewrite.run.",
+    "tideline.publication.",
     "tideline.spark.",
     "tideline.report.",
     "tideline.ingest.execute.arrow_schema",

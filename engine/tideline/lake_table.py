@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from tideline.hudi.read.changes import ChangeFeed
+    from tideline.publication.publish import Published
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -357,6 +358,18 @@ class LakeTable:
         """
         act = preview_version_change if dry_run else run_version_change
         return act(self.services(options, spark=spark), version)
+
+    def publish(self, *, dry_run: bool = False) -> Published:
+        """Bring the table's Iceberg metadata up to its newest commit: see docs/publishing.md.
+
+        `dry_run` only says which files would come and go.
+        Raises UnsupportedTableError for what Iceberg could not read rightly, ConflictError when
+        other processes were always first, UnknownOutcomeError.
+        """
+        from tideline.publication.publish import preview_publication, publish_table
+
+        act = preview_publication if dry_run else publish_table
+        return act(self.hoodie_table)
 
     def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong, worst first; `keys` and `across_partitions` look for keys stored twice."""

@@ -1,9 +1,10 @@
-"""A rewrite as a value: which files replace which, read from which snapshot."""
+"""Which files replace which: a rewrite as a value, and what it has in common with other changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tideline.errors import InvalidDataError
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
@@ -16,6 +17,23 @@ class AddedDelete:
 
     file: DataFile
     sequence_number: int | None = None
+
+
+class ReplacedFiles(Protocol):
+    """Files that go and files that come, as manifests are made of them."""
+
+    @property
+    def removed_data(self) -> tuple[DataFile, ...]: ...
+    @property
+    def added_data(self) -> tuple[DataFile, ...]: ...
+    @property
+    def removed_deletes(self) -> tuple[DataFile, ...]: ...
+    @property
+    def added_deletes(self) -> tuple[AddedDelete, ...]: ...
+    @property
+    def sequence_number(self) -> int | None: ...
+    @property
+    def summary_extra(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tideline.iceberg.commit.manifest_filter import (
 )
 from tideline.iceberg.commit.manifest_merge import ManifestMerge, MergePolicy
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.commit.replacement import RewriteFiles
+from tideline.iceberg.commit.replacement import ReplacedFiles
 from tideline.iceberg.commit.snapshot_producer import SnapshotContent
 from tideline.iceberg.commit.summary import SummaryBuilder, partition_limit
 from tideline.iceberg.manifest.manifest_entry import (
@@ -52,7 +52,7 @@ class ManifestRewrite:
     """One rewrite, applied to one state of the table after the other until it is committed."""
 
     def __init__(
-        self, io: FileIO, writer: MetadataWriter, rewrite: RewriteFiles, policy: MergePolicy
+        self, io: FileIO, writer: MetadataWriter, rewrite: ReplacedFiles, policy: MergePolicy
     ) -> None:
         self._io = io
         self._writer = writer
@@ -64,8 +64,10 @@ class ManifestRewrite:
         self._merges = {content: ManifestMerge(io, writer, policy) for content in ManifestContent}
         self._added: dict[ManifestContent, list[ManifestFile]] = {}
 
-    def apply(self, metadata: TableMetadata, head: Snapshot) -> SnapshotContent | MissingFiles:
-        """The manifests of a snapshot on top of `head`.
+    def apply(
+        self, metadata: TableMetadata, head: Snapshot | None
+    ) -> SnapshotContent | MissingFiles:
+        """The manifests of a snapshot on top of `head`, None in a table without any.
 
         Raises what reading and writing raise, and CorruptTableError for an unknown partition spec.
         """

@@ -29,7 +29,9 @@ from tideline.iceberg.metadata.metadata_update import (
     AddSnapshot,
     AssertRefSnapshotId,
     AssertTableUuid,
+    MetadataUpdate,
     SetSnapshotRef,
+    apply_updates,
 )
 from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -47,10 +49,14 @@ from tideline.iceberg.table.table_operations import (
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContent:
-    """What a new snapshot lists, and its summary without totals."""
+    """What a new snapshot lists, and its summary without totals.
+
+    `updates` take place before the snapshot is added: of the schema and of properties.
+    """
 
     manifests: tuple[ManifestFile, ...]
     summary: dict[str, str]
+    updates: tuple[MetadataUpdate, ...] = ()
 
 
 class SnapshotChange(Protocol):
@@ -137,7 +143,8 @@ def _publish(
     writer: MetadataWriter,
     clock: Clock,
 ) -> CommitOutcome:
-    metadata = base.metadata
+    now_ms = base.metadata.last_updated_ms
+    metadata = apply_updates(base.metadata, content.updates, now_ms=now_ms)
     head = metadata.ref_snapshot(change.branch)
     snapshot = _snapshot(metadata, head, change.operation, content, writer, clock)
     ref = metadata.refs.get(change.branch) or SnapshotRef(snapshot.snapshot_id)
@@ -148,6 +155,7 @@ def _publish(
             AssertRefSnapshotId(change.branch, None if head is None else head.snapshot_id),
         ),
         (
+            *content.updates,
             AddSnapshot(snapshot),
             SetSnapshotRef(change.branch, replace(ref, snapshot_id=snapshot.snapshot_id)),
         ),

@@ -89,6 +89,36 @@ def file_metrics(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class FileLeaf:
+    """A column of simple values in a file that Iceberg did not write: the id of its field, None
+    where it has none, whether it is within a list or map, and what multiplies its statistics."""
+
+    field_id: int | None
+    repeated: bool
+    factor: int = 1
+
+
+def foreign_file_metrics(
+    footer: Any, leaves: Sequence[FileLeaf], kinds: Mapping[int, FieldType], config: MetricsConfig
+) -> FileMetrics:
+    """Metrics of a file whose columns are `leaves`, in the file's order, read as `kinds`.
+
+    Nobody counted its NaN.
+    """
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    found = FileMetrics({}, {}, {}, {}, {}, {}, tuple(_offset(group) for group in groups))
+    for index, leaf in enumerate(leaves):
+        if leaf.field_id is None or not config.mode(leaf.field_id).has_counts:
+            continue
+        chunks = [group.column(index) for group in groups]
+        kind, mode = kinds[leaf.field_id], config.mode(leaf.field_id)
+        _add_column(
+            found, leaf.field_id, kind, mode, chunks, repeated=leaf.repeated, factor=leaf.factor
+        )
+    return found
+
+
 def _offset(group: Any) -> int:
     first = group.column(0)
     dictionary, data = first.dictionary_page_offset, first.data_page_offset
@@ -96,7 +126,14 @@ def _offset(group: Any) -> int:
 
 
 def _add_column(
-    found: Any, number: int, kind: FieldType, mode: MetricsMode, chunks: Any, *, repeated: bool
+    found: Any,
+    number: int,
+    kind: FieldType,
+    mode: MetricsMode,
+    chunks: Any,
+    *,
+    repeated: bool,
+    factor: int = 1,
 ) -> None:
     found.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
     statistics = [chunk.statistics for chunk in chunks]
@@ -109,6 +146,8 @@ def _add_column(
         return
     lower = cut_below(min(_value(kind, one.min_raw) for one in filled), mode.length_max)
     upper = cut_above(max(_value(kind, one.max_raw) for one in filled), mode.length_max)
+    if factor != 1:
+        lower, upper = lower * factor, upper * factor
     found.lower_bounds[number] = encode_value(kind, lower)
     if upper is not None:
         found.upper_bounds[number] = encode_value(kind, upper)

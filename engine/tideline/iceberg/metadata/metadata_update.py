@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tideline.errors import CorruptTableError
+from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import SnapshotLogEntry, TableMetadata
 
@@ -57,6 +58,20 @@ class RemoveSchemas:
 
 
 @dataclass(frozen=True, slots=True)
+class AddSchema:
+    """List a schema; the table's columns are still those of the current one."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SetCurrentSchema:
+    """Make a listed schema the table's."""
+
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SetProperties:
     """Set table properties."""
 
@@ -70,6 +85,8 @@ MetadataUpdate: TypeAlias = (
     | RemoveSnapshots
     | RemovePartitionSpecs
     | RemoveSchemas
+    | AddSchema
+    | SetCurrentSchema
     | SetProperties
 )
 
@@ -131,9 +148,23 @@ def apply_updates(
             case RemoveSchemas(schema_ids):
                 kept = tuple(s for s in changed.schemas if s.schema_id not in schema_ids)
                 changed = replace(changed, schemas=kept)
+            case AddSchema(schema):
+                changed = _with_schema(changed, schema)
+            case SetCurrentSchema(schema_id):
+                changed.schema(schema_id)
+                changed = replace(changed, current_schema_id=schema_id)
             case SetProperties(properties):
                 changed = replace(changed, properties={**changed.properties, **properties})
     return changed
+
+
+def _with_schema(metadata: TableMetadata, schema: Schema) -> TableMetadata:
+    if any(one.schema_id == schema.schema_id for one in metadata.schemas):
+        message = "the table already lists a schema of this id"
+        raise CorruptTableError(message, table=metadata.location, value=schema.schema_id)
+    last_column_id = max(metadata.last_column_id, schema.highest_field_id)
+    schemas = (*metadata.schemas, schema)
+    return replace(metadata, schemas=schemas, last_column_id=last_column_id)
 
 
 def _with_snapshot(metadata: TableMetadata, snapshot: Snapshot) -> TableMetadata:

@@ -12,6 +12,7 @@ from pyiceberg.table.snapshots import Snapshot as CatalogSnapshot
 from pyiceberg.typedef import IcebergBaseModel
 
 from tideline.iceberg.metadata.metadata_update import (
+    AddSchema,
     AddSnapshot,
     AssertRefSnapshotId,
     AssertTableUuid,
@@ -21,6 +22,7 @@ from tideline.iceberg.metadata.metadata_update import (
     RemoveSnapshotRef,
     RemoveSnapshots,
     Requirement,
+    SetCurrentSchema,
     SetProperties,
     SetSnapshotRef,
 )
@@ -60,5 +62,9 @@ def as_update(update: MetadataUpdate, format_version: int) -> Any:
             return pyiceberg.RemovePartitionSpecsUpdate.model_validate({"spec-ids": list(spec_ids)})
         case RemoveSchemas(schema_ids):
             return pyiceberg.RemoveSchemasUpdate.model_validate({"schema-ids": list(schema_ids)})
+        case AddSchema(schema):
+            return pyiceberg.AddSchemaUpdate.model_validate({"schema": schema.json()})
+        case SetCurrentSchema(schema_id):
+            return pyiceberg.SetCurrentSchemaUpdate.model_validate({"schema-id": schema_id})
         case SetProperties(properties):
             return pyiceberg.SetPropertiesUpdate(updates=dict(properties))

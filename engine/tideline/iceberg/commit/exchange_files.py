@@ -1,0 +1,112 @@
+"""The commit that exchanges data files for others, whatever rows they hold.
+
+For whoever owns the table and derives its files from somewhere else: nothing is validated, except
+that the table is still the one from which the exchange was planned. Where it is not, the exchange
+is void and must be planned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tideline.clock import Clock, SystemClock
+from tideline.iceberg.commit.manifest_merge import MergePolicy
+from tideline.iceberg.commit.metadata_writer import MetadataWriter
+from tideline.iceberg.commit.replacement import AddedDelete
+from tideline.iceberg.commit.rewritten_manifests import ManifestRewrite, MissingFiles
+from tideline.iceberg.commit.snapshot_producer import (
+    SnapshotContent,
+    commit_snapshot,
+    new_snapshot_id,
+)
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.metadata_update import MetadataUpdate, SetProperties, apply_updates
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+
+_ONCE = RetryPolicy(retries=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeFiles:
+    """Files that go and come, planned on the snapshot `base_id`, None for a table without any.
+
+    `updates` of the schema and of properties take place in the same commit; the property
+    `snapshot_property` is set to the id of the new snapshot. `is_rearrangement`: the rows of the
+    table stay the same.
+    """
+
+    base_id: int | None
+    added_data: tuple[DataFile, ...] = ()
+    removed_data: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    updates: tuple[MetadataUpdate, ...] = ()
+    summary_extra: Mapping[str, str] = field(default_factory=dict)
+    snapshot_property: str | None = None
+    is_rearrangement: bool = False
+
+    @property
+    def added_deletes(self) -> tuple[AddedDelete, ...]:
+        return ()
+
+    @property
+    def sequence_number(self) -> None:
+        return None
+
+    @property
+    def operation(self) -> str:
+        """As Iceberg names what such a commit does."""
+        if not self.removed_data and not self.removed_deletes:
+            return "append"
+        if self.is_rearrangement:
+            return "replace"
+        return "overwrite" if self.added_data else "delete"
+
+
+def commit_exchange(
+    operations: TableOperations, exchange: ExchangeFiles, *, clock: Clock | None = None
+) -> CommitOutcome:
+    """Exchange the files; Conflicted when the table is no longer the one it was planned for.
+
+    Raises StorageUnavailableError, CorruptTableError and ConfigError; then nothing was published.
+    """
+    writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
+    change = _Exchange(operations.io, writer, exchange)
+    return commit_snapshot(operations, change, writer, clock=clock or SystemClock(), retry=_ONCE)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """An exchange as a change of snapshots."""
+
+    io: FileIO
+    writer: MetadataWriter
+    exchange: ExchangeFiles
+
+    @property
+    def operation(self) -> str:
+        return self.exchange.operation
+
+    @property
+    def branch(self) -> str:
+        return MAIN
+
+    def apply(self, metadata: TableMetadata) -> SnapshotContent | Conflicted:
+        if metadata.current_snapshot_id != self.exchange.base_id:
+            found = metadata.current_snapshot_id
+            return Conflicted(f"snapshot {found} is there, not {self.exchange.base_id}")
+        updates = self.exchange.updates
+        if self.exchange.snapshot_property is not None:
+            own = {self.exchange.snapshot_property: str(self.writer.snapshot_id)}
+            updates = (*updates, SetProperties(own))
+        changed = apply_updates(metadata, updates, now_ms=metadata.last_updated_ms)
+        policy = MergePolicy.of(changed.properties)
+        rewrite = ManifestRewrite(self.io, self.writer, self.exchange, policy)
+        content = rewrite.apply(changed, metadata.snapshot())
+        if isinstance(content, MissingFiles):
+            return Conflicted(f"files to be removed are gone: {content.locations[0]}")
+        return SnapshotContent(content.manifests, content.summary, updates)

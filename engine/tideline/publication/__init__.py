@@ -1,0 +1,1 @@
+"""A Hudi table published as an Iceberg table: Iceberg's metadata over the same data files."""

@@ -1,0 +1,102 @@
+"""Snapshots of the publication that go: with files that they need, with commits that were undone,
+and when there are too many.
+
+The metadata says so first, then manifests and lists that no snapshot names any more are deleted.
+Died in between: these stay, and cost nothing but room. No data file is ever deleted here: those are
+Hudi's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from tideline.errors import ConflictError, TidelineError
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.iceberg.manifest.manifest_reading import in_parallel, live_paths, manifests_of
+from tideline.iceberg.metadata.metadata_update import RemoveSnapshots
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import Committed
+from tideline.publication.published_table import INSTANT, PublishedTable
+
+SNAPSHOTS_MAX = 100
+_SURPLUS = 20
+"""Snapshots are dropped by the dozen, not one with every commit."""
+
+
+def undone_snapshots(metadata: TableMetadata, timeline: ActiveTimeline) -> Iterator[int]:
+    """Snapshots, not the current one, of commits that were undone since, as by a restore."""
+    start = str(timeline.start or "~")
+    completed = {str(instant.time) for instant in timeline.completed()}
+    for snapshot in metadata.snapshots:
+        instant = snapshot.summary.get(INSTANT, "")
+        is_current = snapshot.snapshot_id == metadata.current_snapshot_id
+        if not is_current and instant >= start and instant not in completed:
+            yield snapshot.snapshot_id
+
+
+def outgrown(metadata: TableMetadata) -> Iterator[int]:
+    """The oldest snapshots of a table that has many more than `SNAPSHOTS_MAX`."""
+    ancestors = [one.snapshot_id for one in metadata.ancestors(metadata.current_snapshot_id)]
+    if len(ancestors) > SNAPSHOTS_MAX + _SURPLUS:
+        yield from ancestors[SNAPSHOTS_MAX:]
+
+
+def snapshots_needing(io: FileIO, metadata: TableMetadata, paths: Collection[str]) -> set[int]:
+    """The snapshots, the current one included, that list one of these files, and all before them.
+
+    Raises ObjectNotFoundError, CorruptTableError and StorageUnavailableError.
+    """
+    doomed = frozenset(paths)
+    known: dict[str, bool] = {}
+    found: set[int] = set()
+    for snapshot in metadata.ancestors(metadata.current_snapshot_id):
+        if found or _needs(io, snapshot, doomed, known):
+            found.add(snapshot.snapshot_id)
+    kept = {one.snapshot_id for one in metadata.ancestors(metadata.current_snapshot_id)}
+    others = (one for one in metadata.snapshots if one.snapshot_id not in kept)
+    return found | {one.snapshot_id for one in others if _needs(io, one, doomed, known)}
+
+
+def _needs(io: FileIO, snapshot: Snapshot, doomed: frozenset[str], known: dict[str, bool]) -> bool:
+    manifests = manifests_of(io, snapshot)
+    unread = [one for one in manifests if one.path not in known]
+    reads = in_parallel(lambda one: not doomed.isdisjoint(live_paths(io, one)), unread)
+    known.update(zip((one.path for one in unread), reads, strict=True))
+    return any(known[one.path] for one in manifests)
+
+
+def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
+    """Drop snapshots, and the manifests that only they need; returns how many were dropped.
+
+    Raises ConflictError when others were always first.
+    """
+    wanted = set(snapshot_ids)
+    for _ in RetryPolicy().attempts(place.table.clock):
+        if not wanted:
+            return 0
+        base = place.operations.load()
+        gone = [one for one in base.metadata.snapshots if one.snapshot_id in wanted]
+        if not gone:
+            return 0
+        ids = tuple(one.snapshot_id for one in gone)
+        outcome = place.commit(base, (RemoveSnapshots(ids),))
+        if isinstance(outcome, Committed):
+            _remove_metadata(place.operations.io, gone, outcome.loaded.metadata)
+            return len(gone)
+    raise ConflictError("snapshots could not be dropped: others were first", table=place.table.uri)
+
+
+def _remove_metadata(io: FileIO, gone: Collection[Snapshot], after: TableMetadata) -> None:
+    """Remove the lists and manifests of dropped snapshots that no other names."""
+    try:
+        lists = {one.manifest_list for one in gone if one.manifest_list}
+        kept = {one.path for snapshot in after.snapshots for one in manifests_of(io, snapshot)}
+        listed = {one.path for snapshot in gone for one in manifests_of(io, snapshot)}
+    except TidelineError:
+        return  # What cannot be read now stays.
+    own = f"{after.location}/metadata/"
+    remove_quietly(io, [path for path in (*(listed - kept), *lists) if path.startswith(own)])
