@@ -49,6 +49,8 @@ SPECS = {
     1: PartitionSpec(1, (PartitionField(1, 1000, "part", Transform("bucket", 3)),)),
 }
 FILES, ROWS = 6, 3_000
+# In a task's memory, by a shuffle, and through the disk of this machine.
+WAYS_TO_SORT = [(1 << 30, False), (20_000, True), (20_000, False)]
 
 
 class Lake:
@@ -124,16 +126,15 @@ def test_packs_of_a_group_become_its_files(spark: SparkSession, tmp_path: Path) 
         assert sorted(ids(results[1].added)) == sorted(lake.numbers[4 * ROWS :].tolist())
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize(("limit", "shuffles"), WAYS_TO_SORT)
 def test_sorted_files_continue_each_other(
-    spark: SparkSession, tmp_path: Path, in_memory: bool
+    spark: SparkSession, tmp_path: Path, limit: int, shuffles: bool
 ) -> None:
     lake = Lake(tmp_path)
     order = RowOrder((SortField(3, is_descending=True), SortField(1)))
-    limit = 1 << 30 if in_memory else 20_000
     (found,) = execute_groups(
         spark, lake.io, lake.context(order), [lake.group(0, lake.files, outputs=3)],
-        part_bytes_max=limit,
+        part_bytes_max=limit, shuffles=shuffles,
     )  # fmt: skip
     assert isinstance(found, GroupResult)
     assert len(found.added) == 3
@@ -150,15 +151,14 @@ def sort_keys(file: DataFile) -> list[tuple[float, int]]:
     return list(zip(weights, rows["id"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize(("limit", "shuffles"), WAYS_TO_SORT)
 def test_rows_move_into_the_partitions_of_a_newer_spec(
-    spark: SparkSession, tmp_path: Path, in_memory: bool
+    spark: SparkSession, tmp_path: Path, limit: int, shuffles: bool
 ) -> None:
     lake = Lake(tmp_path)
-    limit = 1 << 30 if in_memory else 20_000
     (found,) = execute_groups(
         spark, lake.io, lake.context(), [lake.group(0, lake.files, spec_id=1)],
-        part_bytes_max=limit,
+        part_bytes_max=limit, shuffles=shuffles,
     )  # fmt: skip
     assert isinstance(found, GroupResult)
     assert sorted(ids(found.added)) == list(range(FILES * ROWS))
@@ -167,9 +167,9 @@ def test_rows_move_into_the_partitions_of_a_newer_spec(
     assert len(by_partition) == len(found.added)
 
 
-@pytest.mark.parametrize("limit", [1 << 30, 20_000])
+@pytest.mark.parametrize(("limit", "shuffles"), WAYS_TO_SORT)
 def test_a_group_that_fails_takes_its_files_along_and_no_other_group(
-    spark: SparkSession, tmp_path: Path, limit: int
+    spark: SparkSession, tmp_path: Path, limit: int, shuffles: bool
 ) -> None:
     lake = Lake(tmp_path)
     broken = Path(lake.files[1].file_path)
@@ -177,7 +177,7 @@ def test_a_group_that_fails_takes_its_files_along_and_no_other_group(
     groups = [lake.group(0, lake.files[:3], outputs=3), lake.group(1, lake.files[3:])]
     order = RowOrder((SortField(1),)) if limit < 1 << 30 else None
     failed, written = execute_groups(
-        spark, lake.io, lake.context(order), groups, part_bytes_max=limit
+        spark, lake.io, lake.context(order), groups, part_bytes_max=limit, shuffles=shuffles
     )
     assert isinstance(failed, GroupFailed) and isinstance(failed.error, CorruptTableError)
     assert broken.name in str(failed.error)

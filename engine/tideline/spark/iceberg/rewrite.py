@@ -1,7 +1,8 @@
 """Rewriting the file groups of an Iceberg table on Spark.
 
 Groups without an order, and those whose rows a task can sort in memory, need no shuffle: each pack
-of files is one task, which answers with its new data files. The others are sorted by a shuffle.
+of files is one task, which answers with its new data files. The others are sorted by a shuffle, or,
+where Spark is threads of this machine's anyway, through its disk.
 
 A group that fails is an answer, not an error: its new files are deleted, other groups go on.
 """
@@ -23,6 +24,7 @@ from tideline.iceberg.rewrite.execute import (
     group_order,
 )
 from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, group_outcomes
+from tideline.iceberg.rewrite.in_process import sorted_here
 from tideline.iceberg.rewrite.pack import Pack, packs_of
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
@@ -41,8 +43,14 @@ def execute_groups(
     *,
     groups_per_job: int | None = None,
     part_bytes_max: int = PART_BYTES_MAX,
+    shuffles: bool | None = None,
 ) -> Generator[GroupOutcome]:
-    """Rewrite the groups, so many in one Spark job; each is answered once its job is done."""
+    """Rewrite the groups, so many in one Spark job; each is answered once its job is done.
+
+    Large ordered groups are sorted by a shuffle unless Spark is local, or as `shuffles` says.
+    """
+    if shuffles is None:
+        shuffles = not (spark.sparkContext.master or "").startswith("local")
     size = groups_per_job or max(1, len(groups))
     for start in range(0, len(groups), size):
         some = groups[start : start + size]
@@ -54,7 +62,9 @@ def execute_groups(
         small = [group for group, large in zip(some, is_large, strict=True) if not large]
         yield from _answered(io, small, partial(_write_packs, spark, io, context, small))
         for group, order, large in zip(some, orders, is_large, strict=True):
-            if large and order is not None:
+            if large and order is not None and not shuffles:
+                yield sorted_here(io, context, group, order, part_bytes=part_bytes_max // 4)
+            elif large and order is not None:
                 shuffle = SortedRewrite(spark, io, context, group, order, part_bytes_max)
                 yield from _answered(io, [group], shuffle.answers)
 

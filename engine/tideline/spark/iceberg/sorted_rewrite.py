@@ -12,29 +12,30 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.metadata.schema import Schema
-from tideline.iceberg.rewrite.execute import RewriteContext, output, read_pieces
+from tideline.iceberg.rewrite.execute import RewriteContext, output
 from tideline.iceberg.rewrite.file_piece import FilePiece, packed_pieces
 from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.iceberg.rewrite.row_routing import (
+    SAMPLE_ROWS_PER_PART,
+    Routes,
+    key_layout,
+    sampled_keys,
+)
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt, pickled_error
 
-_SAMPLE_ROWS_PER_PART = 2_000
 _READERS_PER_PART = 4
-_ROUTED_BYTES = 32 * 1024 * 1024
 _ERROR_PART = -1
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 _FILE, _PART, _BLOCK = "file", "part", "block"
@@ -62,23 +63,24 @@ class SortedRewrite:
 
     def answers(self) -> list[tuple[int, Any]]:
         source = numbered(self._spark, len(self._pieces))
-        keys = _key_layout(self._context.rows, self._order)
-        wanted = max(1, _SAMPLE_ROWS_PER_PART * self._files * self._parts // len(self._pieces))
+        keys = key_layout(self._context.rows, self._order)
+        parts = self._files * self._parts
+        wanted = max(1, SAMPLE_ROWS_PER_PART * parts // len(self._pieces))
         sampled = collected(source, SampleKeys(self._io, keys, self._pieces, wanted))
         failed = [(self._group.index, item) for _, item in sampled if isinstance(item, Exception)]
         if failed:
             return failed
         sample = pa.concat_tables([_unpacked(block) for _, block in sampled])
-        order = self._order.sampled(sample, keys.schema)
-        splits = order.split_keys(order.keys(sample, keys.schema), self._files * self._parts)
-        route = RouteRows(self._io, self._context, self._pieces, order, splits, self._parts)
+        routes = Routes.of(self._order, keys, sample, self._context.rows.schema, parts)
+        route = RouteRows(self._io, self._context.rows, self._pieces, routes, self._parts)
         rows = source.mapInArrow(route, _ROUTED)
         arranged = rows.repartitionById(self._files, F.col(_FILE)).sortWithinPartitions(
             _FILE, _PART
         )
         target = output(self._context, self._group, "sorted")
         return collected(
-            arranged, WriteSorted(self._io, self._context, self._group.index, target, order)
+            arranged,
+            WriteSorted(self._io, self._context, self._group.index, target, routes.order),
         )
 
 
@@ -97,14 +99,7 @@ class SampleKeys:
                 yield answer(number, partial(self._sample, self.pieces[number]))
 
     def _sample(self, pieces: tuple[FilePiece, ...]) -> bytes:
-        rows_known = sum(piece.task.data_file.record_count for piece in pieces)
-        step = max(1, rows_known // self.rows_wanted)
-        schema = arrow_schema(self.layout.fields)
-        thinned = [
-            rows.take(pa.array(np.arange(0, rows.num_rows, step)))
-            for rows in read_pieces(self.io, self.layout, pieces)
-        ]
-        return _packed(pa.Table.from_batches(thinned, schema=schema))
+        return _packed(sampled_keys(self.io, self.layout, pieces, self.rows_wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,32 +111,21 @@ class RouteRows:
     """
 
     io: FileIO
-    context: RewriteContext
+    layout: RowLayout
     pieces: Sequence[tuple[FilePiece, ...]]
-    order: RowOrder
-    splits: pa.Table
+    routes: Routes
     parts: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 try:
-                    batches = read_pieces(self.io, self.context.rows, self.pieces[number])
-                    for rows in _gathered(batches):
-                        yield from self._routed(rows)
+                    routed = self.routes.routed(self.io, self.layout, self.pieces[number])
+                    for place, rows in routed:
+                        file, part = divmod(place, self.parts)
+                        yield _routed_block(file, part, _packed(rows))
                 except Exception as error:
                     yield _routed_block(0, _ERROR_PART, pickled_error(error))
-
-    def _routed(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        keys = self.order.keys(rows, self.context.rows.schema)
-        numbers = self.order.part_numbers(keys, self.splits)
-        order = np.argsort(numbers, kind="stable")
-        arranged, ordered = rows.take(pa.array(order)), numbers[order]
-        starts = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), rows.num_rows]
-        for start, end in pairwise(starts):
-            if start < end:
-                file, part = divmod(int(ordered[start]), self.parts)
-                yield _routed_block(file, part, _packed(arranged.slice(start, end - start)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,34 +156,6 @@ class WriteSorted:
             batches = (batch for body in bodies for batch in _unpacked(body).to_batches())
             for rows in self.order.sorted_parts(batches, self.context.rows.schema):
                 yield from rows
-
-
-def _key_layout(layout: RowLayout, order: RowOrder) -> RowLayout:
-    """The columns that an order compares, and nothing else."""
-    ids = set(order.source_ids)
-    fields = tuple(
-        field
-        for field in layout.schema.fields
-        if ids & set(Schema(0, (field,)).leaves()) or field.field_id in ids
-    )
-    return replace(
-        layout,
-        schema=Schema(layout.schema.schema_id, fields),
-        older_schemas=(layout.schema, *layout.older_schemas),
-        has_lineage=False,
-    )
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together until it is worth while to cut them by part."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.nbytes for one in held) >= _ROUTED_BYTES:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held = []
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()
 
 
 def _routed_block(file: int, part: int, body: bytes) -> pa.RecordBatch:
