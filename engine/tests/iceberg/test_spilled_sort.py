@@ -15,6 +15,7 @@ from tideline.iceberg.data.arrow_schema import stored_schema
 from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
+from tideline.iceberg.data.partitioned_writer import write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
@@ -130,20 +131,17 @@ def test_nothing_remains_of_a_sort_that_fails(tmp_path: Path, spills: Path) -> N
 def test_files_that_are_written_are_taken_back_with_one_that_fails(
     tmp_path: Path, spills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tideline.iceberg.rewrite import spilled_sort
-
     io, group = made(tmp_path)
     order = RowOrder((SortField(1),))
-    write = spilled_sort.write_data_files
 
     def failing(*given: object, **named: object) -> tuple[DataFile, ...]:
-        files = write(*given, **named)  # type: ignore[arg-type]
+        files = write_data_files(*given, **named)  # type: ignore[arg-type]
         if "-00001-" in files[0].file_path:
             io.remove_written(file.file_path for file in files)
             raise OSError("no space left on device")
         return files
 
-    monkeypatch.setattr(spilled_sort, "write_data_files", failing)
+    monkeypatch.setattr("tideline.iceberg.rewrite.spilled_sort.write_data_files", failing)
     failed = sorted_here(io, context(tmp_path, order), group, order, part_bytes=50_000)
     assert isinstance(failed, GroupFailed)
     assert "no space left" in str(failed.error)
