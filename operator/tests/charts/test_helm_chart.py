@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
+from tideline_operator.controller.namespace_spending import HourlyLimits
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.testing.helm_chart import (
     ChartRefusedError,
@@ -151,6 +152,15 @@ def test_values_become_the_operators_settings() -> None:
     assert changed["TIDELINE_METADATA_BYTES_MAX"] == "32Mi"
     assert (changed["TIDELINE_WORKERS"], changed["TIDELINE_RESYNC"]) == ("2", "90s")
     assert changed["TIDELINE_DEBUG"] == "1"
+
+
+def test_what_a_namespace_may_take_in_an_hour_reaches_the_operator() -> None:
+    hourly = {"podSeconds": 36_000, "gibSeconds": 7_200_000, "bytes": "2Ti", "requests": 50_000_000}
+    settings = ControllerSettings.from_environment(
+        environment({"limits": {"namespaceHourly": hourly}})
+    )
+    assert settings.hourly == HourlyLimits(36_000, 7_200_000, 2 * 1024**4, 50_000_000)
+    assert ControllerSettings.from_environment(environment()).hourly == HourlyLimits()
 
 
 def test_defaults_for_pods_reach_the_operator() -> None:

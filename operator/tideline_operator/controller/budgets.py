@@ -7,7 +7,8 @@ An operation that gets no place waits in line: by priority, then by namespace (t
 places first, and of several that had one least recently), then by arrival. Services that can wait
 are put in order by what they save per core-second, until `PASSED_MAX` operations came after them;
 then they go by arrival as well, and first. When places become free, as many operations at the head
-of the line are woken.
+of the line are woken. A namespace that has spent its hour (namespace_spending.py) gets none of
+them, except for what gives a table back its health.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tideline.clock import SystemClock
+from tideline_operator.controller.namespace_spending import HourlyLimits, NamespaceSpending
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.actions import Priority
 
+_HEALING = (Priority.ROLLBACK, Priority.RESTORE)
 PASSED_MAX = 32
 """How many operations that arrived later may be preferred for what they save."""
 
@@ -75,8 +79,9 @@ class _Wanted:
 class Budgets:
     """The places, by table: a table has one operation at a time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, spending: NamespaceSpending | None = None) -> None:
         self._limits = limits
+        self.spending = spending or NamespaceSpending(HourlyLimits(), SystemClock())
         self._lock = threading.Lock()
         self._places: dict[Key, int] = {}
         self._waiting: dict[Key, _Wanted] = {}
@@ -203,8 +208,14 @@ class Budgets:
         """Those in line, by namespace; the first of each is the last of its list."""
         lines: dict[str, list[Key]] = {}
         for key in sorted(self._waiting, key=self._rank, reverse=True):
-            lines.setdefault(key[0], []).append(key)
+            if self._excess(key) is None:
+                lines.setdefault(key[0], []).append(key)
         return lines
+
+    def _excess(self, key: Key) -> str | None:
+        """What keeps an operation in line although there are places."""
+        is_healing = self._waiting[key].priority in _HEALING
+        return None if is_healing else self.spending.excess(key[0])
 
     def _order(self, key: Key, within: Mapping[str, int]) -> tuple[int, int, int, float, int]:
         """The order of operations of different namespaces, which have so many places."""
@@ -224,6 +235,9 @@ class Budgets:
         return self._waiting[key].rank(self._arrivals)
 
     def _why_full(self, key: Key) -> str:
+        excess = self._excess(key)
+        if excess is not None:
+            return excess
         limits, running = self._limits, len(self._places)
         held = Counter(namespace for namespace, _ in self._places)
         order = self._order(key, held)

@@ -36,6 +36,7 @@ from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.controller.namespace_pauses import NamespacePauses
+from tideline_operator.controller.namespace_spending import NamespaceSpending
 from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
 from tideline_operator.controller.pod_meter import PodMeter
 from tideline_operator.controller.poll_pacing import PollPacing
@@ -94,7 +95,7 @@ class Controller:
         self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
         self._pods = ObjectCache(label=TABLE_LABEL, trim=_short_pod)
         self._meter = PodMeter()
-        self.budgets = Budgets(settings.limits)
+        self.budgets = Budgets(settings.limits, NamespaceSpending(settings.hourly, clock))
         self.endpoints = Endpoints(clock)
         self._workers = self._make_workers()
         self.warm_workers = WarmWorkers(clock)
@@ -294,6 +295,7 @@ class Controller:
         """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
         self._metrics.note_status(key_of(item), status)
+        self.budgets.spending.note(key_of(item), status.spent)
         for entry in status.operations:
             if entry.is_under_way:
                 self.budgets.hold(key_of(item), entry.memory_bytes)

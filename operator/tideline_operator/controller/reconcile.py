@@ -118,6 +118,7 @@ class TableReconciler:
         self._parts.source.forget(key)
         self._parts.endpoints.forget(key)
         self._parts.budgets.release(key)
+        self._parts.budgets.spending.forget(key)
         self._parts.places.workers.forget(key)
         self._parts.pacing.forget(key)
         self._looks.forget(key)
@@ -430,6 +431,7 @@ class TableReconciler:
         parts.places.workers.set_held(turn.key, at_workers)
         turn.reported = turn.status
         self._count_ends(turn)
+        parts.budgets.spending.note(turn.key, turn.status.spent)
         parts.metrics.note_status(turn.key, turn.status)
 
     def _next_look_s(

@@ -12,12 +12,14 @@ from typing import Any
 from tideline.errors import ConfigError
 from tideline.ingest.executors.spark_conf import refused_conf
 from tideline_operator.controller.budgets import Limits
+from tideline_operator.controller.namespace_spending import HourlyLimits
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.resources.quantity import memory_bytes
 from tideline_operator.resources.schedule import Duration
 
 DEFAULT_NAMESPACE = "tideline-system"
+_HOURLY = "TIDELINE_NAMESPACE_HOURLY"
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
@@ -28,6 +30,7 @@ class ControllerSettings:
     launch: LaunchSettings
     namespaces: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    hourly: HourlyLimits = field(default_factory=HourlyLimits)
     workers: int = 4
     resync_s: float = 300.0
     idle_polls_per_s: float = 5.0
@@ -73,6 +76,12 @@ class ControllerSettings:
                 ),
                 memory_bytes_max=read.memory("TIDELINE_MEMORY_MAX"),
                 memory_bytes_per_namespace_max=read.memory("TIDELINE_MEMORY_PER_NAMESPACE_MAX"),
+            ),
+            hourly=HourlyLimits(
+                pod_seconds=read.number(f"{_HOURLY}_POD_SECONDS_MAX", 0) or None,
+                gib_seconds=read.number(f"{_HOURLY}_GIB_SECONDS_MAX", 0) or None,
+                bytes=read.memory(f"{_HOURLY}_BYTES_MAX"),
+                requests=read.number(f"{_HOURLY}_REQUESTS_MAX", 0) or None,
             ),
             workers=read.number("TIDELINE_WORKERS", 4),
             resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
