@@ -71,7 +71,9 @@ class Cluster:
         found = self._plain(self._named(kind).get(namespace=namespace, **options))
         return cast(list[Manifest], found["items"])
 
-    def patch(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> Manifest:
+    def patch(
+        self, kind: str, name: str, namespace: str | None, change: Mapping[str, Any]
+    ) -> Manifest:
         """A merge patch."""
         content_type = "application/merge-patch+json"
         return self._plain(

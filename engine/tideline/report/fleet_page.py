@@ -11,6 +11,7 @@ from tideline.report.level import Level
 from tideline.wording import counted
 
 RELOAD_S = 30
+_SHORT = 14
 _WORST_FIRST = (Level.BROKEN, Level.DUE, Level.HEALTHY)
 
 
@@ -38,7 +39,7 @@ def fleet_page(title: str, about: str, rows: Sequence[FleetRow], columns: Sequen
             dot(row.level),
             _linked(row),
             escape(row.line),
-            *(escape(row.facts.get(name, "")) for name in columns),
+            *(_short(row.facts.get(name, "")) for name in columns),
         ]
         for row in ordered
     ]
@@ -51,6 +52,11 @@ def _summary(rows: Sequence[FleetRow]) -> str:
     counts = [(level, sum(1 for row in rows if row.level is level)) for level in _WORST_FIRST]
     parts = [f"{count:,} {level.value}" for level, count in counts if count]
     return f"{counted(len(rows), 'table')}: {', '.join(parts)}" if parts else "no tables"
+
+
+def _short(text: str) -> str:
+    """A number and its unit stay in one line."""
+    return escape(text).replace(" ", "&nbsp;") if len(text) <= _SHORT else escape(text)
 
 
 def _linked(row: FleetRow) -> str:

@@ -176,3 +176,30 @@ def test_an_operation_that_cannot_start_has_no_place_until_it_starts() -> None:
     budgets.set_aside(A)
     budgets.release(A)
     assert (budgets.running, budgets.stuck) == (1, 0)
+
+
+def test_each_operation_of_a_table_takes_a_place() -> None:
+    budgets = Budgets(Limits(operations_max=3, operations_per_namespace_max=2))
+    assert budgets.admit(A, Priority.INGEST, 1 * MIB, operation="ingest") == Admitted()
+    assert budgets.admit(A, Priority.SERVICE, 2 * MIB, operation="cleaning") == Admitted()
+    assert (budgets.running, budgets.memory_bytes) == (2, 3 * MIB)
+    full = budgets.admit(A, Priority.SERVICE, 1 * MIB, operation="compaction")
+    assert full == Full("2 of 2 operations are running in namespace lake")
+    assert budgets.admit(OTHER, Priority.INGEST, 0) == Admitted()
+    budgets.keep_only(A, {"cleaning"})
+    assert budgets.next_in_line() == (A,)
+    assert budgets.admit(A, Priority.SERVICE, 1 * MIB, operation="compaction") == Admitted()
+    budgets.set_aside(A, "compaction")
+    assert (budgets.running, budgets.stuck, budgets.memory_bytes) == (2, 1, 2 * MIB)
+    assert budgets.release(A, "cleaning") and not budgets.release(A, "cleaning")
+    assert not budgets.has_place(A)
+
+
+def test_what_is_under_way_keeps_the_place_in_line_of_what_waits() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.admit(A, Priority.INGEST, 0, operation="ingest")
+    assert isinstance(budgets.admit(A, Priority.SERVICE, 0, operation="cleaning"), Full)
+    budgets.hold(A, 0, "ingest")
+    assert budgets.waiting == 1
+    budgets.leave_line(A)
+    assert budgets.waiting == 0

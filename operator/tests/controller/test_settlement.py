@@ -233,7 +233,7 @@ def test_an_operation_that_cannot_start_holds_no_place(
     case.jobs.put(job())
     case.pods.put(pod)
     found = case.settle(after_s)
-    assert found.running == {ID} and found.holds_place is holds_place
+    assert found.running == {ID} and bool(found.places) is holds_place
 
 
 def test_a_job_whose_driver_never_ran_says_what_it_was_made_from() -> None:
@@ -257,7 +257,7 @@ def test_a_job_that_was_replaced_is_to_be_started_again_with_another_name() -> N
     case.jobs.put(going)
     case.pods.put(pulling())
     found = case.settle()
-    assert found.running == {ID} and not found.holds_place and not found.unstarted
+    assert found.running == {ID} and not found.places and not found.unstarted
     assert found.status.operations[0].message == to_be_replaced(case.entry).message
     case.jobs.remove(going)
     case.pods.remove(pulling())

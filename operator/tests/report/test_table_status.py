@@ -282,6 +282,19 @@ def test_operations_are_kept_newest_last_and_bounded() -> None:
     assert status.operations[-1].id == start.operation.id
 
 
+def test_what_is_under_way_is_kept_whatever_came_after_it() -> None:
+    (first,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    status = operation_started(EMPTY, first.operation, 1, NOW_MS)
+    for number in range(OPERATIONS_MAX + 5):
+        spec = resolved(properties={"hoodie.keep.max.commits": str(100 + number)})
+        (start,) = starts(plan(spec, EMPTY, seen(*FILES), NOW_MS))
+        status = operation_started(status, start.operation, 1, NOW_MS)
+        ended = OperationResult(start.operation.id, Outcome.SUCCEEDED)
+        status = operation_finished(status, ended, NOW_MS)
+    assert len(status.operations) == OPERATIONS_MAX
+    assert status.operations[0].id == first.operation.id
+
+
 def test_a_status_file_is_read_back_and_a_damaged_or_foreign_one_is_empty(tmp_path: Path) -> None:
     table = resolved()
     status = look(seen(*FILES), attempt(EMPTY, Outcome.SUCCEEDED))

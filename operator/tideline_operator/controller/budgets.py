@@ -17,6 +17,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tideline.clock import SystemClock
@@ -62,6 +63,7 @@ class TooLarge:
 class _Wanted:
     """An operation in line. `rate` as in `Start`; it counts only where the priority is SERVICE."""
 
+    operation: str
     priority: Priority
     rate: float | None
     arrival: int
@@ -77,24 +79,30 @@ class _Wanted:
 
 
 class Budgets:
-    """The places, by table: a table has one operation at a time."""
+    """The places, by table and operation: a table may have several, and one place in line."""
 
     def __init__(self, limits: Limits, spending: NamespaceSpending | None = None) -> None:
         self._limits = limits
         self.spending = spending or NamespaceSpending(HourlyLimits(), SystemClock())
         self._lock = threading.Lock()
-        self._places: dict[Key, int] = {}
+        self._places: dict[Key, dict[str, int]] = {}
         self._waiting: dict[Key, _Wanted] = {}
-        self._aside: set[Key] = set()
+        self._aside: dict[Key, set[str]] = {}
         self._arrivals = 0
         self._admissions = 0
         self._served: dict[str, int] = {}
 
     def admit(
-        self, key: Key, priority: Priority, memory_bytes: int, rate: float | None = None
+        self,
+        key: Key,
+        priority: Priority,
+        memory_bytes: int,
+        rate: float | None = None,
+        *,
+        operation: str = "",
     ) -> Admitted | Full | TooLarge:
-        """Take a place for an operation of the table `key`, or a place in line; `rate` as in
-        `Start`."""
+        """Take a place for an operation of the table `key`, or the table's place in line; `rate` as
+        in `Start`."""
         limits = self._limits
         for limit, whose, setting in (
             (limits.memory_bytes_max, "all operations", "TIDELINE_MEMORY_MAX"),
@@ -110,39 +118,53 @@ class Budgets:
                     f"{_mib(limit)}: lower spec.resources or raise {setting}"
                 )
         with self._lock:
-            self._places.pop(key, None)
-            self._aside.discard(key)
+            self._give_up(key, operation)
             known = self._waiting.get(key)
             if known is None:
                 self._arrivals += 1
             arrival = self._arrivals if known is None else known.arrival
-            self._waiting[key] = _Wanted(priority, rate, arrival, memory_bytes)
+            self._waiting[key] = _Wanted(operation, priority, rate, arrival, memory_bytes)
             if key not in self._next_in_line():
                 return Full(self._why_full(key))
             del self._waiting[key]
-            self._places[key] = memory_bytes
+            self._places.setdefault(key, {})[operation] = memory_bytes
             self._admissions += 1
             self._served[key[0]] = self._admissions
             return Admitted()
 
-    def hold(self, key: Key, memory_bytes: int) -> None:
+    def hold(self, key: Key, memory_bytes: int, operation: str = "") -> None:
         """Note an operation that is already under way, even beyond the limits."""
         with self._lock:
-            self._waiting.pop(key, None)
-            self._aside.discard(key)
-            self._places[key] = memory_bytes
+            self._give_up(key, operation)
+            self._leave_line(key, operation)
+            self._places.setdefault(key, {})[operation] = memory_bytes
 
-    def set_aside(self, key: Key) -> None:
+    def set_aside(self, key: Key, operation: str = "") -> None:
         """Note an operation under way that cannot start: it needs no place."""
         with self._lock:
-            self._places.pop(key, None)
-            self._waiting.pop(key, None)
-            self._aside.add(key)
+            self._give_up(key, operation)
+            self._leave_line(key, operation)
+            self._aside.setdefault(key, set()).add(operation)
 
-    def release(self, key: Key) -> bool:
-        """Give up the table's place, or its place in line; whether it had one."""
+    def keep_only(self, key: Key, operations: AbstractSet[str]) -> None:
+        """Give up the places of the table's operations that are not among these."""
         with self._lock:
-            self._aside.discard(key)
+            known = {*self._places.get(key, ()), *self._aside.get(key, ())}
+            for operation in known - operations:
+                self._give_up(key, operation)
+
+    def leave_line(self, key: Key) -> None:
+        """Give up the table's place in line."""
+        with self._lock:
+            self._waiting.pop(key, None)
+
+    def release(self, key: Key, operation: str | None = None) -> bool:
+        """Give up an operation's place, or all of the table's and its place in line; whether it had
+        one."""
+        with self._lock:
+            if operation is not None:
+                return self._give_up(key, operation)
+            self._aside.pop(key, None)
             had = [self._places.pop(key, None), self._waiting.pop(key, None)]
             return any(item is not None for item in had)
 
@@ -157,7 +179,7 @@ class Budgets:
 
     @property
     def running(self) -> int:
-        return len(self._places)
+        return sum(len(held) for held in self._places.values())
 
     @property
     def waiting(self) -> int:
@@ -166,21 +188,21 @@ class Budgets:
     @property
     def stuck(self) -> int:
         """Operations that cannot start."""
-        return len(self._aside)
+        return sum(len(aside) for aside in self._aside.values())
 
     @property
     def memory_bytes(self) -> int:
         """Memory that the operations under way may ask for."""
         with self._lock:
-            return sum(self._places.values())
+            return self._asked()
 
     def _next_in_line(self) -> tuple[Key, ...]:
         """Those in line for whom there is a place. A full namespace is skipped; memory that is not
         enough for the first is not given to those behind it, or it never would be."""
         limits = self._limits
-        free = limits.operations_max - len(self._places)
-        asked = sum(self._places.values())
-        within = Counter(namespace for namespace, _ in self._places)
+        free = limits.operations_max - self.running
+        asked = self._asked()
+        within = self._running_within()
         asked_within = self._asked_within()
         lines = self._lines() if free > 0 else {}
         chosen: list[Key] = []
@@ -227,9 +249,39 @@ class Budgets:
     def _asked_within(self) -> Counter[str]:
         """Memory that the operations under way may ask for, by namespace."""
         asked: Counter[str] = Counter()
-        for (namespace, _), memory_bytes in self._places.items():
-            asked[namespace] += memory_bytes
+        for (namespace, _), held in self._places.items():
+            asked[namespace] += sum(held.values())
         return asked
+
+    def _running_within(self) -> Counter[str]:
+        """How many operations are under way, by namespace."""
+        running: Counter[str] = Counter()
+        for (namespace, _), held in self._places.items():
+            running[namespace] += len(held)
+        return running
+
+    def _asked(self) -> int:
+        return sum(sum(held.values()) for held in self._places.values())
+
+    def _give_up(self, key: Key, operation: str) -> bool:
+        """Give up one place; whether it was held."""
+        aside = self._aside.get(key)
+        if aside is not None:
+            aside.discard(operation)
+            if not aside:
+                del self._aside[key]
+        held = self._places.get(key)
+        if held is None or held.pop(operation, None) is None:
+            return False
+        if not held:
+            del self._places[key]
+        return True
+
+    def _leave_line(self, key: Key, operation: str) -> None:
+        """Give up the table's place in line if this operation waits there."""
+        waiting = self._waiting.get(key)
+        if waiting is not None and waiting.operation == operation:
+            del self._waiting[key]
 
     def _rank(self, key: Key) -> tuple[int, float, int]:
         return self._waiting[key].rank(self._arrivals)
@@ -238,14 +290,13 @@ class Budgets:
         excess = self._excess(key)
         if excess is not None:
             return excess
-        limits, running = self._limits, len(self._places)
-        held = Counter(namespace for namespace, _ in self._places)
+        limits, running, held = self._limits, self.running, self._running_within()
         order = self._order(key, held)
         ahead = sum(1 for other in self._waiting if self._order(other, held) < order)
         line = f"; {ahead} ahead of it in line" if ahead else ""
         if running >= limits.operations_max:
             return f"{running} of {limits.operations_max} operations are running{line}"
-        within = sum(1 for other in self._places if other[0] == key[0])
+        within = held[key[0]]
         per_namespace = limits.operations_per_namespace_max
         if per_namespace is not None and within >= per_namespace:
             return f"{within} of {per_namespace} operations are running in namespace {key[0]}{line}"
@@ -257,7 +308,7 @@ class Budgets:
                 f"{_mib(limits.memory_bytes_per_namespace_max or 0)}{line}"
             )
         if limits.memory_bytes_max is not None:
-            asked = sum(self._places.values())
+            asked = self._asked()
             return (
                 f"operations under way ask for {_mib(asked)} of "
                 f"{_mib(limits.memory_bytes_max)}{line}"

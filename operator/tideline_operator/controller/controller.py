@@ -298,7 +298,7 @@ class Controller:
         self.budgets.spending.note(key_of(item), status.spent)
         for entry in status.operations:
             if entry.is_under_way:
-                self.budgets.hold(key_of(item), entry.memory_bytes)
+                self.budgets.hold(key_of(item), entry.memory_bytes, entry.id)
         self.warm_workers.set_held(key_of(item), status.workers)
 
     def _take_turn(self, key: Key) -> None:

@@ -51,7 +51,7 @@ from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
 from tideline_operator.launch.job_launcher import StartRefused
 from tideline_operator.observe.observation import Observer
-from tideline_operator.report.conditions import not_looked_at, redated, with_condition
+from tideline_operator.report.conditions import not_looked_at, redated
 from tideline_operator.report.status import (
     observed_status,
     operation_finished,
@@ -63,7 +63,6 @@ from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
-    ConditionType,
     LakeTableStatus,
     OperationPhase,
     OperationStatus,
@@ -222,12 +221,14 @@ class TableReconciler:
         """
         turn.status = settled.status
         parts = self._parts
-        if settled.running and settled.holds_place:
-            parts.budgets.hold(turn.key, settled.memory_bytes)
-        elif settled.running:
-            parts.budgets.set_aside(turn.key)
-        elif settled.pending is None and parts.budgets.has_place(turn.key):
-            parts.budgets.release(turn.key)
+        pending = set() if settled.pending is None else {settled.pending.id}
+        parts.budgets.keep_only(turn.key, settled.running | pending)
+        for operation_id in settled.running:
+            memory_bytes = settled.places.get(operation_id)
+            if memory_bytes is None:
+                parts.budgets.set_aside(turn.key, operation_id)
+            else:
+                parts.budgets.hold(turn.key, memory_bytes, operation_id)
         turn.ended = settled.ended
         for entry, result in settled.ended:
             for event in events_of(entry, result, turn.status):
@@ -265,12 +266,15 @@ class TableReconciler:
         if half_started is not None and (start is None or start.operation.id != half_started.id):
             self._take_back(turn, half_started)
         elif start is not None:
-            recorded = Recorded(settled.pending, settled.has_job, settled.holds_place)
+            recorded = Recorded(settled.pending, settled.has_job, settled.pending_holds_place)
             self._start(turn, table, start, recorded)
             if half_started is not None and not _is_noted(turn.status, half_started):
                 turn.status = with_entry(turn.status, half_started)
-        elif not running:
-            parts.budgets.release(turn.key)
+        else:
+            if running:
+                parts.budgets.leave_line(turn.key)
+            else:
+                parts.budgets.release(turn.key)
             parts.places.workers.stop_waiting(turn.key)
         self._publish(turn)
         delay_s = self._next_look_s(turn, settled, observed, actions)
@@ -286,15 +290,19 @@ class TableReconciler:
         pending = recorded.entry
         if isinstance(place, Later):
             turn.look_at_ms = place.until_ms
-            parts.budgets.release(turn.key)
-            self._note_ready(turn, None, f"{subject} is waiting: {place.message}")
+            parts.budgets.release(turn.key, operation.id)
+            parts.budgets.leave_line(turn.key)
+            turn.note_ready(None, f"{subject} is waiting: {place.message}")
             return
-        match parts.budgets.admit(turn.key, start.priority, place.memory_bytes, start.rate):
+        admission = parts.budgets.admit(
+            turn.key, start.priority, place.memory_bytes, start.rate, operation=operation.id
+        )
+        match admission:
             case Full(message=message):
-                self._note_ready(turn, None, f"{subject} is waiting: {message}")
+                turn.note_ready(None, f"{subject} is waiting: {message}")
                 return
             case TooLarge(message=message):
-                self._note_ready(turn, "OverBudget", f"{operation.kind}: {message}")
+                turn.note_ready("OverBudget", f"{operation.kind}: {message}")
                 return
             case Admitted():
                 pass
@@ -320,21 +328,26 @@ class TableReconciler:
         outcome = parts.places.start(place, table, start, turn.item)
         if isinstance(outcome, NotYet):
             if not recorded.holds_place:
-                parts.budgets.set_aside(turn.key)
+                parts.budgets.set_aside(turn.key, operation.id)
             return
         if isinstance(outcome, StartRefused):
-            parts.budgets.release(turn.key)
-            result = refused(operation.id, outcome.message)
-            turn.status = operation_finished(turn.status, result, turn.now_ms)
-            self._note_ready(turn, "OperationFailed", outcome.message)
-            note = f"{subject}: {outcome.message}"
-            series = series_of(turn.status.operations[-1], turn.status)
-            occurrence = f"{operation.id}-{start.attempt}"
-            event = TableEvent("OperationRefused", series, note, True, occurrence)
-            parts.events.record(turn.item, event)
+            self._note_refused(turn, start, outcome.message)
             return
         started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, started)
+
+    def _note_refused(self, turn: Turn, start: Start, message: str) -> None:
+        """The Job could not be created: the operation failed."""
+        operation = start.operation
+        self._parts.budgets.release(turn.key, operation.id)
+        result = refused(operation.id, message)
+        turn.status = operation_finished(turn.status, result, turn.now_ms)
+        turn.note_ready("OperationFailed", message)
+        note = f"{operation.kind} {operation.subject}".strip() + f": {message}"
+        series = series_of(turn.status.operations[-1], turn.status)
+        occurrence = f"{operation.id}-{start.attempt}"
+        event = TableEvent("OperationRefused", series, note, True, occurrence)
+        self._parts.events.record(turn.item, event)
 
     def _take_back(self, turn: Turn, half_started: OperationStatus) -> None:
         """Remove the Job of an operation that is not wanted any more, or the worker that may have
@@ -355,7 +368,7 @@ class TableReconciler:
         status = not_looked_at(status, unresolved.reason, unresolved.message, turn.now_ms)
         if unresolved.reason != "SpecInvalid":
             self._report_trouble(turn, unresolved.reason, unresolved.message, unresolved.message)
-        turn.status = self._with_spec_condition(turn, status)
+        turn.status = turn.with_spec_condition(status)
         self._publish(turn)
         if unresolved.may_heal:
             return self._looks.after_problem(turn.key)
@@ -364,9 +377,9 @@ class TableReconciler:
     def _with_notes(
         self, turn: Turn, settled: Settlement, status: LakeTableStatus
     ) -> LakeTableStatus:
-        turn.status = self._with_spec_condition(turn, status)
+        turn.status = turn.with_spec_condition(status)
         if settled.stuck is not None:
-            self._note_ready(turn, "OperationStuck", settled.stuck)
+            turn.note_ready("OperationStuck", settled.stuck)
             self._record_stuck(turn, settled)
         return turn.status
 
@@ -386,29 +399,6 @@ class TableReconciler:
         since_ms = troubles.since_ms(reason, subject, turn.reported, turn.now_ms)
         event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
         self._parts.events.record(turn.item, event)
-
-    def _with_spec_condition(self, turn: Turn, status: LakeTableStatus) -> LakeTableStatus:
-        """SpecValid, and Ready with it: a user who waits for Ready expects the newest spec."""
-        problem, now_ms = turn.spec_problem, turn.now_ms
-        kind = ConditionType.SPEC_VALID
-        if problem is None:
-            return with_condition(status, kind, True, "Valid", "", now_ms)
-        generation = int(turn.item["metadata"].get("generation") or 0)
-        status = replace(status, observed_generation=generation)
-        status = with_condition(status, kind, False, "Invalid", problem, now_ms)
-        message = f"{problem}; {turn.in_force}" if turn.in_force else problem
-        return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
-
-    def _note_ready(self, turn: Turn, reason: str | None, message: str) -> None:
-        """Add a message to the condition Ready; a `reason` makes it False."""
-        kind = ConditionType.READY
-        before = next((item for item in turn.status.conditions if item.type is kind), None)
-        if reason is not None:
-            turn.status = with_condition(turn.status, kind, False, reason, message, turn.now_ms)
-        elif before is not None:
-            changed = replace(before, message="; ".join(filter(None, (before.message, message))))
-            noted = (changed if item is before else item for item in turn.status.conditions)
-            turn.status = replace(turn.status, conditions=tuple(noted))
 
     def _note_polls(self, turn: Turn, table: ResolvedTable, observed: Observed) -> None:
         memory = self._memories.setdefault(turn.key, Memory())

@@ -80,7 +80,8 @@ class Settlement:
     start is given up. `stuck` says what blocks `stuck_entry`; `is_given_up` when its Job is being
     deleted for it. `attempts` are the highest attempts whose Jobs exist, by operation. `unstarted`
     are those under way whose drivers never ran, each with what its Job, or worker, was made from;
-    `is_young` when one has no pod yet, and `holds_place` unless none of them can start.
+    `is_young` when one has no pod yet. `places` is the memory of those under way that hold a place,
+    by operation: all but those that cannot start. `pending_holds_place` unless its worker cannot.
     """
 
     status: LakeTableStatus
@@ -93,10 +94,10 @@ class Settlement:
     is_given_up: bool = False
     late_at_ms: int | None = None
     attempts: dict[str, int] = field(default_factory=dict)
-    memory_bytes: int = 0
+    places: dict[str, int] = field(default_factory=dict)
     unstarted: list[tuple[OperationStatus, str]] = field(default_factory=list)
     is_young: bool = False
-    holds_place: bool = True
+    pending_holds_place: bool = True
 
     @property
     def has_job(self) -> bool:
@@ -161,7 +162,7 @@ class Settler:
                 found.pending = entry
             elif self._has_pods(key, entry.id):
                 found.running.add(entry.id)
-                found.memory_bytes = entry.memory_bytes
+                found.places[entry.id] = entry.memory_bytes
             elif entry.message == _REPLACED:
                 found.pending = _once_more(entry, now_ms)
                 found.status = with_entry(found.status, found.pending)
@@ -183,7 +184,8 @@ class Settler:
                 given_up = entry.message.startswith(GIVEN_UP)
                 stopping = replace(outcome, message=entry.message, is_stuck=given_up)
                 _note_running(found, entry, stopping)
-                found.holds_place = outcome.is_started
+                if not outcome.is_started:
+                    found.places.pop(entry.id, None)
             case Active():
                 self._note_active(key, entry, outcome, found, now_ms)
                 if not outcome.is_started:
@@ -237,7 +239,7 @@ class Settler:
         given_up = entry.message.startswith(GIVEN_UP)
         if given_up or entry.message == _REPLACED:
             _note_running(found, entry, replace(waiting, message=entry.message, is_stuck=given_up))
-            found.holds_place = False
+            found.places.pop(entry.id, None)
             return
         if now_ms >= since_ms + self._patience_ms:
             self._api.delete(JOBS, entry.worker, key[0], propagation="Foreground")
@@ -262,7 +264,8 @@ class Settler:
         if since_ms is not None:
             found.late_at_ms = since_ms + self._patience_ms
         if waiting.is_stuck:
-            found.holds_place = waiting.lacks_room and now_ms - (since_ms or 0) < _ROOM_PATIENCE_MS
+            waited_ms = now_ms - (since_ms or 0)
+            found.pending_holds_place = waiting.lacks_room and waited_ms < _ROOM_PATIENCE_MS
             found.stuck_entry = entry
             subject = f"{entry.kind} {entry.subject}".strip()
             found.stuck = f"{subject}: its worker {waiting.message}"
@@ -397,7 +400,7 @@ def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) ->
     if running != entry or all(item.id != entry.id for item in found.status.operations):
         found.status = with_entry(found.status, running)
     found.running.add(entry.id)
-    found.memory_bytes = entry.memory_bytes
+    found.places[entry.id] = entry.memory_bytes
     if outcome.is_stuck:
         found.stuck_entry, found.is_given_up = running, message.startswith(GIVEN_UP)
         found.stuck = f"{entry.kind} {entry.subject}".strip() + f": {outcome.message}"
@@ -410,8 +413,8 @@ def _note_unstarted(
     found.unstarted.append((entry, made_from))
     waited_ms = now_ms - (outcome.waits_since_ms or now_ms)
     found.is_young = not outcome.is_stuck and waited_ms < _YOUNG_MS
-    if outcome.is_stuck:
-        found.holds_place = outcome.lacks_room and waited_ms < _ROOM_PATIENCE_MS
+    if outcome.is_stuck and not (outcome.lacks_room and waited_ms < _ROOM_PATIENCE_MS):
+        found.places.pop(entry.id, None)
 
 
 def _lost(operation_id: str, message: str) -> OperationResult:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.table_source import Declared
 from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.report.conditions import with_condition
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import LakeTableStatus, OperationStatus
+from tideline_operator.resources.status import ConditionType, LakeTableStatus, OperationStatus
 
 
 @dataclass(slots=True)
@@ -29,6 +30,29 @@ class Turn:
     in_force: str = ""
     look_at_ms: int | None = None
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
+
+    def with_spec_condition(self, status: LakeTableStatus) -> LakeTableStatus:
+        """SpecValid, and Ready with it: a user who waits for Ready expects the newest spec."""
+        problem, now_ms = self.spec_problem, self.now_ms
+        kind = ConditionType.SPEC_VALID
+        if problem is None:
+            return with_condition(status, kind, True, "Valid", "", now_ms)
+        generation = int(self.item["metadata"].get("generation") or 0)
+        status = replace(status, observed_generation=generation)
+        status = with_condition(status, kind, False, "Invalid", problem, now_ms)
+        message = f"{problem}; {self.in_force}" if self.in_force else problem
+        return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
+
+    def note_ready(self, reason: str | None, message: str) -> None:
+        """Add a message to the condition Ready; a `reason` makes it False."""
+        kind = ConditionType.READY
+        before = next((item for item in self.status.conditions if item.type is kind), None)
+        if reason is not None:
+            self.status = with_condition(self.status, kind, False, reason, message, self.now_ms)
+        elif before is not None:
+            changed = replace(before, message="; ".join(filter(None, (before.message, message))))
+            noted = (changed if item is before else item for item in self.status.conditions)
+            self.status = replace(self.status, conditions=tuple(noted))
 
 
 @dataclass(slots=True)

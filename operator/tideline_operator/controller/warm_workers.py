@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock
@@ -110,15 +111,19 @@ class WarmWorkers:
         worker = self._known.get((namespace, name))
         return None if worker is None else worker.pod
 
-    def choose(self, table: Key, plan: WorkerPlan, warm: Warm) -> Chosen | AwaitWorker | OwnJob:
-        """A worker for an operation of the table, which has it from now on."""
+    def choose(
+        self, table: Key, plan: WorkerPlan, warm: Warm, *, busy: AbstractSet[str] = frozenset()
+    ) -> Chosen | AwaitWorker | OwnJob:
+        """A worker for an operation of the table, which has it from now on; `busy` are those that
+        other operations of the table are at."""
         now_ms = self.clock.now_ms()
         with self._lock:
-            self._drop_unborn(table)
+            self._drop_unborn(table, busy)
             waiting = self._waiting.get(table)
             waited_ms = 0 if waiting is None else now_ms - waiting.since_ms
             wanted = Wanted(plan.kind, plan.memory_bytes, waited_ms)
-            assignment = assign(wanted, self._of(table[0], table), warm, now_ms)
+            known = self._of(table[0], table, busy=busy)
+            assignment = assign(wanted, known, warm, now_ms)
             return self._carried_out(table, wanted, assignment, now_ms)
 
     def set_held(self, table: Key, names: Iterable[str]) -> None:
@@ -197,8 +202,15 @@ class WarmWorkers:
                 return chosen
         return assignment
 
-    def _of(self, namespace: str, table: Key | None, only: Key | None = None) -> list[KnownWorker]:
-        """The workers of a namespace that have not ended; what `table` has counts as idle."""
+    def _of(
+        self,
+        namespace: str,
+        table: Key | None,
+        only: Key | None = None,
+        busy: AbstractSet[str] = frozenset(),
+    ) -> list[KnownWorker]:
+        """The workers of a namespace that have not ended; what `table` has counts as idle, except
+        where it is `busy`."""
         found = []
         for key, worker in self._known.items():
             if key[0] != namespace or (only is not None and key != only):
@@ -208,7 +220,8 @@ class WarmWorkers:
                 continue
             labels = {} if job is None else job["metadata"].get("labels", {})
             annotations = {} if job is None else job["metadata"].get("annotations", {})
-            is_held = worker.holder is not None and worker.holder != table
+            is_others = worker.holder != table or key[1] in busy
+            is_held = worker.holder is not None and is_others
             found.append(
                 KnownWorker(
                     name=key[1],
@@ -222,10 +235,11 @@ class WarmWorkers:
             )
         return found
 
-    def _drop_unborn(self, table: Key) -> None:
+    def _drop_unborn(self, table: Key, busy: AbstractSet[str]) -> None:
         """Forget what the table chose before and did not start: its status was stale."""
         for key, worker in list(self._known.items()):
-            if worker.holder == table and worker.job is None and worker.pod is None:
+            is_unborn = worker.job is None and worker.pod is None and key[1] not in busy
+            if worker.holder == table and is_unborn:
                 del self._known[key]
 
     def _drop_if_gone(self, key: Key) -> None:

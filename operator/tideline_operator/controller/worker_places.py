@@ -136,7 +136,10 @@ class WorkerPlaces:
         if before is not None and self._is_of_kind(key[0], before.worker, plan):
             place = AtWorker(before.worker, plan.memory_bytes, plan)
             return self._with_pod(place, operation, table, start)
-        chosen = self.workers.choose(key, plan, warm)
+        busy = {
+            one.worker for one in status.operations if one.is_under_way and one.id != operation.id
+        }
+        chosen = self.workers.choose(key, plan, warm, busy=busy)
         if isinstance(chosen, AwaitWorker):
             return Later(chosen.message, chosen.until_ms)
         if isinstance(chosen, OwnJob):

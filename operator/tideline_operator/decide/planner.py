@@ -17,8 +17,9 @@ losing it only means looking again.
 An Iceberg table is only maintained: of the above only the services remain, and while there is no
 table the plan says so.
 
-One operation at a time. One that failed is retried with growing delays; one that succeeded and is
-planned again anyway is delayed likewise, so that no mistake here becomes a hot loop.
+Operations go on at the same time where the engine's rules let them (`company`). One that failed is
+retried with growing delays; one that succeeded and is planned again anyway is delayed likewise, so
+that no mistake here becomes a hot loop.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from tideline_operator.decide.actions import (
     Wait,
     WaitKind,
 )
+from tideline_operator.decide.company import may_begin_now
 from tideline_operator.decide.due_services import basis_of, needs_of
 from tideline_operator.decide.observed import Observed, ObservedLanding, ObservedTable, WriterFate
 from tideline_operator.decide.planned_operation import (
@@ -135,7 +137,8 @@ def _order(action: PlannedAction) -> tuple[int, int]:
 def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
     """What blocks all work on the table."""
     if spec.suspend:
-        return Blocked("Paused", "paused by spec.suspend or the annotation tideline.dev/paused")
+        whose = "of the table or its namespace"
+        return Blocked("Paused", f"paused by spec.suspend, or by tideline.dev/paused {whose}")
     if observed.problem is not None:
         problem = observed.problem
         return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
@@ -206,13 +209,17 @@ class _Planner:
             )
             return [Blocked("NoTable", message)]
         first = self._roll_back()
-        if _has_start(first) or self._has_ending_writer():
+        if _has_start(first) or self._has_dead_writer() or self._has_ending_writer():
             return first
         restore = self._restore()
         if restore:
             # Until the restore is done, no service may build on the table or clean it.
             return first + restore + ([] if _has_start(restore) else self._ingests())
-        return first + self._savepoints() + self._ingests() + self._services()
+        savepoints = self._savepoints()
+        if any(isinstance(action, Wait) for action in savepoints):
+            # What runs ends, and nothing else begins before the savepoint.
+            return first + savepoints
+        return first + savepoints + self._ingests() + self._services()
 
     def _maintain(self) -> list[PlannedAction]:
         """An Iceberg table is only maintained; other engines create and write it."""
@@ -254,6 +261,11 @@ class _Planner:
             actions += self._admit(operation, Priority.ROLLBACK, reason)
         return actions
 
+    def _has_dead_writer(self) -> bool:
+        """Whether something has to be rolled back once what is under way has ended."""
+        pending = self._observed.table.pending if self._observed.table is not None else ()
+        return any(instant.is_dead for instant in pending) and bool(self._observed.running)
+
     def _has_ending_writer(self) -> bool:
         """Whether what a dead driver left can be rolled back soon, so that nothing else starts
         before; its heartbeat limits the wait."""
@@ -273,7 +285,8 @@ class _Planner:
         if basis is None:
             return []
         operation = restore_operation(self._table, target, basis=basis)
-        return self._admit(operation, Priority.RESTORE, f"spec.restoreTo is {wanted}")
+        reason = f"spec.restoreTo is {wanted}"
+        return self._admit(operation, Priority.RESTORE, reason) or self._once_it_is_quiet(reason)
 
     def _savepoints(self) -> list[PlannedAction]:
         """Make the first missing one; an instant has one savepoint, so a second one waits."""
@@ -287,8 +300,15 @@ class _Planner:
         for savepoint in self._spec.savepoints:
             if savepoint.name not in table.savepoints:
                 operation = savepoint_operation(self._table, savepoint.name, str(newest.time))
-                return self._admit(operation, Priority.SAVEPOINT, "it is declared and missing")
+                reason = "it is declared and missing"
+                admitted = self._admit(operation, Priority.SAVEPOINT, reason)
+                return admitted or self._once_it_is_quiet(reason)
         return []
+
+    def _once_it_is_quiet(self, reason: str) -> list[PlannedAction]:
+        """What wants the table for itself waits for what is under way, and nothing else begins."""
+        again_ms = self._now_ms + OBSERVE_RETRY_MS
+        return [Wait("", WaitKind.RETRY, again_ms, f"{reason}: when what is under way has ended")]
 
     def _services(self) -> list[PlannedAction]:
         needs = needs_of(self._spec, self._status, self._observed, self._now_ms)
@@ -394,11 +414,11 @@ class _Planner:
         reason: str,
         failed: OperationStatus | None = None,
     ) -> list[PlannedAction]:
-        """Start it, unless one is running or it has to wait after the last attempt.
+        """Start it, unless it does not fit what is running or has to wait after the last attempt.
 
         `failed` is a failure of another operation that counts for this one as well.
         """
-        if self._observed.running:
+        if not may_begin_now(operation, self._table, self._status, self._observed):
             return []
         same = (item for item in self._status.operations if item.id == operation.id)
         last = failed or next(same, None)

@@ -43,6 +43,18 @@ class Turn(Enum):
     RUN = "run"
 
 
+class Company(Enum):
+    """What may go on in a table while a service runs; `together` has the rules.
+
+    ANY_ROWS: a write or a service that moves rows. LATER_WRITES: writes that begin once its plan
+    stands.
+    """
+
+    NONE = "none"
+    ANY_ROWS = "any rows"
+    LATER_WRITES = "later writes"
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """At most one run in `every_ms`; `resting` is why it is not due in between."""
@@ -105,6 +117,10 @@ class TableService(ABC):
     """The settings that give it a turn after a commit; all of them false, it has none."""
     whenever_asked: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings over all others for a run that a person asked for: its trigger says yes."""
+    company: ClassVar[Company] = Company.NONE
+    """What may go on in the table while it runs."""
+    refuses_updates: ClassVar[bool] = False
+    """Whether its plan may refuse writes that update rows."""
     pace: ClassVar[Pace | None] = None
     """How often it is worth running where its trigger cannot know."""
 

@@ -12,7 +12,7 @@ from tideline.hudi.services.archival.plan import ArchivalFacts, plan_archival
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import Company, ServiceRun, TableService
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 
@@ -22,6 +22,7 @@ class Archival(TableService):
 
     name = "archival"
     permission = Permission.ARCHIVAL
+    company = Company.ANY_ROWS
     follows: ClassVar[frozenset[str]] = frozenset({"rollback", "cleaning"})
     """What replaced files stays until they are cleaned."""
     inline_settings = ("hoodie.archive.automatic",)

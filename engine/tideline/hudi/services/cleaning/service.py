@@ -17,7 +17,7 @@ from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Due, Estimate, Explanation, NotDue
 from tideline.hudi.services.run_metrics import estimate_by_amount
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import Company, ServiceRun, TableService
 from tideline.hudi.services.table_history import past_cleans
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
@@ -31,6 +31,7 @@ class Cleaning(TableService):
     name = "cleaning"
     permission = Permission.CLEANING
     pending_action = Action.CLEAN
+    company = Company.ANY_ROWS
     inline_settings = ("hoodie.clean.automatic",)
     whenever_asked: ClassVar[Mapping[str, str]] = {"hoodie.clean.trigger.max.commits": "1"}
 

@@ -20,7 +20,7 @@ from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Turn
+from tideline.hudi.services.service import Company, Turn
 from tideline.hudi.services.table_history import clusterings as clusterings_of
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
@@ -36,6 +36,8 @@ class Clustering(RowService):
     permission = Permission.CLUSTERING
     asks_for_buckets = True
     pending_action = Action.REPLACECOMMIT
+    company = Company.LATER_WRITES
+    refuses_updates = True
     completed_as = Action.REPLACECOMMIT
     inline_settings = ("hoodie.clustering.inline", "hoodie.clustering.schedule.inline")
     whenever_asked: ClassVar[Mapping[str, str]] = {

@@ -20,7 +20,7 @@ from tideline.hudi.services.due_facts import DueFacts, next_time
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Turn
+from tideline.hudi.services.service import Company, Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
@@ -33,6 +33,7 @@ class Compaction(RowService):
     permission = Permission.COMPACTION
     goes_first = True
     pending_action = Action.COMPACTION
+    company = Company.LATER_WRITES
     completed_as = Action.COMMIT
     inline_settings = ("hoodie.compact.inline", "hoodie.compact.schedule.inline")
     whenever_asked: ClassVar[Mapping[str, str]] = {

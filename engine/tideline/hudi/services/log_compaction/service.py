@@ -21,6 +21,7 @@ from tideline.hudi.services.log_compaction.execute import (
 )
 from tideline.hudi.services.log_compaction.plan import log_compaction_due
 from tideline.hudi.services.row_service import RowService
+from tideline.hudi.services.service import Company
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
@@ -36,6 +37,7 @@ class LogCompaction(RowService):
     """Logs that were compacted need no log compaction."""
     goes_first = True
     pending_action = Action.LOGCOMPACTION
+    company = Company.LATER_WRITES
     completed_as = Action.DELTACOMMIT
     inline_settings = ("hoodie.log.compaction.inline",)
     whenever_asked: ClassVar[Mapping[str, str]] = {"hoodie.log.compaction.blocks.threshold": "2"}

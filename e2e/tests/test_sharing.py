@@ -1,0 +1,104 @@
+"""Tables share an operator and a cluster: one in trouble does not hold up another."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from e2e.harness.lake import SMALL_RESOURCES, Lake, Row
+
+DEAD_ENDPOINTS = 40
+NOWHERE = "http://10.255.255.{}:9000"
+"""No host answers there, nor says that it does not."""
+QUICK = {"engine": {"small": "InProcess"}}
+
+
+def some_rows(count: int) -> list[Row]:
+    return [{"id": number, "ts": 1, "name": f"row {number}"} for number in range(count)]
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    first, second = (
+        datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (earlier, later)
+    )
+    return (second - first).total_seconds()
+
+
+def test_forty_dead_endpoints_do_not_hold_up_a_healthy_table(lake: Lake) -> None:
+    for number in range(1, DEAD_ENDPOINTS + 1):
+        lake.apply_store(f"dead-{number}", endpoint=NOWHERE.format(number))
+        lake.apply_table(f"dead-{number}", storeRef=f"dead-{number}", ingest=dead_ingest(number))
+    lake.wait_for(f"dead-{DEAD_ENDPOINTS}", "Ready", "False", reason="StorageUnavailable")
+    lake.land("people", "a", some_rows(3))
+    made = lake.apply_table("people", **QUICK)
+    done = lake.wait_for_operation("people", "ingest")
+    assert seconds_between(made["metadata"]["creationTimestamp"], done["startedAt"]) <= 10
+    lake.wait_for_ids("people", range(3))
+
+
+def dead_ingest(number: int) -> list[dict[str, Any]]:
+    source = {
+        "format": "parquet",
+        "path": f"s3://{number}-lake/landing/",
+        "storeRef": f"dead-{number}",
+    }
+    return [{"name": "landing", "source": source, "trigger": {"every": "2s"}}]
+
+
+def test_operations_without_room_hold_no_place(lake: Lake) -> None:
+    """The operator has four places; five tables ask for more than any node has."""
+    greedy = {**SMALL_RESOURCES, "driver": {"cpu": "200", "memory": "1200Mi"}}
+    for number in range(5):
+        lake.land(f"greedy-{number}", "a", some_rows(1))
+        lake.apply_table(f"greedy-{number}", resources=greedy, **QUICK)
+    lake.wait_for("greedy-0", "Ready", "False", reason="OperationStuck", timeout_s=90)
+    lake.land("people", "a", some_rows(3))
+    lake.apply_table("people", **QUICK)
+    lake.wait_for_ids("people", range(3))
+    # Corrected, it starts at once: the Job that never ran is replaced.
+    lake.patch("greedy-0", {"resources": SMALL_RESOURCES})
+    lake.wait_for_ids("greedy-0", range(1))
+
+
+def test_a_quota_is_named_and_goes_on_when_it_is_raised(lake: Lake) -> None:
+    lake.forbid_jobs()
+    lake.land("people", "a", some_rows(3))
+    lake.apply_table("people", **QUICK)
+    refused = lake.wait_for("people", "Ready", "False", timeout_s=60)
+    assert "exceeded quota" in refused["message"]
+    lake.allow_jobs()
+    lake.wait_for_ids("people", range(3))
+
+
+def test_a_driver_without_enough_memory_is_named_and_recovers_with_more(lake: Lake) -> None:
+    tiny = {**SMALL_RESOURCES, "driver": {"cpu": "200m", "memory": "900Mi"}}
+    # 60 MB in one column: held more than once, it is more than the container has.
+    rows = [{"id": number, "ts": 1, "name": "x" * 3_000_000 + str(number)} for number in range(150)]
+    lake.land("people", "a", rows)
+    lake.apply_table("people", resources=tiny, engine={"small": "Spark"})
+    failed = lake.wait_for_operation("people", "ingest", "Failed")
+    assert "memory" in failed["message"].lower(), json.dumps(failed)
+    lake.patch("people", {"resources": {**SMALL_RESOURCES, "driver": {"memory": "3Gi"}}})
+    lake.wait_for_ids("people", range(150))
+
+
+def test_several_tables_are_ingested_at_the_same_time(lake: Lake) -> None:
+    names = [f"table-{number}" for number in range(4)]
+    for name in names:
+        lake.land(name, "a", some_rows(10))
+        lake.apply_table(name, **QUICK)
+    for name in names:
+        lake.wait_for_ids(name, range(10))
+
+
+def test_a_paused_namespace_stands_still(lake: Lake) -> None:
+    pause = {"metadata": {"annotations": {"tideline.dev/paused": "true"}}}
+    lake.cluster.patch("Namespace", lake.namespace, None, pause)
+    lake.land("people", "a", some_rows(3))
+    lake.apply_table("people", **QUICK)
+    assert lake.wait_for("people", "Paused", timeout_s=60)["reason"] == "NamespacePaused"
+    assert lake.jobs("people") == []
+    resume = {"metadata": {"annotations": {"tideline.dev/paused": None}}}
+    lake.cluster.patch("Namespace", lake.namespace, None, resume)
+    lake.wait_for_ids("people", range(3))

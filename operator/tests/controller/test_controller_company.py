@@ -1,0 +1,64 @@
+"""Operations of one table go on at the same time, each with a Job and a place of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tideline_operator.controller.budgets import Limits
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.simulated_cluster import CarryingOut
+
+pytestmark = pytest.mark.api_server
+
+
+@pytest.fixture
+def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def phases(case: ControllerCase) -> dict[str, str]:
+    return {one["kind"]: one["phase"] for one in case.operations()}
+
+
+def test_files_are_ingested_while_a_cleaning_runs(case: ControllerCase) -> None:
+    case.declare()
+    case.land("a.parquet")
+    controller = case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        case.until(lambda: phases(case).get("ingest") == "Succeeded", "the first file is in")
+    case.declare(rerun={"cleaning": 1})
+    cleaning = case.until_job("cleaning")
+    case.land("b.parquet")
+    ingest = case.until_job("ingest")
+    assert len(case.cluster.active_jobs()) == 2
+    case.until(lambda: controller.budgets.running == 2, "each has a place")
+    assert case.cluster.carry_out(ingest).source_files == 1
+    case.until(lambda: phases(case)["ingest"] == "Succeeded", "the ingest has ended")
+    assert phases(case)["cleaning"] == "Running"
+    case.cluster.carry_out(cleaning)
+    case.until(lambda: phases(case)["cleaning"] == "Succeeded", "the cleaning has ended")
+    case.until(lambda: controller.budgets.running == 0, "no place is kept")
+
+
+def test_a_table_waits_for_a_second_place_like_any_other(case: ControllerCase) -> None:
+    case.declare()
+    case.land("a.parquet")
+    controller = case.start(limits=Limits(operations_max=1))
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        case.until(lambda: phases(case).get("ingest") == "Succeeded", "the first file is in")
+    case.declare(rerun={"cleaning": 1})
+    cleaning = case.until_job("cleaning")
+    case.land("b.parquet")
+    case.until(lambda: controller.budgets.waiting == 1, "the ingest is in line")
+    time.sleep(1)
+    assert len(case.cluster.active_jobs()) == 1
+    case.cluster.carry_out(cleaning)
+    assert case.cluster.carry_out(case.until_job("ingest")).source_files == 1

@@ -1,0 +1,54 @@
+"""What is under way on a table, and whether an operation may begin next to it. Pure.
+
+The rules are those of `tideline.hudi.services.together`; here operations are put in its terms.
+"""
+
+from __future__ import annotations
+
+from tideline.hudi.services.registry import all_services
+from tideline.hudi.services.together import TableWork, may_begin
+from tideline.ingest.operation.operation import Operation, OperationKind
+from tideline_operator.decide.observed import Observed
+from tideline_operator.resources.ingest import IngestOperation
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus
+
+_UPDATES = "hoodie.clustering.updates.strategy"
+_ALLOW = "SparkAllowUpdateStrategy"
+_ONLY_INSERTS = (IngestOperation.INSERT, IngestOperation.BULK_INSERT)
+
+
+def may_begin_now(
+    operation: Operation, table: ResolvedTable, status: LakeTableStatus, observed: Observed
+) -> bool:
+    """Whether the operation fits what is under way."""
+    under_way = []
+    known = {one.id: one for one in status.operations}
+    for operation_id in observed.running:
+        entry = known.get(operation_id)
+        if entry is None:
+            under_way.append(TableWork(is_alone=True))
+        else:
+            under_way.append(_work(OperationKind(entry.kind), entry.subject, table, observed))
+    return may_begin(_work(operation.kind, operation.subject, table, observed), under_way)
+
+
+def _work(kind: OperationKind, subject: str, table: ResolvedTable, observed: Observed) -> TableWork:
+    if kind is OperationKind.INGEST:
+        return TableWork(meets_clustering=_meets_clustering(subject, table, observed))
+    service = next((one for one in all_services() if OperationKind.of(one) is kind), None)
+    if service is None:
+        return TableWork(is_alone=True)
+    pending = () if observed.table is None else observed.table.pending
+    return TableWork(service, is_planned=any(one.service == service for one in pending))
+
+
+def _meets_clustering(ingest_name: str, table: ResolvedTable, observed: Observed) -> bool:
+    """Whether an ingest may touch what a pending clustering will replace, and be refused for it."""
+    spec = table.spec
+    ingest = next((one for one in spec.ingest if one.name == ingest_name), None)
+    if ingest is not None and ingest.operation in _ONLY_INSERTS:
+        return False
+    stored = {} if observed.table is None else observed.table.history.properties
+    given = spec.properties.get(_UPDATES) or stored.get(_UPDATES) or ""
+    return given.rpartition(".")[2] != _ALLOW
