@@ -203,6 +203,22 @@ def test_metrics_can_be_kept_to_some_readers() -> None:
     assert by_port == {8081: None, 8080: [reader]}
 
 
+def test_pages_are_served_when_asked_for_and_to_whom() -> None:
+    assert not of_kind("Service")
+    assert "TIDELINE_UI_PORT" not in environment()
+    values: dict[str, Any] = {"ui": {"enabled": True}}
+    (service,) = of_kind("Service", values)
+    (port,) = service["spec"]["ports"]
+    served = {one["name"]: one["containerPort"] for one in container(values)["ports"]}
+    assert served[port["targetPort"]] == int(environment(values)["TIDELINE_UI_PORT"])
+    (closed,) = of_kind("NetworkPolicy", values)
+    assert len(closed["spec"]["ingress"]) == 2
+    reader = {"namespaceSelector": {"matchLabels": {"name": "people"}}}
+    (policy,) = of_kind("NetworkPolicy", {"ui": {"enabled": True, "from": [reader]}})
+    by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
+    assert by_port[served["ui"]] == [reader]
+
+
 @pytest.mark.parametrize(
     ("values", "field"),
     [

@@ -137,6 +137,11 @@ def test_when_the_leader_is_killed_the_other_continues_its_work(
     case.declare(storeRef="minio", location=f"s3://{bucket}/people", ingest=ingest)
     job = case.until_job("create")
     case.until(lambda: case.operations()[0]["phase"] == "Running", "the Job was seen")
+    # The Service may choose either of them.
+    for item in processes:
+        assert "1 LakeTable of this cluster" in item.page("/")
+        assert "Operations" in item.page(f"/tables/{case.namespace}/people")
+        assert item.page("/tables/nowhere/none") == ""
     leader = int(holder(case).removeprefix("controller-")[0])
     processes[leader].process.send_signal(signal.SIGKILL)
     case.cluster.carry_out(job)

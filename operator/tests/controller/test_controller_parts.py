@@ -248,7 +248,7 @@ def test_few_tables_are_polled_at_their_interval_and_many_idle_ones_less_often()
 
 def test_health_is_served_with_what_is_wrong() -> None:
     problems: list[str] = []
-    server = HttpServer(0, {"/healthz": lambda: verdict(problems)})
+    server = HttpServer(0, {"/healthz": lambda: verdict(problems)}.get)
     server.start()
     url = f"http://127.0.0.1:{server.port}"
     try:

@@ -1,4 +1,4 @@
-"""The two small HTTP servers of the controller: metrics, and health for the kubelet.
+"""The small HTTP servers of the controller: metrics, health for the kubelet, and pages.
 
 `/healthz` fails when something is stuck that a restart would fix; an unreachable API server or
 store is not such a case, and neither are tables that wait for their turns. `/readyz` fails until
@@ -18,25 +18,28 @@ from socketserver import TCPServer
 Answer = Callable[[], tuple[int, str]]
 """A status and a text."""
 
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+TEXT = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 _REQUEST_TIMEOUT_S = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class HttpServer:
-    """Serves texts by path. `port` 0 takes a free one; see `port`."""
+    """Serves what `find` has for a path. `port` 0 takes a free one; see `port`."""
 
-    def __init__(self, port: int, answers: Mapping[str, Answer]) -> None:
+    def __init__(
+        self, port: int, find: Callable[[str], Answer | None], headers: Mapping[str, str] = TEXT
+    ) -> None:
         class Handler(BaseHTTPRequestHandler):
             timeout = _REQUEST_TIMEOUT_S
 
             def do_GET(self) -> None:
-                answer = answers.get(self.path.partition("?")[0])
+                answer = find(self.path.partition("?")[0])
                 status, text = (404, "not found\n") if answer is None else _guarded(answer)
                 body = text.encode()
                 self.send_response(status)
-                self.send_header("Content-Type", _TEXT)
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

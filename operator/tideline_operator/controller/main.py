@@ -16,6 +16,8 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
+from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.cluster_pages import PAGE_HEADERS, ClusterPages
 from tideline_operator.controller.connections import STORE_WRITE_S
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.controller_metrics import ProcessMetrics
@@ -33,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class ControllerProcess:
-    """The controller with its election and its two HTTP servers."""
+    """The controller with its election and its HTTP servers."""
 
     def __init__(self, api: KubeApi, settings: ControllerSettings) -> None:
         self._api = api
@@ -58,12 +60,13 @@ class ControllerProcess:
         """Run until a signal, or until the Lease is lost, which ends the process at once."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
-        health = HttpServer(
-            self._settings.health_port, {"/healthz": self._healthz, "/readyz": self._readyz}
-        )
-        metrics_server = HttpServer(self._settings.metrics_port, {"/metrics": self._metrics_text})
-        health.start()
-        metrics_server.start()
+        settings = self._settings
+        checks = {"/healthz": self._healthz, "/readyz": self._readyz}
+        HttpServer(settings.health_port, checks.get).start()
+        HttpServer(settings.metrics_port, {"/metrics": self._metrics_text}.get).start()
+        if settings.ui_port is not None:
+            pages = ClusterPages(self._api, settings.namespaces, self._known_tables, self._clock)
+            HttpServer(settings.ui_port, pages.find, PAGE_HEADERS).start()
         if self._election.wait_to_lead():
             self._lead()
         self._election.release()
@@ -106,6 +109,11 @@ class ControllerProcess:
             return verdict(controller.delays() if is_ready else ["the caches are not filled yet"])
         silent_s = self._clock.monotonic_s() - self._election.heard_s
         return verdict(["cannot reach the lease"] if silent_s > LEASE_SILENT_S else [])
+
+    def _known_tables(self) -> tuple[Manifest, ...] | None:
+        """What the leader's caches hold; None for a standby."""
+        controller = self._controller
+        return controller.tables.all() if controller is not None and controller.is_ready else None
 
     def _metrics_text(self) -> tuple[int, str]:
         if self._controller is not None and not self._controller.is_ready:

@@ -40,6 +40,7 @@ class ControllerSettings:
     pod_namespace: str = DEFAULT_NAMESPACE
     metrics_port: int = 8080
     health_port: int = 8081
+    ui_port: int | None = None
     log_level: str = "INFO"
 
     @classmethod
@@ -92,6 +93,7 @@ class ControllerSettings:
             pod_namespace=read.text("POD_NAMESPACE") or DEFAULT_NAMESPACE,
             metrics_port=read.number("TIDELINE_METRICS_PORT", 8080),
             health_port=read.number("TIDELINE_HEALTH_PORT", 8081),
+            ui_port=read.number("TIDELINE_UI_PORT", 0) or None,
             log_level=level,
         )
 

@@ -6,42 +6,52 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tideline.report.fleet_page import FleetRow, fleet_page
+from tideline.report.html import ago
 from tideline.report.level import Level
 from tideline.wording import counted, size_text
 from tideline_operator.api_objects import Manifest
 from tideline_operator.report.table_story import STATUS_COLUMNS, reasons, status_row
+from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import ConditionType, Truth
 
-COLUMNS = ("format", "latest", "waits", "size", "small files", "due", "now")
+COLUMNS = ("format", "latest", "waits", "oldest", "size", "small files", "pod hours", "now")
+DUE = "due: "
+_MS_PER_HOUR = 3_600_000
 
 
-def cluster_page(tables: Iterable[Manifest]) -> str:
-    """The page about all LakeTables that the operator manages."""
-    rows = [fleet_row_of(table) for table in tables]
+def cluster_page(tables: Iterable[Manifest], now_ms: int) -> str:
+    """The page about all LakeTables that the operator manages; each row leads to its own page."""
+    rows = [fleet_row_of(table, now_ms) for table in tables]
     return fleet_page(
         "Tideline", f"{counted(len(rows), 'LakeTable')} of this cluster", rows, COLUMNS
     )
 
 
-def fleet_row_of(table: Manifest) -> FleetRow:
+def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
     """One LakeTable."""
     seen = dict(zip(STATUS_COLUMNS, status_row(table), strict=True))
     status = table.get("status") or {}
-    level, line = _level(table, status, str(seen["due"]))
+    level, line = level_of(table)
     files = status.get("table") or {}
+    pod_ms = sum(int(one.get("podMs") or 0) for one in (status.get("spent") or {}).values())
+    name = f"{seen['namespace']}/{seen['name']}"
     facts = {
         "format": str(seen["format"]),
         "latest": str(seen["latest"]),
         "waits": counted(lag, "file") if (lag := int(status.get("lagFiles") or 0)) else "",
+        "oldest": _oldest(status, now_ms),
         "size": size_text(int(files.get("bytes") or 0)) if files else "",
         "small files": f"{files.get('smallFilePercent', 0)} %" if files else "",
-        "due": str(seen["due"]),
+        "pod hours": f"{pod_ms / _MS_PER_HOUR:,.1f}" if pod_ms else "",
         "now": str(seen["now"]),
     }
-    return FleetRow(f"{seen['namespace']}/{seen['name']}", level, line, facts=facts)
+    return FleetRow(name, level, line, f"tables/{name}", facts)
 
 
-def _level(table: Manifest, status: Mapping[str, Any], due: str) -> tuple[Level, str]:
+def level_of(table: Manifest) -> tuple[Level, str]:
+    """How a LakeTable is, and why."""
+    status = table.get("status") or {}
+    due = str(dict(zip(STATUS_COLUMNS, status_row(table), strict=True))["due"])
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     paused = conditions.get(ConditionType.PAUSED.value, {})
     if paused.get("status") == Truth.TRUE.value:
@@ -52,4 +62,11 @@ def _level(table: Manifest, status: Mapping[str, Any], due: str) -> tuple[Level,
         return Level.BROKEN, f"{first.reason}: {first.message}" if first.message else first.reason
     if wrong:
         return Level.DUE, "; ".join(f"{one.subject}: {one.message or one.reason}" for one in wrong)
-    return (Level.DUE, f"due: {due}") if due else (Level.HEALTHY, "nothing is due")
+    return (Level.DUE, f"{DUE}{due}") if due else (Level.HEALTHY, "nothing is due")
+
+
+def _oldest(status: Mapping[str, Any], now_ms: int) -> str:
+    """When the oldest file landed that waits."""
+    ingests = (status.get("ingest") or {}).values()
+    landed = [Timestamp.parse(at).ms for one in ingests if (at := one.get("oldestFileAt"))]
+    return ago(now_ms - min(landed)) if landed else ""

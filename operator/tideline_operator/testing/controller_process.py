@@ -18,7 +18,7 @@ class ControllerInProcess:
     """Manages one namespace. `number` identifies it; its log is in `folder`."""
 
     def __init__(self, kubeconfig: Path, namespace: str, folder: Path, number: int = 0) -> None:
-        self.health_port, self.metrics_port = free_ports(2)
+        self.health_port, self.metrics_port, self.ui_port = free_ports(3)
         self.log = folder / f"controller-{number}.log"
         environment = {
             **os.environ,
@@ -27,6 +27,7 @@ class ControllerInProcess:
             "TIDELINE_NAMESPACES": namespace,
             "TIDELINE_HEALTH_PORT": str(self.health_port),
             "TIDELINE_METRICS_PORT": str(self.metrics_port),
+            "TIDELINE_UI_PORT": str(self.ui_port),
             "POD_NAME": f"controller-{number}",
             "POD_NAMESPACE": namespace,
         }
@@ -45,6 +46,16 @@ class ControllerInProcess:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+    def page(self, path: str) -> str:
+        """One of the pages that it serves; empty where there is none."""
+        try:
+            url = f"http://127.0.0.1:{self.ui_port}{path}"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as refused:
+            assert refused.code == 404, refused
+            return ""
 
     def end(self) -> None:
         """Kill it if it still runs."""
