@@ -142,6 +142,11 @@ class Lake:
 
     def rows(self, table: str) -> list[Row]:
         """The table's rows as hudi-rs reads them from outside the cluster, without meta columns."""
+        rows = self.stored_rows(table)
+        return [{name: row[name] for name in row if not name.startswith("_hoodie")} for row in rows]
+
+    def stored_rows(self, table: str) -> list[Row]:
+        """The same with meta columns."""
         done = subprocess.run(
             [str(self._peer.python), str(Path(__file__).with_name("hudi_rs_rows.py")),
              f"s3://{self.bucket}/{table}"],
@@ -150,8 +155,7 @@ class Lake:
             env={"PATH": os.environ["PATH"], **self.minio.environment()},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-2000:]
-        rows = (json.loads(line) for line in done.stdout.splitlines())
-        return [{name: row[name] for name in row if not name.startswith("_hoodie")} for row in rows]
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def by_id(self, table: str) -> dict[Any, Row]:
         """The rows by their record key. Fails when a key appears twice."""

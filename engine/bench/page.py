@@ -1,7 +1,7 @@
 """Put what was measured into docs/benchmarks.md: `python -m bench.page FOLDER`.
 
-1. `hudi.json`, `iceberg.json` and `growth.json` of the folder, those of them that are there, are
-   kept in docs/benchmarks: they are the record.
+1. `hudi.json`, `iceberg.json`, `growth.json` and `freshness.json` of the folder, those of them that
+   are there, are kept in docs/benchmarks: they are the record.
 2. Each replaces the block of the page between `<!-- NAME -->` and `<!-- /NAME -->` by a table.
 3. Plots of all records are drawn next to them.
 """
@@ -19,7 +19,7 @@ from bench.growth import growth
 from bench.plots import draw_growth, draw_speed
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-RECORDS = ("hudi", "iceberg", "growth")
+RECORDS = ("hudi", "iceberg", "growth", "freshness")
 
 
 def write_page(measured: Path, docs: Path = DOCS) -> None:
@@ -33,7 +33,7 @@ def write_page(measured: Path, docs: Path = DOCS) -> None:
         if new.exists():
             (kept / new.name).write_text(new.read_text())
             record = json.loads(new.read_text())
-            lines = growth_lines(record) if name == "growth" else claim_lines(record)
+            lines = _LINES.get(name, claim_lines)(record)
             text = with_block(text, name, [_when(record), "", *lines])
     page.write_text(text)
     records = {name: _record(kept / f"{name}.json") for name in RECORDS}
@@ -92,6 +92,22 @@ def growth_lines(record: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def freshness_lines(record: Mapping[str, Any]) -> list[str]:
+    """Tables of how soon rows are readable, and of what waiting for them takes."""
+    lines = ["| an operation goes to | median | slowest | wanted | |", "|---|---|---|---|---|"]
+    for way in record["readable"]:
+        cells = [f"{median(way['seconds']):.1f} s", f"{max(way['seconds']):.1f} s"]
+        wanted = f"{way['wantedSeconds']:g} s"
+        lines.append(_row([way["way"], *cells, wanted, _verdict(way)]))
+    many = record["many"]
+    name = f"two warm workers, {many['tables']} tables: every one of {many['rows']:,} rows"
+    cells = [f"{many['medianSeconds']:.1f} s", f"{many['maxSeconds']:.1f} s"]
+    lines.append(_row([name, *cells, f"{many['wantedSeconds']:g} s", _verdict(many)]))
+    lines += ["", "| one row every 30 s, with | pod-seconds an hour |", "|---|---|"]
+    lines += [_row([one["way"], f"{one['podSecondsPerHour']:,}"]) for one in record["sparse"]]
+    return lines
+
+
 def _when(record: Mapping[str, Any]) -> str:
     rounds = {len(claim["ours"]["seconds"]) for claim in record.get("claims", ())}
     counted = f", medians of {max(rounds)} rounds" if rounds else ""
@@ -113,6 +129,9 @@ def _seconds(seconds: float) -> str:
 
 def _verdict(figure: Mapping[str, Any]) -> str:
     return "" if figure["holds"] else "missed"
+
+
+_LINES = {"growth": growth_lines, "freshness": freshness_lines}
 
 
 if __name__ == "__main__":

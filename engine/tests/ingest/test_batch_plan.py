@@ -60,4 +60,5 @@ def test_a_time_in_the_future_does_not_make_a_file_wait_for_ever() -> None:
 def test_nothing_new_is_an_empty_batch() -> None:
     landed = landing(10)
     checkpoint = advance(None, landed, landed.files)
-    assert plan_batch(landed, checkpoint, files_max=10, now_ms=NOW_MS, settle_ms=0) == Batch()
+    planned = plan_batch(landed, checkpoint, files_max=10, now_ms=NOW_MS, settle_ms=0)
+    assert planned == Batch(remembered_files=1)

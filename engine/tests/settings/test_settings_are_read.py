@@ -30,9 +30,9 @@ NOT_READERS = ("engine/tideline/settings/", "engine/tideline/testing/", "/testin
 NAME = re.compile(r"(hoodie|tideline)\.[a-z][A-Za-z0-9_.]+[a-z_]")
 NOT_SETTINGS = re.compile(
     r"""
-    tideline\.(cli|hudi|spark|commands|dev|iceberg|write_)\b.*  # modules, groups
+    tideline\.(cli|hudi|spark|commands|dev|iceberg|report|write_)\b.*  # modules, groups
     | tideline\.((iceberg_)?lake_table|commit_report|saving|testing).*
-    | tideline\.(ingest|token|operation|carries)(\..*)?    # extra metadata of commits
+    | tideline\.(ingest|token|operation|carries|publication)(\..*)?    # extra metadata of commits
     | tideline\.operation-id
     | tideline\.(clean\.(bytes\.deleted|elapsed\.ms|core\.seconds|requests))
     | hoodie\.write\.table\.version                       # taken out of a table

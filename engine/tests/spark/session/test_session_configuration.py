@@ -34,6 +34,12 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tideline"
 
 
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+
+
 @pytest.mark.spark
 def test_a_running_session_is_returned_as_it_is(spark: SparkSession) -> None:
     assert spark_session("another", master="local[7]") is spark
@@ -137,9 +143,7 @@ def test_installed_jars_go_on_the_class_path_of_a_local_session(empty_cache: Pat
     assert remote["spark.jars"] == (folder / "hadoop-aws-3.5.0.jar").as_uri()
 
 
-def test_settings_are_per_bucket_and_hold_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+def test_settings_are_per_bucket_and_hold_no_credentials() -> None:
     settings = s3a_settings(MINIO)
     prefix = "fs.s3a.bucket.lake"
     assert settings[f"{prefix}.endpoint"] == "http://127.0.0.1:9000"

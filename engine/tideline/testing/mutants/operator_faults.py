@@ -8,6 +8,7 @@ _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
 _PLANNER = f"{_OPERATOR}/decide/planner.py"
 _PLANNER_TESTS = (f"{_TESTS}/decide/test_planner.py",)
+_COMPANY_TESTS = (f"{_TESTS}/decide/test_company.py",)
 _SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
 _SETTLEMENT_TESTS = (f"{_TESTS}/controller/test_settlement.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
@@ -16,16 +17,16 @@ _ELECTION_TESTS = (f"{_TESTS}/controller/test_controller_stale_leader.py", "-m",
 OPERATOR_FAULTS = (
     Fault(
         "two operations of a table run at once",
-        _PLANNER,
-        "        if self._observed.running:\n            return []\n",
-        "",
-        _PLANNER_TESTS,
+        f"{_OPERATOR}/decide/company.py",
+        "    return may_begin(_work(operation.kind, operation.subject, table, observed), under_way)\n",
+        "    return True\n",
+        _COMPANY_TESTS,
     ),
     Fault(
         "an ingest begins on top of a dead writer",
         _PLANNER,
-        "        if _has_start(first) or self._has_ending_writer():\n            return first\n",
-        "",
+        "        if _has_start(first) or self._has_dead_writer() or self._has_ending_writer():\n",
+        "        if _has_start(first):\n",
         _PLANNER_TESTS,
     ),
     Fault(

@@ -54,8 +54,8 @@ STORAGE_FAULTS = (
     Fault(
         "the name of a body is not flushed",
         _LOCAL,
-        "            _flush_folder(target.parent)\n",
-        "            pass\n",
+        "        if flush:\n            _flush_folder(target.parent)\n",
+        "",
         _POWER,
     ),
     Fault(
