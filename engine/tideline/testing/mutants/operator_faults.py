@@ -18,8 +18,8 @@ OPERATOR_FAULTS = (
     Fault(
         "two operations of a table run at once",
         f"{_OPERATOR}/decide/company.py",
-        "    return may_begin(_work(operation.kind, operation.subject, table, observed), under_way)",
-        "    return True",
+        "return may_begin(_work(operation.kind, operation.subject, table, observed), under_way)",
+        "return True",
         _COMPANY_TESTS,
     ),
     Fault(
