@@ -72,14 +72,14 @@ def test_a_quota_is_named_and_goes_on_when_it_is_raised(lake: Lake) -> None:
 
 
 def test_a_driver_without_enough_memory_is_named_and_recovers_with_more(lake: Lake) -> None:
-    tiny = {**SMALL_RESOURCES, "driver": {"cpu": "200m", "memory": "900Mi"}}
-    # 60 MB in one column: held more than once, it is more than the container has.
+    tiny = {**SMALL_RESOURCES, "driver": {"cpu": "200m", "memory": "600Mi"}}
+    # Some kilobytes in the file, 450 MB in memory: the container has no room for them.
     rows = [{"id": number, "ts": 1, "name": "x" * 3_000_000 + str(number)} for number in range(150)]
     lake.land("people", "a", rows)
-    lake.apply_table("people", resources=tiny, engine={"small": "Spark"})
+    lake.apply_table("people", resources=tiny, **QUICK)
     failed = lake.wait_for_operation("people", "ingest", "Failed")
-    assert "memory" in failed["message"].lower(), json.dumps(failed)
-    lake.patch("people", {"resources": {**SMALL_RESOURCES, "driver": {"memory": "3Gi"}}})
+    assert "raise spec.resources.driver.memory" in failed["message"], json.dumps(failed)
+    lake.patch("people", {"resources": {**SMALL_RESOURCES, "driver": {"memory": "4Gi"}}})
     lake.wait_for_ids("people", range(150))
 
 

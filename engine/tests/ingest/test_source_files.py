@@ -28,6 +28,7 @@ from tideline.spark.landing.landed_rows import (
 from tideline.spark.landing.sources import (
     SourceSettings,
     UnreadableFilesError,
+    failure_reason,
     read_files,
     types_of,
 )
@@ -39,6 +40,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SEQUENCE = "_tideline_sequence"
+
+
+def test_a_job_that_runs_out_of_memory_names_what_to_raise() -> None:
+    text = (
+        "Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space\n\tat x.y(z.java:1)"
+    )
+    assert failure_reason(RuntimeError(text)) == (
+        "Java heap space; Spark has too little memory: raise spec.resources.executor.memory or, "
+        "where Spark has no executors, that of its driver"
+    )
+    assert "memory" not in failure_reason(RuntimeError("the file is gone"))
 
 
 def settings(folder: Path, file_format: str = "csv", **fields: Any) -> SourceSettings:

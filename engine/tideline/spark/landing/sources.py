@@ -56,6 +56,11 @@ SPARK_FAILURES = (PySparkException, Py4JError)
 _LITERAL_PATHS = {"__globPaths__": "false"}
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 _REASON_LENGTH_MAX = 300
+_OUT_OF_MEMORY = re.compile("Java heap space|OutOfMemoryError|GC overhead limit exceeded")
+_MORE_MEMORY = (
+    "Spark has too little memory: raise spec.resources.executor.memory or, where Spark has no "
+    "executors, that of its driver"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,8 @@ def failure_reason(error: Exception) -> str:
     text = re.sub(r"^([A-Za-z_$][\w$]*\.)+[\w$]+: ", "", shown)
     text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
     text = re.sub(r"\s*SQLSTATE: \w+\s*$", "", text)
-    return " ".join(text.split())[:_REASON_LENGTH_MAX] or type(error).__name__
+    reason = " ".join(text.split())[:_REASON_LENGTH_MAX] or type(error).__name__
+    return f"{reason}; {_MORE_MEMORY}" if _OUT_OF_MEMORY.search(reason) else reason
 
 
 def types_of(schema: pa.Schema | None) -> dict[str, T.DataType]:
