@@ -1,6 +1,6 @@
 """Measure how soon rows are readable, and for how many pod-seconds, on a real Kubernetes.
 
-    python -m e2e.measure_freshness [--minutes M]
+    python -m e2e.measure_freshness [--minutes M] [--wait W]
 
 A separate node (e2e/one-node) is created with the tested images. Files of one row each land:
 

@@ -72,7 +72,7 @@ def test_a_quota_is_named_and_goes_on_when_it_is_raised(lake: Lake) -> None:
 
 
 def test_a_driver_without_enough_memory_is_named_and_recovers_with_more(lake: Lake) -> None:
-    tiny = {**SMALL_RESOURCES, "driver": {"cpu": "200m", "memory": "600Mi"}}
+    tiny = {**SMALL_RESOURCES, "driver": {"cpu": "200m", "memory": "900Mi"}}
     # Some kilobytes in the file, 450 MB in memory: the container has no room for them.
     rows = [{"id": number, "ts": 1, "name": "x" * 3_000_000 + str(number)} for number in range(150)]
     lake.land("people", "a", rows)
