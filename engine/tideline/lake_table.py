@@ -7,6 +7,7 @@ It joins what the layers below keep apart: writing (tideline.hudi.write), the se
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,13 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
-from tideline.write_and_serve import delete_partitions, open_services, write_rows
+from tideline.write_and_serve import (
+    delete_partitions,
+    open_services,
+    published,
+    published_after_restore,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -211,7 +218,10 @@ class LakeTable:
         """Drop the partitions older than the table's TTL, as one commit; NotDue without any."""
         given = self.writer.given(options, Place.SERVICE)
         done = expire_partitions(self.writer, given, extra_metadata)
-        return done if isinstance(done, NotDue) else report_write(done)
+        if isinstance(done, NotDue):
+            return done
+        report = report_write(done)
+        return replace(report, notes=(*report.notes, *published(self.hoodie_table, given)))
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
@@ -285,7 +295,10 @@ class LakeTable:
         else in a session of their own. Raises ConflictError when another process got in the way:
         nothing is half done, call again.
         """
-        return self.services(options, spark=spark).run(service)
+        run = self.services(options, spark=spark).run(service)
+        if run.done:
+            published(self.hoodie_table, options)
+        return run
 
     def schedule(self, service: str, *, options: Options = None) -> str | None:
         """Write the plan of a service for others to run; its instant, None when it is not due."""
@@ -339,8 +352,12 @@ class LakeTable:
         No other process can write until it is done; one that died is finished by calling it again.
         `dry_run` only says what would be undone. Raises ConfigError for what is no savepoint.
         """
-        act = preview_restore if dry_run else restore_table
-        return act(self.hoodie_table, InstantTime.parse(str(savepoint)))
+        time = InstantTime.parse(str(savepoint))
+        if dry_run:
+            return preview_restore(self.hoodie_table, time)
+        done = restore_table(self.hoodie_table, time)
+        published_after_restore(self.hoodie_table)
+        return done
 
     def change_version(
         self,
@@ -357,7 +374,10 @@ class LakeTable:
         again), ConfigError, UnsupportedTableError.
         """
         act = preview_version_change if dry_run else run_version_change
-        return act(self.services(options, spark=spark), version)
+        changed = act(self.services(options, spark=spark), version)
+        if not dry_run:
+            published(self.hoodie_table, options)
+        return changed
 
     def publish(self, *, dry_run: bool = False) -> Published:
         """Bring the table's Iceberg metadata up to its newest commit: see docs/publishing.md.

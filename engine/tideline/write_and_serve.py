@@ -2,24 +2,29 @@
 
 1. The options are checked, and say which operation it is and what services follow.
 2. One commit: of rows (`tideline.row_batch`), or of whole partitions.
-3. The services run, or are scheduled (`hudi.services.scheduler`); what fails there leaves the
-   commit as it is.
+3. It is published as Iceberg, where the table asks for it.
+4. The services run, or are scheduled (`hudi.services.scheduler`), and what they committed is
+   published. What fails there leaves the commit as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport, report_write
 from tideline.errors import FailedAfterCommitError, TidelineError
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
+from tideline.publication.presence import is_published
 from tideline.row_batch import RowBatch
 from tideline.service_engine import OpenSpark, ServiceEngineBySize
 from tideline.settings.setting import Place
@@ -76,7 +81,45 @@ def open_services(
     Those that move rows do so in this process where their work is small, else in the session that
     `open_spark` gives, without it in one of their own.
     """
+    writer.table.before_deletion = partial(_before_deletion, writer.table)
     return TableServices(writer, given, ServiceEngineBySize(writer.table, open_spark))
+
+
+def published(table: HoodieTable, given: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Publish what was committed where the table, or a setting in `given`, asks for it; in words
+    what came of it."""
+    wanted = {**table.config.properties, **(given or {})}
+    return _published(table) if wanted.get(PUBLISH, "").strip().lower() == ICEBERG else ()
+
+
+def published_after_restore(
+    table: HoodieTable, given: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The same, and whenever the table is published: what was lists files that are gone."""
+    notes = published(table, given)
+    try:
+        return notes or (_published(table) if is_published(table) else ())
+    except TidelineError as error:
+        return (f"whether the table is published as Iceberg could not be read: {error}",)
+
+
+def _published(table: HoodieTable) -> tuple[str, ...]:
+    # Publishing needs Arrow, which not everybody installs who runs services.
+    try:
+        from tideline.publication.follow import publish_after_commit
+    except ImportError as error:
+        return (f"what is committed is not published as Iceberg: {error}",)
+
+    note = publish_after_commit(table)
+    return () if note is None else (note,)
+
+
+def _before_deletion(table: HoodieTable, paths: Collection[str]) -> None:
+    """Nothing to do for a table that was never published."""
+    if paths and is_published(table):
+        from tideline.publication.follow import make_way
+
+        make_way(table, paths)
 
 
 def _followed_by_services(
@@ -87,6 +130,7 @@ def _followed_by_services(
     spark: SparkSession | None = None,
 ) -> CommitReport:
     """Raises FailedAfterCommitError: the commit took place and is not to be repeated."""
+    report = replace(report, notes=(*report.notes, *published(writer.table, given)))
     if report.is_repeat:
         return report
     try:
@@ -101,4 +145,6 @@ def _followed_by_services(
             path=error.path,
             value=error.value,
         ) from error
-    return replace(report, services=done)
+    ran = any(one.run is not None and one.run.done for one in done)
+    notes = published(writer.table, given) if ran else ()
+    return replace(report, services=done, notes=(*report.notes, *notes))

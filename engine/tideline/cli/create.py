@@ -19,7 +19,7 @@ from tideline.hudi.table.create import refuse_existing_table
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.merge_mode import MergeMode
-from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, KeyGeneratorKind, TableType
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
@@ -92,6 +92,11 @@ class _NameChoice(click.Choice[str]):
     shell_complete=complete_settings(Place.TABLE),
     help="A Hudi setting to store in the table for all writers (hoodie.*); may be repeated.",
 )
+@click.option(
+    "--publish",
+    type=click.Choice([ICEBERG], case_sensitive=False),
+    help="Publish every commit as Iceberg metadata over the same files.",
+)
 @dry_run_option("Show what would be created; change nothing.")
 def create_command(
     uri: str,
@@ -100,6 +105,7 @@ def create_command(
     dry_run: bool,
     schema_path: str | None,
     properties: tuple[str, ...],
+    publish: str | None,
     **asked: Any,
 ) -> None:
     """Create an empty table at URI.
@@ -111,7 +117,10 @@ def create_command(
         **{name: split_names(asked[name]) for name in ("record_key", "partition_by", "ordering")},
         "table_version": int(asked["table_version"]),
         "schema": read_schema_file(schema_path) if schema_path else None,
-        "properties": parse_pairs(properties, option="--property"),
+        "properties": {
+            **parse_pairs(properties, option="--property"),
+            **({} if publish is None else {PUBLISH: publish}),
+        },
     }
     if dry_run:
         description = _preview(StoreLocation.of(uri, storage), wanted)

@@ -27,6 +27,7 @@ from tideline.iceberg.table.new_table import create_in_folder, new_metadata
 from tideline.iceberg.table.table_operations import CommitOutcome, Loaded
 from tideline.publication.columns import Ids, mapping_json, published_schema
 from tideline.publication.partitions import PublishedPartitions
+from tideline.publication.presence import OWNER
 
 INSTANT = "tideline.hudi.instant"
 """Of a snapshot, and of the table: the newest Hudi commit that it holds."""
@@ -37,7 +38,6 @@ SNAPSHOT = "tideline.hudi.snapshot"
 PUBLICATION = "tideline.publication"
 """Of a snapshot: `snapshot`, all rows, or `read-optimised`, those of the base files."""
 NAME_MAPPING = "schema.name-mapping.default"
-OWNER = "tideline.hudi.table"
 
 _OWN_PROPERTIES = {
     "gc.enabled": "false",

@@ -16,8 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tideline.errors import ConfigError
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
+from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
 from tideline.lake_table import LakeTable
+from tideline.publication.publish import preview_publication
+from tideline.publication.published_table import INSTANT, PublishedTable
 
 _DUE = {
     "hoodie.clustering.inline.max.commits": "1",
@@ -46,6 +50,8 @@ class PublishedHistory:
         self.steps: list[str] = []
         self.seed = seed
         self.table_type = self._chance.choice(("COPY_ON_WRITE", "COPY_ON_WRITE", "MERGE_ON_READ"))
+        self._is_followed = self._chance.random() < 0.5
+        asked = {PUBLISH: ICEBERG} if self._is_followed else {}
         LakeTable.create(
             self._uri,
             record_key="id",
@@ -53,7 +59,7 @@ class PublishedHistory:
             hive_style=self._chance.random() < 0.5,
             table_type=self.table_type,
             table_version=self._chance.choice((6, 8, 9)),
-            properties={**_DUE, "hoodie.compact.inline": "false"},
+            properties={**_DUE, "hoodie.compact.inline": "false", **asked},
         )
 
     def run(self, steps: int) -> None:
@@ -74,8 +80,10 @@ class PublishedHistory:
     def _take(self, act: Callable[[], object]) -> None:
         self.steps.append(act.__name__.strip("_"))
         act()
-        self._open().publish()
+        if not self._is_followed:
+            self._open().publish()
         self.check()
+        self._check_history()
 
     def check(self) -> None:
         """Every reader sees the rows of the Hudi table."""
@@ -87,6 +95,20 @@ class PublishedHistory:
             found = _sorted(read(self._uri), table.schema.names)
             assert found == wanted, f"{name} reads {found}, not {wanted}"
         assert [one for one in table.check() if one.severity.value == "error"] == []
+
+    def _check_history(self) -> None:
+        """No snapshot needs a file that is gone, and the newest has the newest commit."""
+        table = self._open().hoodie_table
+        place = PublishedTable(table)
+        loaded = place.load()
+        assert loaded is not None
+        assert not preview_publication(table).files_added
+        commits = table.timeline().of(*COMMIT_ACTIONS).completed().instants
+        assert loaded.metadata.properties[INSTANT] == str(commits[-1].time)
+        for snapshot in loaded.metadata.snapshots:
+            for manifest in manifests_of(place.operations.io, snapshot):
+                for path in live_paths(place.operations.io, manifest):
+                    assert place.operations.io.size_bytes(path), f"{snapshot} needs {path}"
 
     def _open(self) -> LakeTable:
         return LakeTable.open(self._uri)

@@ -26,6 +26,7 @@ from tideline_operator.resources.lake_table import (
     DeletionPolicy,
     IndexKind,
     LakeTable,
+    Publication,
     TableFormat,
 )
 from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
@@ -96,6 +97,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.services.compaction.trigger.strategy is CompactionStrategy.NUM_COMMITS
     assert spec.services.maintenance_window == Cron("* 0-6 * * *")
     assert spec.timezone == "America/Los_Angeles"
+    assert spec.publish == (Publication.ICEBERG,)
     assert spec.uniqueness is Uniqueness.PARTITION
     assert spec.restore_to is None
     assert spec.rerun == {"compaction": 3, "landing": 1}

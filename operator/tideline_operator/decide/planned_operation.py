@@ -30,18 +30,15 @@ from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,
+    publish_setting,
     service_settings,
     zone_setting,
 )
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.resources.iceberg import Catalog
 from tideline_operator.resources.ingest import BadFilePolicy, BadRowPolicy, ColumnSpec, Ingest
-from tideline_operator.resources.lake_table import (
-    IndexKind,
-    KeyGeneration,
-    LakeTableSpec,
-    TableFormat,
-)
+from tideline_operator.resources.key_generation import KeyGeneration
+from tideline_operator.resources.lake_table import IndexKind, LakeTableSpec, TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.uniqueness import Uniqueness
 
@@ -188,7 +185,7 @@ def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
         if spec.index.update_partition_path is not None:
             moves = str(spec.index.update_partition_path).lower()
             properties[_UPDATE_PARTITION_PATH[spec.index.type]] = moves
-    return properties | zone_setting(spec) | dict(spec.properties)
+    return properties | zone_setting(spec) | publish_setting(spec) | dict(spec.properties)
 
 
 def _key_properties(keys: KeyGeneration) -> dict[str, str]:

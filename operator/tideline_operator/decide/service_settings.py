@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
-from tideline.hudi.table.table_config import TIMEZONE, TableType
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TIMEZONE, TableType
 from tideline.iceberg.service import IcebergService
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
-from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.lake_table import LakeTableSpec, Publication
 from tideline_operator.resources.services import ServiceMode, Services
 
 INLINE_SERVICES_OFF: Mapping[str, str] = {
@@ -72,12 +72,18 @@ def service_settings(spec: LakeTableSpec) -> dict[str, str]:
     typed: dict[str, str] = {}
     for service in all_services():
         typed |= spec_part(service).settings(spec.services)
-    return {**typed, **zone_setting(spec), **engine_setting(spec), **spec.properties}
+    declared = {**zone_setting(spec), **publish_setting(spec), **engine_setting(spec)}
+    return {**typed, **declared, **spec.properties}
 
 
 def zone_setting(spec: LakeTableSpec) -> dict[str, str]:
     """The setting that declares the zone of the table's instants, if the spec does."""
     return {} if spec.timezone is None else {TIMEZONE: spec.timezone}
+
+
+def publish_setting(spec: LakeTableSpec) -> dict[str, str]:
+    """The setting that has every commit published, if the spec asks for it."""
+    return {PUBLISH: ICEBERG} if Publication.ICEBERG in spec.publish else {}
 
 
 def _without_field(service: TableService) -> SpecPart:

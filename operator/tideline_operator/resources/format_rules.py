@@ -24,6 +24,7 @@ _HUDI_FIELDS = (
     "key_generator",
     "schema",
     "timezone",
+    "publish",
     "properties",
     "savepoints",
     "restore_to",

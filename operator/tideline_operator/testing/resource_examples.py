@@ -28,6 +28,7 @@ spec:
   - {name: updated_at, type: timestamp}
   - {name: fares, type: "map<string,decimal(10,2)>"}
   timezone: America/Los_Angeles
+  publish: [Iceberg]
   properties: {hoodie.parquet.max.file.size: "1048576"}
   ingest:
   - name: landing

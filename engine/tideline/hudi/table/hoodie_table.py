@@ -6,7 +6,7 @@ Opening reads `hoodie.properties` and nothing else. Everything here works withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -74,6 +74,11 @@ class HoodieTable:
         """What heartbeats of this process name it; see `tideline.storage.heartbeat`."""
         self.nested: dict[str, str] = {}
         """Tables below this one, by root with their format, as far as listings have shown them."""
+        self.before_deletion: Callable[[Collection[str]], None] = _let_go
+        """Called with the paths of committed files before they are deleted; may refuse by raising.
+
+        A layer above that keeps track of these files sets it.
+        """
         self.layout = config.layout
         """How the table lies on disk; everything that differs between table versions."""
         self.timelines = TimelineStore(store, self.layout.timeline, clock)
@@ -477,6 +482,10 @@ class HoodieTable:
             data_file = parse_data_file(*split_path(path), size_bytes)
             if data_file is not None:
                 yield data_file
+
+
+def _let_go(paths: Collection[str]) -> None:
+    """Nobody above keeps track of files."""
 
 
 def _replaced_ids(metadata: CommitMetadata) -> tuple[FileGroupId, ...]:

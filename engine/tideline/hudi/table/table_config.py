@@ -75,6 +75,8 @@ BUCKET_HASH_FIELD = "hoodie.bucket.index.hash.field"
 INDEX_TYPE = "tideline.index.type"
 SINGLE_WRITER = "tideline.single.writer"
 TIMEZONE = "tideline.timezone"
+PUBLISH = "tideline.publish"
+ICEBERG = "iceberg"
 
 
 class TableType(Enum):

@@ -18,7 +18,7 @@ from tideline.ingest.operation.operation import MakeSavepoint, Operation, Restor
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.settings.setting import Place
 from tideline.wording import counted
-from tideline.write_and_serve import open_services
+from tideline.write_and_serve import open_services, published, published_after_restore
 
 SAVEPOINT_USER = "tideline"
 
@@ -45,6 +45,7 @@ def execute_service(
     place = locate(operation.table.location)
     services = open_services(table.writer, given, lambda: session_factory((place,)))
     result = _service_result(operation.id, services.run(work.service))
+    result = replace(result, notes=(*result.notes, *published(table.hoodie_table, given)))
     return replace(result, seconds=round(clock.monotonic_s() - started_s, 3))
 
 
@@ -85,6 +86,7 @@ def execute_restore(operation: Operation, work: RestoreTable) -> OperationResult
         files_deleted=sum(len(item.deleted) for item in done.undone),
         bytes_deleted=done.bytes_deleted,
         seconds=done.elapsed_ms / 1000,
+        notes=published_after_restore(table.hoodie_table, operation.table.write_properties),
         audit=(done.to_json_object(),),
     )
 

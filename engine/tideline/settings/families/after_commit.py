@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, decimal, flag, refused
+from tideline.settings.entries import OFF, decimal, flag, refused, word
 
 SETTINGS = (
     flag(
@@ -74,6 +74,13 @@ SETTINGS = (
         "tideline.service.timeout.seconds",
         "",
         "give a run up after this long, its plan stays; no limit, unless set",
+    ),
+    word(
+        "tideline.publish",
+        "",
+        ("iceberg",),
+        "publish every commit as Iceberg metadata over the same files, in the table's folder; not "
+        "done unless set",
     ),
     flag(
         "hoodie.table.services.incremental.enabled",

@@ -3,8 +3,9 @@
 1. Under the lock: a completed clean without a body is reopened; a new plan is made when one is due
    and written as `T.clean.requested`. Died before: nothing happened. Died after: the plan is
    executed by the next clean.
-2. Not under the lock, but with a heartbeat: `T.clean.inflight`, then the planned files are deleted
-   in batches. A missing file counts as deleted, so this repeats safely.
+2. Not under the lock, but with a heartbeat: the layer above that publishes the table elsewhere lets
+   go of the planned files; `T.clean.inflight`; then they are deleted in batches. A missing file
+   counts as deleted, so this repeats safely.
 3. Under the lock again: partitions of which nothing remains lose their metadata file, unless a
    write is pending; a metadata table is switched off; `T.clean` completes with what was deleted.
    Died before: the clean is pending and repeated. Died after: all is done.
@@ -228,6 +229,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
     plan = read_cleaning_plan(table, instant)
     with Heartbeat(table.store, str(instant.time), table.clock, config.heartbeat):
         sizes = _checked_sizes(table, plan, instant)
+        table.before_deletion(sizes)
         inflight = _to_inflight(table, instant)
         files = tuple(_delete(table, plan, sizes))
         with table.lock(config.lock_timing).acquire() as lease:

@@ -1,0 +1,62 @@
+"""Publishing after commits, and before files go, for tables whose property asks for it.
+
+A commit has taken place when it is published, so what fails here is said and not raised: the next
+commit, or `tideline publish`, makes up for it. Before cleaning it is the other way round: readers
+of Iceberg would lose files, so the publication goes first, and where it fails nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from tideline.errors import ConflictError, UnsupportedTableError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.publication.expiry import drop_snapshots, snapshots_needing
+from tideline.publication.publish import publish_table
+from tideline.publication.published_table import PublishedTable
+
+_log = logging.getLogger(__name__)
+
+
+def publish_after_commit(table: HoodieTable) -> str | None:
+    """Publish what was committed; in words what came of it, None where nothing was new."""
+    try:
+        done = publish_table(table)
+    except Exception as error:
+        # Any error: the commit itself took place.
+        _log.warning("what is committed could not be published as Iceberg: %s", error)
+        return (
+            f"publishing as Iceberg failed, the next commit or `tideline publish` makes up for it: "
+            f"{error}"
+        )
+    return f"published as Iceberg snapshot {done.snapshot_id}" if done.is_new else None
+
+
+def make_way(table: HoodieTable, paths: Collection[str]) -> None:
+    """Let a published table go of files that are about to be deleted: publish the newest state,
+    then drop the snapshots that need one of them.
+
+    Raises what publishing raises, and ConflictError when the newest state needs one.
+    """
+    try:
+        publish_table(table)
+    except UnsupportedTableError as error:
+        message = (
+            "nothing was deleted, because snapshots that are published as Iceberg need the files "
+            f"and newer ones cannot be published: {error.message}; delete the folder metadata/ to "
+            "give the publication up"
+        )
+        raise UnsupportedTableError(
+            message, table=table.uri, path=error.path, value=error.value
+        ) from error
+    place = PublishedTable(table)
+    metadata = place.operations.load().metadata
+    locations = {f"{metadata.location}/{path}" for path in paths}
+    needing = snapshots_needing(place.operations.io, metadata, locations)
+    if metadata.current_snapshot_id in needing:
+        message = (
+            "files to be deleted are part of what is published as Iceberg; nothing was deleted"
+        )
+        raise ConflictError(message, table=table.uri)
+    drop_snapshots(place, needing)

@@ -1,0 +1,39 @@
+"""A LakeTable asks to be published; operations carry that to writes, services and new tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH
+from tideline.ingest.execute.execute_operation import execute_operation
+from tideline.ingest.operation.operation import Place
+from tideline.lake_table import LakeTable
+from tideline_operator.decide.planned_operation import create_operation
+from tideline_operator.decide.planner import plan
+from tideline_operator.decide.service_settings import service_settings
+from tideline_operator.testing.table_states import EMPTY, FILES, NOW_MS, resolved, seen, starts
+
+
+@pytest.mark.parametrize("spec", [{"publish": ["Iceberg"]}, {"properties": {PUBLISH: ICEBERG}}])
+def test_it_goes_with_every_write_and_service(spec: dict[str, Any]) -> None:
+    (start, *_) = starts(plan(resolved(**spec), EMPTY, seen(*FILES), NOW_MS))
+    assert start.operation.table.write_properties[PUBLISH] == ICEBERG
+    assert service_settings(resolved(**spec).spec)[PUBLISH] == ICEBERG
+
+
+def test_a_table_that_does_not_ask_for_it_is_not_published() -> None:
+    (start, *_) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    assert PUBLISH not in start.operation.table.write_properties
+    assert PUBLISH not in service_settings(resolved().spec)
+
+
+def test_a_new_table_keeps_it(tmp_path: Path) -> None:
+    declared = resolved(publish=["Iceberg"])
+    operation = create_operation(replace(declared, location=Place(f"{tmp_path}/table")))
+    execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
+    table = LakeTable.open(f"{tmp_path}/table").hoodie_table
+    assert table.config.properties[PUBLISH] == ICEBERG
