@@ -47,6 +47,7 @@ SDK_HOMES = {
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.
 NEEDS_AN_EXTRA = (
+    "tideline.erasure.",
     "tideline.formats.history_file.",
     "tideline.formats.parquet_footer.",
     "tideline.hudi.check.base_files.",

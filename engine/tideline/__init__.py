@@ -16,6 +16,7 @@ from tideline.errors import TableExistsError, TableNotFoundError
 
 if TYPE_CHECKING:
     from tideline.commit_report import CommitReport
+    from tideline.erasure.report import Erasure
     from tideline.hudi.check.finding import Finding, Repair, Severity
     from tideline.hudi.nature.table_nature import TableNature
     from tideline.hudi.recovery.execute import RolledBack
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommitReport",
+    "Erasure",
     "ExpireRun",
     "Explanation",
     "Finding",
@@ -79,6 +81,7 @@ __all__ = [
 
 _LOADED_ON_FIRST_USE = {
     "CommitReport": ("tideline.commit_report", "CommitReport"),
+    "Erasure": ("tideline.erasure.report", "Erasure"),
     "ExpireRun": ("tideline.iceberg.maintenance.expire_snapshots", "ExpireRun"),
     "Explanation": ("tideline.hudi.services.explanation", "Explanation"),
     "Finding": ("tideline.hudi.check.finding", "Finding"),

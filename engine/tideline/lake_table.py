@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from tideline.erasure.report import Erasure
     from tideline.hudi.read.changes import ChangeFeed
     from tideline.publication.publish import Published
 
@@ -200,6 +201,29 @@ class LakeTable:
 
         matching = rows_matching(spark, self.hoodie_table, where)
         return self.write(matching, WriteOperation.DELETE, options=options, token=token)
+
+    def erase(
+        self,
+        where: str | Column,
+        *,
+        prove: bool = False,
+        drop_savepoints: bool = False,
+        dry_run: bool = False,
+        options: Options = None,
+        spark: SparkSession | None = None,
+    ) -> Erasure:
+        """Delete the rows that match, and every older version of the table's files with them.
+
+        Logs are compacted, older versions cleaned, an Iceberg publication loses its older
+        snapshots. `prove` counts matching rows in every file before and after; `dry_run` changes
+        nothing; `options` are those of services. A run that died is finished by the next.
+        Raises ConfigError naming savepoints, unless they are to be dropped, and pinned readers;
+        UnsupportedTableError, and ConflictError as `write` and `run` do (call again).
+        """
+        from tideline.erasure.execute import ErasureRequest, erase_rows
+
+        request = ErasureRequest(where, prove, drop_savepoints, dry_run)
+        return erase_rows(self.writer, request, options, spark)
 
     def delete_partitions(
         self,

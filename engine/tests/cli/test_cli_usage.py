@@ -122,7 +122,16 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
     without = {name for name, known in options.items() if "--dry-run" not in known}
     assert without == looking
     assert {name for name, known in options.items() if "--yes" in known} == {
-        *("check", "write", "execute", "restore", "savepoint delete", "upgrade", "downgrade"),
+        *(
+            "check",
+            "erase",
+            "write",
+            "execute",
+            "restore",
+            "savepoint delete",
+            "upgrade",
+            "downgrade",
+        ),
         *("iceberg expire", "iceberg remove-orphans"),
     }
 

@@ -61,6 +61,10 @@ _COMMANDS = {
     "upgrade": ("tideline.cli.upgrade:upgrade_command", "Bring a table to a later version."),
     "downgrade": ("tideline.cli.upgrade:downgrade_command", "Bring a table to an earlier version."),
     "restore": ("tideline.cli.restore:restore_command", "Restore a table to a savepoint."),
+    "erase": (
+        "tideline.cli.erase:erase_command",
+        "Erase rows from every file of a table, with a proof.",
+    ),
     "publish": (
         "tideline.cli.publish:publish_command",
         "Write Iceberg metadata over a table's files.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -16,7 +16,11 @@ def arrow_frame(rows: pa.Table, location: StoreLocation) -> DataFrame:
 
     A timestamp without a zone stays one.
     """
-    spark = spark_session("tideline write", locations=[location])
+    return frame_of(spark_session("tideline write", locations=[location]), rows)
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The same in a session that is there."""
     fields = [
         T.StructField(item.name, from_arrow_type(item.type, prefer_timestamp_ntz=True))
         for item in rows.schema

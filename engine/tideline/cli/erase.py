@@ -1,0 +1,108 @@
+"""`tideline erase`: rows leave every file of a table, with a proof."""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.options import table_options
+from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
+from tideline.erasure.report import Erasure, HoldingFile, Proof
+from tideline.lake_table import LakeTable
+from tideline.wording import counted
+
+
+@command("erase")
+@table_options
+@click.option(
+    "--where", required=True, metavar="CONDITION", help="Which rows, in SQL: \"email = 'x@y.org'\"."
+)
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Count the rows in every file, before and after; reads all files twice.",
+)
+@click.option(
+    "--drop-savepoints",
+    is_flag=True,
+    help="Give up savepoints, all of which are in the way, once the rows are deleted.",
+)
+@dry_run_option("Show what matches and what is in the way; change nothing.")
+@yes_option
+def erase_command(
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    where: str,
+    prove: bool,
+    drop_savepoints: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Erase rows of the table at URI: from its newest version and from every older file.
+
+    They are deleted, logs are compacted, and every older version of a file is cleaned: time travel
+    ends here for all rows. An erasure that died is finished by the same command. Exit code 1 when
+    the proof finds a row left, or a file that it could not read.
+    """
+    table = LakeTable.open(uri, storage_options=storage)
+    if not dry_run and is_asked(yes=yes):
+        found = table.erase(where, dry_run=True)
+        ask(f"{_would_erase(found)} Every older version of the table goes. Go on?", yes=yes)
+    with progress("looking for the rows" if dry_run else "erasing the rows"):
+        done = table.erase(where, prove=prove, drop_savepoints=drop_savepoints, dry_run=dry_run)
+    if as_json:
+        print_json(done.to_json_object())
+    else:
+        _print(done)
+    if not done.is_complete:
+        raise click.exceptions.Exit(1)
+
+
+def _print(done: Erasure) -> None:
+    if done.before is not None:
+        _print_proof("Before", done.before)
+    if done.is_preview:
+        print_line(_would_erase(done))
+        for instant in done.savepoints:
+            print_line(f"In the way: the savepoint {instant}; --drop-savepoints gives it up.")
+    else:
+        _print_steps(done)
+    if done.after is not None:
+        _print_proof("After", done.after)
+    for remark in done.remarks:
+        print_line(f"Not done: {remark}.")
+    for place in done.not_reached:
+        print_line(f"Not reached: {place}.")
+
+
+def _would_erase(done: Erasure) -> str:
+    return f"Would erase {counted(done.matching, 'row')} of the table."
+
+
+def _print_steps(done: Erasure) -> None:
+    at = f" at {done.deleted_at}" if done.deleted_at else ""
+    print_line(f"Deleted {counted(done.matching, 'row')}{at}.")
+    for instant in done.compacted:
+        print_line(f"Compacted at {instant}.")
+    for instant in done.savepoints:
+        print_line(f"Gave up the savepoint {instant}.")
+    if done.iceberg_snapshots_dropped:
+        print_line(f"Dropped {counted(done.iceberg_snapshots_dropped, 'Iceberg snapshot')}.")
+    print_line(f"Cleaned {counted(len(done.files_cleaned), 'file')} of older versions.")
+
+
+def _print_proof(title: str, proof: Proof) -> None:
+    held = f"{counted(proof.rows, 'row')} on disk in {counted(len(proof.holding), 'file')}"
+    print_line(f"{title}: {held}, of {proof.files_read:,} read.")
+    for file in proof.holding:
+        print_line(f"  {file.path}  {counted(file.rows, 'row')}, {_kind(file)}")
+    for unread in proof.unread:
+        print_line(f"  not counted: {unread.path} ({unread.reason})")
+
+
+def _kind(file: HoldingFile) -> str:
+    kept = f", kept by savepoint {', '.join(map(str, file.savepoints))}" if file.savepoints else ""
+    return f"version {file.version}{kept}"

@@ -1,0 +1,127 @@
+"""The proof of an erasure: which files of a table's folder hold rows that match a condition.
+
+1. Every file in the folder is listed, and those that are no data files are named, as nothing is
+   known of what they hold.
+2. Each base file and each log is read as it is, whatever version it is of, and whatever became of
+   its instant: the file of a rolled back write, or of a group that was replaced, counts.
+3. Spark, whose condition it is, counts by file, some files at a time.
+
+An Iceberg publication lists the same files, so it needs no look of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
+from tideline.erasure.stored_rows import StoredRowsReader
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.hudi.services.savepoint.execute import list_savepoints
+from tideline.hudi.table.file_group import BaseFile, LogFile, join_path, split_path
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_metadata
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.matching import count_matching
+from tideline.storage.object_store import ObjectInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+_ICEBERG_FOLDER = "metadata/"
+_EMPTY_SIGNS = ("_SUCCESS", ".gitkeep")
+
+
+def prove(table: HoodieTable, where: str | Column, spark: SparkSession | None) -> Proof:
+    """Count the rows that match in every file. Raises ConfigError for what is no condition."""
+    timeline = table.timeline()
+    files, unread = _listed(table)
+    reading = _Reading(table, timeline, files)
+    counts = count_matching(spark, table.location, where, reading.reader.schema, reading.rows())
+    return Proof(
+        holding=tuple(_holding(table, timeline, counts)),
+        unread=(*unread, *reading.unread),
+        files_read=len(files),
+    )
+
+
+class _Reading:
+    """All files, read one after the other; `unread` grows while they are."""
+
+    def __init__(
+        self, table: HoodieTable, timeline: ActiveTimeline, files: list[BaseFile | LogFile]
+    ) -> None:
+        self.reader = StoredRowsReader.of(table, timeline)
+        self.unread: list[UnreadFile] = []
+        self._files = files
+
+    def rows(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Batches, each with the path of its file."""
+        for file in self._files if self.reader.schema.names else ():
+            try:
+                for batch in self.reader.batches(file, partial(self._miss, file)):
+                    yield file.path, batch
+            except ObjectNotFoundError:
+                continue  # cleaned since it was listed
+            except (CorruptTableError, UnsupportedTableError) as error:
+                if self.reader.table.store.head(file.path) is not None:
+                    self._miss(file, error.message)
+            except (ValueError, OSError) as error:
+                # Arrow reports broken files as ArrowInvalid, UnicodeDecodeError or OSError.
+                self._miss(file, " ".join(str(error).split()))
+
+    def _miss(self, file: BaseFile | LogFile, reason: str) -> None:
+        found = UnreadFile(file.path, reason)
+        if found not in self.unread:
+            self.unread.append(found)
+
+
+def _listed(table: HoodieTable) -> tuple[list[BaseFile | LogFile], list[UnreadFile]]:
+    """The data files in the folder, and what else there is that may hold rows."""
+    files: list[BaseFile | LogFile] = []
+    others = []
+    for info in table.list_objects():
+        if is_table_metadata(info.path) or info.path.startswith(_ICEBERG_FOLDER):
+            continue
+        file = parse_data_file(*split_path(info.path), info.size_bytes)
+        if file is not None:
+            files.append(file)
+        elif not _is_sign(info):
+            others.append(UnreadFile(info.path, "it is not a data file of the table"))
+    return sorted(files, key=lambda file: file.path), others
+
+
+def _is_sign(info: ObjectInfo) -> bool:
+    """Whether a file is of those that hold no rows."""
+    name = split_path(info.path)[1]
+    is_sidecar = name.endswith(".crc") or name in (*METADATA_NAMES, *_EMPTY_SIGNS)
+    return is_sidecar or not info.size_bytes
+
+
+def _holding(
+    table: HoodieTable, timeline: ActiveTimeline, counts: dict[str, int]
+) -> Iterator[HoldingFile]:
+    if not counts:
+        return
+    partitions = {split_path(path)[0] for path in counts}
+    view = table.view_of(table.list_files(partitions), timeline)
+    versions: dict[str, Version] = {}
+    for partition in view.partitions:
+        for group in view.all_file_groups(partition):
+            for piece in group.slices:
+                versions |= dict.fromkeys((file.path for file in piece.files), Version.OLDER)
+        for piece in view.latest_slices(partition):
+            versions |= dict.fromkeys((file.path for file in piece.files), Version.NEWEST)
+    kept: dict[str, list[InstantTime]] = {}
+    for savepoint in list_savepoints(table):
+        for partition, names in savepoint.files.items():
+            for name in names:
+                kept.setdefault(join_path(partition, name), []).append(savepoint.instant)
+    for path, rows in sorted(counts.items()):
+        version = versions.get(path, Version.NONE)
+        yield HoldingFile(path, rows, version, tuple(kept.get(path, ())))
