@@ -71,16 +71,7 @@ class ChangeFeed:
         if any(piece.log_files for step in plan.steps for piece in step.after.values()):
             require_by_properties(table, Permission.MERGE_LOGS)
         newest = plan.steps[-1].timeline_after if plan.steps else plan.timeline
-        columns = nullable(scan_schema(table, newest))
-        kinds = [pa.field(CHANGE_TYPE, pa.string(), False), pa.field(CHANGE_INSTANT, pa.string())]
-        clash = {CHANGE_TYPE, CHANGE_INSTANT} & set(columns.names)
-        if clash:
-            raise ConfigError(
-                "the table has a column with the name of one of a change",
-                table=table.uri,
-                value=", ".join(sorted(clash)),
-            )
-        return cls(table, plan, pa.schema([*kinds, *columns]))
+        return cls(table, plan, change_schema(table, scan_schema(table, newest)))
 
     @property
     def until(self) -> InstantTime:
@@ -142,6 +133,19 @@ class ChangeFeed:
     def _marked(self, rows: pa.Table, kind: ChangeType, time: InstantTime) -> pa.Table:
         marks = [pa.repeat(text, rows.num_rows) for text in (kind.value, str(time))]
         return pa.Table.from_arrays([*marks, *rows.columns], schema=self.schema)
+
+
+def change_schema(table: HoodieTable, columns: pa.Schema) -> pa.Schema:
+    """What changes of rows with these columns have. Raises ConfigError when a name is taken."""
+    kinds = [pa.field(CHANGE_TYPE, pa.string(), False), pa.field(CHANGE_INSTANT, pa.string())]
+    clash = {CHANGE_TYPE, CHANGE_INSTANT} & set(columns.names)
+    if clash:
+        raise ConfigError(
+            "the table has a column with the name of one of a change",
+            table=table.uri,
+            value=", ".join(sorted(clash)),
+        )
+    return pa.schema([*kinds, *nullable(columns)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,10 @@ from tideline.hudi.read.history import (
     whole_versions,
     written_by,
 )
-from tideline.hudi.read.incremental_by_completion import plan_by_completion
+from tideline.hudi.read.incremental_by_completion import (
+    plan_by_completion,
+    plan_by_completion_so_far,
+)
 from tideline.hudi.read.point_in_time import Point, point_in_time
 from tideline.hudi.read.table_scan import (
     CommitRange,
@@ -90,6 +93,28 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
     schema = scan_schema(table, timeline.up_to(newest.time))
     commit_range = CommitRange(begin, newest.time)
     return TableScan(timeline, schema, files, commit_range, slices, until=newest.time)
+
+
+def plan_between(table: HoodieTable, after: InstantTime, until: InstantTime) -> TableScan:
+    """The rows of a range that ends where `newest_readable` did, for a stream.
+
+    Where the range begins in the archive, rows are as they are now: what later commits wrote over
+    is left out, and comes with these.
+    """
+    if table.config.populate_meta_fields and table.layout.timeline.has_completion_times:
+        return plan_by_completion_so_far(table, after, until)
+    return plan_incremental(table, after, until)
+
+
+def newest_readable(table: HoodieTable) -> InstantTime | None:
+    """Up to where every commit is there: none will appear at or before this time. None without
+    commits."""
+    timeline = table.timeline()
+    if not table.layout.timeline.has_completion_times:
+        newest = readable_commits(table, timeline).last()
+        return newest and newest.time
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    return max((one.completed_at for one in commits if one.completed_at), default=None)
 
 
 def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:

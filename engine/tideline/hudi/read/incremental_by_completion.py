@@ -15,6 +15,7 @@ Source: Hudi's IncrementalQueryAnalyzer, MergeOnReadIncrementalRelationV2.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from tideline.errors import ConfigError
@@ -77,6 +78,22 @@ def plan_by_completion(
     commit_range = CommitRange(begin, newest, archived | {one.time for one in commits})
     schema = scan_schema(table, shown(timeline))
     return TableScan(shown(timeline), schema, files, commit_range, slices)
+
+
+def plan_by_completion_so_far(
+    table: HoodieTable, begin: InstantTime, end: InstantTime
+) -> TableScan:
+    """The same; where the range begins in the archive, of the rows as they are now, those that
+    commits up to `end` wrote."""
+    timeline = table.timeline()
+    if not _archived_after(table, timeline, _completion(table, timeline, begin)):
+        return plan_by_completion(table, begin, end)
+    scan = plan_by_completion(table, begin, None)
+    if scan.commits is None or scan.commits.times is None:
+        return scan
+    later = _archived_after(table, scan.timeline, end)
+    later |= {one.time for one in _in_range(scan.timeline, end)}
+    return replace(scan, commits=replace(scan.commits, until=end, times=scan.commits.times - later))
 
 
 def _completion(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> InstantTime:

@@ -80,15 +80,21 @@ class TableScan:
         history = schema_history(table, timeline)
         return history and history.reading(without_meta_fields(self.schema))
 
-    def slice_context(self, table: HoodieTable) -> SliceContext:
-        """What merging the slices needs to know.
+    def slice_context(
+        self, table: HoodieTable, newest: ActiveTimeline | None = None
+    ) -> SliceContext:
+        """What merging the slices needs to know; with `newest` their rows are given the columns
+        that the table has at its end.
 
         Raises UnsupportedTableError where the rows cannot be merged here.
         """
         merges = any(piece.log_files for piece in self.slices)
         if merges:
             require_by_properties(table, Permission.MERGE_LOGS)
-        return SliceContext.of(table, self.timeline, self.schema, self.until, merges=merges)
+        schema = self.schema if newest is None else scan_schema(table, newest)
+        return SliceContext.of(
+            table, self.timeline, schema, self.until, schemas=newest, merges=merges
+        )
 
 
 def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:

@@ -7,39 +7,43 @@ Filters rule out partitions and row groups, and select rows before these reach S
 them again. Which columns a query needs Spark does not say to such a source: a schema given to the
 reader does, `spark.read.schema("id long").format("tideline")`.
 
-Options: `as_of`; or `after` and `until` for an incremental read; and the storage options of
-`StoreLocation` (`endpoint`, `region`, `path_style`, `allow_http`, `ca_bundle`).
+Options are those of `SourceOptions`. With `changes=true` rows are what commits did to rows
+(`change_source`). `spark.readStream` follows the table (`stream_source`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
 from tideline.hudi.read.arrow_scan import nullable, possible_slices
-from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceTask
-from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
+from tideline.spark.read.change_source import ChangesReader, changes_schema
 from tideline.spark.read.file_slice_scan import slice_reader
 from tideline.spark.read.pushed_filters import pushed_filter
-from tideline.storage.location import OPTION_NAMES, StoreLocation
+from tideline.spark.read.source_options import SourceOptions, require_columns
+from tideline.spark.read.stream_source import TidelineStreamReader
 
 FORMAT = "tideline"
 
-_PATH = "path"
 _PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
-_RANGE_OPTIONS = ("as_of", "after", "until")
 
 
 def register(spark: SparkSession) -> None:
@@ -56,12 +60,21 @@ class TidelineDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        _, scan = _plan(self.options)
-        return arrow_to_spark(scan.schema)
+        options = SourceOptions.of(self.options)
+        table = options.open()
+        if options.changes:
+            return changes_schema(table, options)
+        return arrow_to_spark(options.scan(table).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        table, scan = _plan(self.options)
-        return TidelineReader(table, scan, schema)
+        options = SourceOptions.of(self.options)
+        table = options.open()
+        if options.changes:
+            return ChangesReader(table, options, schema)
+        return TidelineReader(table, options.scan(table), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return TidelineStreamReader(SourceOptions.of(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         del schema, overwrite
@@ -81,9 +94,7 @@ class TidelineReader(DataSourceReader):
     """Reads one file slice a task. Picklable: holds values only."""
 
     def __init__(self, table: HoodieTable, scan: TableScan, schema: StructType) -> None:
-        unknown = [name for name in schema.names if name not in scan.schema.names]
-        if unknown:
-            raise ConfigError("the table has no such columns", table=table.uri, value=unknown)
+        require_columns(table, scan.schema, schema)
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
         commits = scan.commits
@@ -122,24 +133,3 @@ class TidelineReader(DataSourceReader):
 
 def _is_read_as_stored(field: pa.Field, stored: pa.Schema) -> bool:
     return field.name in stored.names and stored.field(field.name).type == field.type
-
-
-def _plan(options: Mapping[str, str]) -> tuple[HoodieTable, TableScan]:
-    given = {name.lower(): text for name, text in options.items()}
-    known = (_PATH, *_RANGE_OPTIONS, *OPTION_NAMES)
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise ConfigError(f"unknown option; there are {', '.join(known)}", value=unknown[0])
-    if _PATH not in given:
-        raise ConfigError('name the table: spark.read.format("tideline").load(uri)')
-    stored = {name: given[name] for name in OPTION_NAMES if name in given}
-    table = HoodieTable.open(StoreLocation.of(given[_PATH], stored))
-    if "after" not in given:
-        if "until" in given:
-            raise ConfigError("`until` needs `after`; for a snapshot use `as_of`")
-        scan = plan_snapshot(table, given.get("as_of"))
-    elif "as_of" in given:
-        raise ConfigError("`as_of` is for snapshots and `after` for incremental reads: choose one")
-    else:
-        scan = plan_incremental(table, given["after"], given.get("until"))
-    return table, scan

@@ -1,0 +1,242 @@
+"""`readStream.format("tideline")`: nothing is lost or repeated, whenever it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE
+from tideline.hudi.read.point_in_time import BEGINNING
+from tideline.hudi.table.table_config import TableType
+from tideline.spark.read.data_source import register
+from tideline.storage.location import StoreLocation
+from tideline.testing.small_table import SmallTable, batch
+
+pytestmark = pytest.mark.spark
+
+QUIET = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.small.file.limit": "0",
+}
+ONCE = {
+    **QUIET,
+    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.clustering.plan.strategy.small.file.limit": "100000000",
+}
+SOON = {
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.clean.commits.retained": "2",
+}
+KINDS = {
+    "v6-cow": (6, TableType.COPY_ON_WRITE),
+    "v9-mor": (9, TableType.MERGE_ON_READ),
+}
+
+
+@pytest.fixture(params=KINDS)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallTable]:
+    version, kind = KINDS[request.param]
+    location = StoreLocation.of(tmp_path / "table")
+    yield SmallTable.create(location, ordering=["v"], table_type=kind, table_version=version)
+
+
+@dataclass
+class Stream:
+    """One stream of a table, which runs over all that is there and ends."""
+
+    spark: SparkSession
+    table: SmallTable
+    options: dict[str, str]
+    checkpoint: str = "checkpoint"
+    batches: list[tuple[int, list[Row]]] = field(default_factory=list)
+
+    def run(self, fails: bool = False) -> list[Row]:
+        """What came; `fails` when the first batch is there, before Spark notes it as done."""
+        begin = len(self.batches)
+
+        def take(frame: DataFrame, number: int) -> None:
+            self.batches.append((number, frame.collect()))
+            if fails:
+                raise RuntimeError("killed")
+
+        register(self.spark)
+        uri = self.table.location.uri
+        frame = self.spark.readStream.format("tideline").options(**self.options).load(uri)
+        writer = frame.writeStream.foreachBatch(take).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", f"{uri}-{self.checkpoint}").start()
+        query.awaitTermination()
+        return [row for _, rows in self.batches[begin:] for row in rows]
+
+
+def applied(rows: dict[str, int], changes: list[Row]) -> dict[str, int]:
+    """Rows after changes, each of which must fit what was there."""
+    rows = dict(rows)
+    for change in sorted(changes, key=lambda one: str(one[CHANGE_INSTANT])):
+        kind, key, v = change[CHANGE_TYPE], change["id"], change["v"]
+        if kind == "INSERT":
+            assert key not in rows, key
+        elif kind != "UPDATE_AFTER":
+            assert rows[key] == v, (kind, key, v)
+        if kind == "DELETE":
+            del rows[key]
+        else:
+            rows[key] = v
+    return rows
+
+
+def values(rows: list[Row]) -> dict[str, int]:
+    return {row["id"]: row["v"] for row in rows}
+
+
+def do(table: SmallTable, operation: str, numbers: Any, v: int) -> str:
+    return str(table.write(operation, batch(numbers, v), options=QUIET).instant)
+
+
+def test_a_replica_equals_the_table_across_deaths_and_restarts(
+    spark: SparkSession, table: SmallTable
+) -> None:
+    stream = Stream(spark, table, {"changes": "true"})
+    do(table, "insert", range(6), 1)
+    replica = applied({}, stream.run())
+    assert replica == dict(table.values())
+
+    do(table, "upsert", [0, 1, 7], 2)
+    do(table, "delete", [2, 3], 3)
+    with pytest.raises(Exception, match="killed"):
+        stream.run(fails=True)
+    number, seen = stream.batches[-1]
+    for service in ("compaction", "clustering"):
+        table.lake().run(service, options=ONCE)
+    do(table, "upsert", [2, 7], 4)
+    again = len(stream.batches)
+    replica = applied(replica, stream.run())
+    assert replica == dict(table.values())
+    repeated, rows = stream.batches[again]
+    assert repeated == number
+    assert sorted(rows) == sorted(seen)
+    assert stream.run() == []
+
+
+@pytest.mark.parametrize("changes", ["true", "false"])
+def test_a_batch_that_runs_again_has_the_columns_of_now(
+    spark: SparkSession, table: SmallTable, changes: str
+) -> None:
+    do(table, "insert", range(2), 1)
+    stream = Stream(spark, table, {"changes": changes})
+    with pytest.raises(Exception, match="killed"):
+        stream.run(fails=True)
+    wider = batch([2], 2).append_column("n", pa.array([5], pa.int64()))
+    table.lake().write(wider, "upsert", options=QUIET)
+    found = {row["id"]: row["n"] for row in stream.run()}
+    assert found == {"k000": None, "k001": None, "k002": 5}
+
+
+def test_rows_come_once_from_the_time_it_begins_after(
+    spark: SparkSession, table: SmallTable
+) -> None:
+    first = do(table, "insert", range(4), 1)
+    do(table, "upsert", [1], 2)
+    stream = Stream(spark, table, {"after": first})
+    assert values(stream.run()) == {"k001": 2}
+    do(table, "upsert", [0, 9], 3)
+    assert values(stream.run()) == {"k000": 3, "k009": 3}
+    assert stream.run() == []
+
+
+def test_a_write_that_ends_late_is_not_lost(spark: SparkSession, table: SmallTable) -> None:
+    do(table, "insert", [0, 1], 1)
+    stream = Stream(spark, table, {"changes": "true"})
+    replica: dict[str, int] = {}
+
+    def meanwhile() -> None:
+        nonlocal replica
+        do(table, "upsert", [1, 3], 2)
+        replica = applied(replica, stream.run())
+
+    table.write("upsert", batch([0, 2], 3), options=QUIET, after_files=meanwhile)
+    # By completion the other write comes first; by request it waits.
+    has_completion_times = table.lake().hoodie_table.layout.timeline.has_completion_times
+    assert ("k003" in replica) == has_completion_times
+    replica = applied(replica, stream.run())
+    assert replica == dict(table.values()) == {"k000": 3, "k001": 2, "k002": 3, "k003": 2}
+
+
+def test_changes_that_are_archived_name_the_earliest_beginning(
+    spark: SparkSession, table: SmallTable
+) -> None:
+    for v in range(1, 9):
+        do(table, "upsert", [0, 1], v)
+    for service in ("compaction", "cleaning", "archival"):
+        table.lake().run(service, options=ONCE | SOON)
+    with pytest.raises(Exception, match=r"the earliest time to begin after is [0-9]+"):
+        Stream(spark, table, {"changes": "true"}).run()
+    # Rows are read from the table as it is.
+    stream = Stream(spark, table, {}, "rows")
+    assert values(stream.run()) == {"k000": 8, "k001": 8}
+    do(table, "upsert", [1], 9)
+    assert values(stream.run()) == {"k001": 9}
+
+
+def test_a_batch_read_has_the_changes_of_a_range(spark: SparkSession, table: SmallTable) -> None:
+    register(spark)
+    reader = spark.read.format("tideline").option("changes", "true")
+    instants = [
+        do(table, "insert", range(4), 1),
+        do(table, "upsert", [1, 5], 2),
+        do(table, "delete", [0], 3),
+    ]
+    for options in ({}, {"after": instants[0]}, {"after": instants[0], "until": instants[1]}):
+        feed = table.lake().changes(options.get("after", BEGINNING), options.get("until"))
+        expected = feed.read_all().select([CHANGE_TYPE, CHANGE_INSTANT, "id", "v"]).to_pylist()
+        frame = reader.options(**options).load(table.location.uri)
+        assert frame.columns == feed.schema.names
+        found = frame.select(CHANGE_TYPE, CHANGE_INSTANT, "id", "v").collect()
+        assert sorted(found) == sorted(tuple(row.values()) for row in expected)
+    narrow = spark.read.schema("id string, _change_type string").format("tideline")
+    frame = narrow.option("changes", "true").load(table.location.uri)
+    assert frame.where("_change_type = 'DELETE'").collect() == [("k000", "DELETE")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"until": "20260101000000001", "after": "0"}, "a stream has no `until`"),
+        ({"as_of": "20260101000000001"}, "a stream has no `as_of`"),
+        ({"as_of": "20260101000000001", "changes": "true"}, "is for snapshots"),
+        ({"changes": "perhaps"}, "true or false"),
+    ],
+)
+def test_what_a_stream_cannot_have_is_refused(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    table = SmallTable.create(StoreLocation.of(tmp_path / "table"))
+    do(table, "insert", [0], 1)
+    with pytest.raises(Exception, match=message):
+        Stream(spark, table, options).run()
+
+
+def test_a_range_of_rows_ends_at_its_offset_though_it_begins_in_the_archive(
+    spark: SparkSession, table: SmallTable
+) -> None:
+    """As after a death: the offsets are noted, commits and services follow, the batch runs."""
+    for v in range(1, 9):
+        do(table, "upsert", [0, 1], v)
+    stream = Stream(spark, table, {})
+    with pytest.raises(Exception, match="killed"):
+        stream.run(fails=True)
+    do(table, "upsert", [1, 2], 9)
+    for service in ("compaction", "archival"):
+        table.lake().run(service, options=ONCE | SOON)
+    rows = [values(rows) for _, rows in stream.batches]
+    assert rows == [{"k000": 8, "k001": 8}]
+    assert {"k000": 8, "k001": 9, "k002": 9}.items() <= values(stream.run()).items()

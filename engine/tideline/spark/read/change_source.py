@@ -1,0 +1,112 @@
+"""What commits did to rows, as a Spark data source: `changes=true`.
+
+The driver finds the commits of the range and refuses it when files are gone. Each commit is one
+task, which finds the changes of that commit alone as `LakeTable.changes` does: rows that moved are
+paired within a commit only. Order rows by `_change_instant` to apply them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tideline.hudi.read.changes import ChangeFeed, change_schema
+from tideline.hudi.read.point_in_time import BEGINNING, Point
+from tideline.hudi.read.table_scan import scan_schema
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.stored_value import converted_array
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
+from tideline.spark.read.source_options import SourceOptions, require_columns
+from tideline.spark.task_errors import carried_errors
+from tideline.storage.location import StoreLocation
+
+
+def changes_schema(table: HoodieTable, options: SourceOptions) -> StructType:
+    """`_change_type`, `_change_instant` and the table's columns at `until`, else of now.
+
+    Without `until` nothing is planned: a stream that goes on needs no older changes any more.
+    """
+    if options.until is None:
+        return arrow_to_spark(_columns_of_now(table, table.timeline()))
+    return arrow_to_spark(_feed(table, options).schema)
+
+
+class ChangesReader(DataSourceReader):
+    """Reads the changes of one commit a task."""
+
+    def __init__(self, table: HoodieTable, options: SourceOptions, schema: StructType) -> None:
+        self._partitions = commit_partitions(_feed(table, options), schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._partitions
+
+    def __getstate__(self) -> dict[str, object]:
+        """What goes to every task: not the other tasks' commits."""
+        return {"_partitions": ()}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, CommitPartition):
+            yield from partition.rows()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPartition(InputPartition):
+    """One commit. `full` is what the table's columns are at the end of the whole range, `asked`
+    what Spark asks for of these."""
+
+    location: StoreLocation
+    after: InstantTime
+    until: InstantTime
+    full: pa.Schema
+    asked: pa.Schema
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The changes, in Spark's types."""
+        with carried_errors():
+            table = HoodieTable.open(self.location)
+            feed = replace(ChangeFeed.of(table, self.after, self.until), schema=self.full)
+            for batch in feed.batches():
+                arrays = [
+                    converted_array(batch.column(field.name), field.type) for field in self.asked
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=self.asked)
+
+
+def with_columns_of_now(table: HoodieTable, after: Point, until: Point | None) -> ChangeFeed:
+    """The changes of a range, as rows with the columns that the table has now."""
+    feed = ChangeFeed.of(table, after, until)
+    return replace(feed, schema=_columns_of_now(table, feed.plan.timeline))
+
+
+def commit_partitions(feed: ChangeFeed, schema: StructType) -> tuple[CommitPartition, ...]:
+    """The commits of a feed that changed something, oldest first.
+
+    Raises ConfigError for columns that the table does not have.
+    """
+    require_columns(feed.table, feed.schema, schema)
+    asked = spark_to_arrow(schema)
+    found, after = [], feed.plan.after
+    for step in feed.plan.steps:
+        until = step.instant.completed_at or step.instant.time
+        if step.before or step.after:
+            one = CommitPartition(feed.table.location, after, until, feed.schema, asked)
+            found.append(one)
+        after = until
+    return tuple(found)
+
+
+def _feed(table: HoodieTable, options: SourceOptions) -> ChangeFeed:
+    after: Point = BEGINNING if options.after is None else options.after
+    if options.until is None:
+        return with_columns_of_now(table, after, None)
+    return ChangeFeed.of(table, after, options.until)
+
+
+def _columns_of_now(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
+    return change_schema(table, scan_schema(table, timeline))

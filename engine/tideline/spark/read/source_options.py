@@ -1,0 +1,82 @@
+"""Options of `format("tideline")`, as one value.
+
+`as_of` for a snapshot; or `after` and `until` for an incremental read; `changes=true` for what
+commits in that range did to rows; a stream takes `after` and `changes`. Storage options are
+those of `StoreLocation` (`endpoint`, `region`, `path_style`, `allow_http`, `ca_bundle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from tideline.errors import ConfigError
+from tideline.hudi.read.incremental import plan_incremental
+from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.hudi.read.table_scan import TableScan
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.storage.location import OPTION_NAMES, StoreLocation
+
+_PATH = "path"
+_RANGE = ("as_of", "after", "until")
+_CHANGES = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What to read; times as they were written."""
+
+    location: StoreLocation
+    as_of: str | None
+    after: str | None
+    until: str | None
+    changes: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Raises ConfigError for unknown options and for those that exclude each other."""
+        given = {name.lower(): text for name, text in options.items()}
+        known = (_PATH, *_RANGE, _CHANGES, *OPTION_NAMES)
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise ConfigError(f"unknown option; there are {', '.join(known)}", value=unknown[0])
+        if _PATH not in given:
+            raise ConfigError('name the table: spark.read.format("tideline").load(uri)')
+        stored = {name: given[name] for name in OPTION_NAMES if name in given}
+        as_of, after, until = (given.get(name) for name in _RANGE)
+        changes = given.get(_CHANGES, "false").lower()
+        if changes not in ("true", "false"):
+            raise ConfigError("`changes` is true or false", value=changes)
+        made = cls(StoreLocation.of(given[_PATH], stored), as_of, after, until, changes == "true")
+        made._refuse_contradictions()
+        return made
+
+    def open(self) -> HoodieTable:
+        """The table, opened."""
+        return HoodieTable.open(self.location)
+
+    def scan(self, table: HoodieTable) -> TableScan:
+        """The snapshot or the incremental read."""
+        if self.after is None:
+            return plan_snapshot(table, self.as_of)
+        return plan_incremental(table, self.after, self.until)
+
+    def _refuse_contradictions(self) -> None:
+        if self.as_of is not None and self.changes:
+            raise ConfigError("`as_of` is for snapshots; changes are `after` and `until`")
+        if self.as_of is not None and self.after is not None:
+            raise ConfigError(
+                "`as_of` is for snapshots and `after` for incremental reads: choose one"
+            )
+        if self.until is not None and self.after is None and not self.changes:
+            raise ConfigError("`until` needs `after`; for a snapshot use `as_of`")
+
+
+def require_columns(table: HoodieTable, known: pa.Schema, asked: StructType) -> None:
+    """Raise ConfigError for columns that a read does not have."""
+    unknown = [name for name in asked.names if name not in known.names]
+    if unknown:
+        raise ConfigError("the table has no such columns", table=table.uri, value=unknown)

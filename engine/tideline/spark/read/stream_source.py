@@ -1,0 +1,130 @@
+"""`spark.readStream.format("tideline").load(uri)`: the rows or changes of commits, as they come.
+
+1. The offset is a time up to which every commit is there (`newest_readable`): where instants say
+   when they completed, the newest completion; else the newest commit that no pending write
+   precedes. A stream therefore waits for such a write, and for what died until it is rolled back.
+2. A batch is what commits after one offset and up to the next did. Spark writes both offsets to its
+   checkpoint before the batch runs, so a batch that is run again after a restart is of the same
+   commits.
+3. Without `after` it begins with the oldest commit.
+4. Rows have the columns of now, also those of older commits: a query that is started again may run
+   a batch that ended before a column was added. While it runs it keeps those it began with.
+
+Offsets never go back: of a table that was restored a stream of rows goes on with the next commit,
+and one of changes is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from tideline.errors import ConfigError
+from tideline.hudi.read.incremental import newest_readable, plan_between
+from tideline.hudi.read.partition_values import PartitionLayout
+from tideline.hudi.read.point_in_time import BEGINNING, point_in_time
+from tideline.hudi.read.slice_rows import SliceReader, SliceTask
+from tideline.hudi.read.table_scan import check_scan, scan_schema
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.arrow_types import spark_to_arrow
+from tideline.spark.read.change_source import (
+    CommitPartition,
+    commit_partitions,
+    with_columns_of_now,
+)
+from tideline.spark.read.file_slice_scan import slice_reader
+from tideline.spark.read.source_options import SourceOptions, require_columns
+from tideline.spark.task_errors import carried_errors
+from tideline.storage.location import StoreLocation
+
+_OFFSET = "until"
+
+Offset = dict[str, str]
+
+
+class TidelineStreamReader(DataSourceStreamReader):
+    """Follows one table. Picklable: holds values only."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        for name in ("as_of", "until"):
+            if getattr(options, name) is not None:
+                raise ConfigError(
+                    f"a stream has no `{name}`: it begins `after` a time and goes on", value=name
+                )
+        self._options = options
+        self._schema = schema
+
+    def initialOffset(self) -> Offset:
+        if self._options.after is None:
+            return _offset(BEGINNING)
+        return _offset(point_in_time(self._options.open(), self._options.after))
+
+    def latestOffset(self, start: Mapping[str, str], limit: ReadLimit) -> Offset:
+        del limit  # Commits are not split, and all that are there are read.
+        begin = _time(start)
+        newest = newest_readable(self._options.open())
+        return _offset(begin if newest is None else max(begin, newest))
+
+    def partitions(
+        self, start: Mapping[str, str], end: Mapping[str, str]
+    ) -> Sequence[InputPartition]:
+        begin, until = _time(start), _time(end)
+        if begin == until:
+            return ()
+        table = self._options.open()
+        if self._options.changes:
+            return commit_partitions(with_columns_of_now(table, begin, until), self._schema)
+        return _row_partitions(table, begin, until, self._schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark runs one task even when there is nothing to read.
+        if isinstance(partition, CommitPartition | RowsPartition):
+            yield from partition.rows()
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPartition(InputPartition):
+    """One file slice, and which of its rows are read how."""
+
+    location: StoreLocation
+    reader: SliceReader
+    task: SliceTask
+    columns: tuple[str, ...]
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows that commits of the batch wrote."""
+        with carried_errors():
+            yield from self.reader.rows(self.location.open(), self.task, self.columns)
+
+
+def _row_partitions(
+    table: HoodieTable, begin: InstantTime, until: InstantTime, schema: StructType
+) -> Sequence[InputPartition]:
+    scan = plan_between(table, begin, until)
+    if scan.commits is None or not scan.all_slices():
+        return ()
+    newest = table.timeline()
+    columns = scan_schema(table, newest)
+    require_columns(table, columns, schema)
+    layout = PartitionLayout.of(table.config, columns)
+    check_scan(table, scan, layout)
+    context = scan.slice_context(table, newest)
+    reader = slice_reader(context, scan.commits.row_filter(columns), spark_to_arrow(schema))
+    return [
+        RowsPartition(table.location, reader, SliceTask.of(one, layout), tuple(schema.names))
+        for one in scan.all_slices()
+    ]
+
+
+def _offset(time: InstantTime) -> Offset:
+    return {_OFFSET: str(time)}
+
+
+def _time(offset: Mapping[str, str]) -> InstantTime:
+    return InstantTime(offset[_OFFSET])
