@@ -59,7 +59,7 @@ def test_a_batch_that_is_given_twice_is_written_once(spark: SparkSession, tmp_pa
     run("first")
     assert given == [0, 0]
     assert commits() == 1
-    source.write("upsert", batch([1, 8], 2))
+    source.write("insert", batch([7, 8], 2))
     run("first")
     assert commits() == 2
     assert copy.values() == source.values()

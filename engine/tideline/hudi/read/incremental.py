@@ -112,7 +112,7 @@ def newest_readable(table: HoodieTable) -> InstantTime | None:
     timeline = table.timeline()
     if not table.layout.timeline.has_completion_times:
         newest = readable_commits(table, timeline).last()
-        return newest and newest.time
+        return None if newest is None else newest.time
     commits = timeline.of(*COMMIT_ACTIONS).completed()
     return max((one.completed_at for one in commits if one.completed_at), default=None)
 

@@ -48,7 +48,7 @@ class ChangesReader(DataSourceReader):
 
     def __getstate__(self) -> dict[str, object]:
         """What goes to every task: not the other tasks' commits."""
-        return {"_partitions": ()}
+        return {"_partitions": []}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, CommitPartition):
@@ -84,7 +84,7 @@ def with_columns_of_now(table: HoodieTable, after: Point, until: Point | None) -
     return replace(feed, schema=_columns_of_now(table, feed.plan.timeline))
 
 
-def commit_partitions(feed: ChangeFeed, schema: StructType) -> tuple[CommitPartition, ...]:
+def commit_partitions(feed: ChangeFeed, schema: StructType) -> list[CommitPartition]:
     """The commits of a feed that changed something, oldest first.
 
     Raises ConfigError for columns that the table does not have.
@@ -98,7 +98,7 @@ def commit_partitions(feed: ChangeFeed, schema: StructType) -> tuple[CommitParti
             one = CommitPartition(feed.table.location, after, until, feed.schema, asked)
             found.append(one)
         after = until
-    return tuple(found)
+    return found
 
 
 def _feed(table: HoodieTable, options: SourceOptions) -> ChangeFeed:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
@@ -48,7 +48,7 @@ _OFFSET = "until"
 Offset = dict[str, str]
 
 
-class TidelineStreamReader(DataSourceStreamReader):
+class TidelineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows one table. Picklable: holds values only."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -59,6 +59,8 @@ class TidelineStreamReader(DataSourceStreamReader):
                 )
         self._options = options
         self._schema = schema
+        self._last: InstantTime | None = None
+        """Where a query ends that reads what is available when it starts."""
 
     def initialOffset(self) -> Offset:
         if self._options.after is None:
@@ -68,15 +70,18 @@ class TidelineStreamReader(DataSourceStreamReader):
     def latestOffset(self, start: Mapping[str, str], limit: ReadLimit) -> Offset:
         del limit  # Commits are not split, and all that are there are read.
         begin = _time(start)
-        newest = newest_readable(self._options.open())
+        newest = self._last or newest_readable(self._options.open())
         return _offset(begin if newest is None else max(begin, newest))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = newest_readable(self._options.open()) or BEGINNING
 
     def partitions(
         self, start: Mapping[str, str], end: Mapping[str, str]
     ) -> Sequence[InputPartition]:
         begin, until = _time(start), _time(end)
         if begin == until:
-            return ()
+            return []
         table = self._options.open()
         if self._options.changes:
             return commit_partitions(with_columns_of_now(table, begin, until), self._schema)
@@ -108,7 +113,7 @@ def _row_partitions(
 ) -> Sequence[InputPartition]:
     scan = plan_between(table, begin, until)
     if scan.commits is None or not scan.all_slices():
-        return ()
+        return []
     newest = table.timeline()
     columns = scan_schema(table, newest)
     require_columns(table, columns, schema)
