@@ -50,6 +50,7 @@ WAYS: Mapping[str, tuple[dict[str, Any], dict[str, Any], int, float]] = {
 }
 """What the LakeStore and the table say of the engine, how many files land, and how soon each is
 wanted to be readable, in seconds."""
+WORKER = "tideline.dev/worker"
 SPARSE_EVERY_S = 30.0
 TICK_S = 15.0
 TICK_WANTED_S = 30.0
@@ -115,7 +116,7 @@ def _readable(lake: Lake, way: str) -> dict[str, Any]:
     took = _delays(lake, table, landed, follower.look()[table])
     lake.cluster.delete("LakeTable", table, lake.namespace)
     median_s = statistics.median(took)
-    print(f"{way}: readable after {took}", flush=True)
+    print(f"{way}: readable after {took} s", flush=True)
     return {"way": way, "seconds": took, "wantedSeconds": wanted_s, "holds": median_s <= wanted_s}
 
 
@@ -252,7 +253,9 @@ def _new_table(
 ) -> str:
     """A table with one row, whose first ingest is over."""
     table = f"{name}-{secrets.token_hex(2)}"
-    lake.apply_store(engine=dict(store))
+    # Workers of an earlier way may still be idle.
+    lake.cluster.kubectl("delete", "job", "-n", lake.namespace, "-l", WORKER)
+    lake.apply_store(**({"engine": dict(store)} if store else {}))
     _land(lake, table, 0)
     spec = lake.table(table, **({"engine": dict(engine)} if engine else {}))
     spec["spec"]["ingest"][0]["trigger"]["every"] = every
