@@ -255,7 +255,8 @@ def _new_table(
     table = f"{name}-{secrets.token_hex(2)}"
     # Workers of an earlier way may still be idle.
     lake.cluster.kubectl("delete", "job", "-n", lake.namespace, "-l", WORKER)
-    lake.apply_store(**({"engine": dict(store)} if store else {}))
+    changes: dict[str, Any] = {"engine": dict(store)} if store else {}
+    lake.apply_store(**changes)
     _land(lake, table, 0)
     spec = lake.table(table, **({"engine": dict(engine)} if engine else {}))
     spec["spec"]["ingest"][0]["trigger"]["every"] = every
