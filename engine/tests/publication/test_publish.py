@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from tideline.errors import UnsupportedTableError
+from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.lake_table import LakeTable
 from tideline.publication.publish import publish_table
@@ -134,4 +135,54 @@ def test_a_death_at_any_write_is_healed_by_the_next(dies_after: bool) -> None:
         assert not publish_table(open_fresh(table.location, None, table.clock)).is_new
         table.forget()
     assert deaths >= 4
+    base.forget()
+
+
+def needed_files(table: SmallTable) -> set[str]:
+    """What the snapshots of the publication list, as paths in the table."""
+    operations = FileSystemTable(table.location)
+    metadata = operations.load().metadata
+    return {
+        path.removeprefix(f"{metadata.location}/")
+        for snapshot in metadata.snapshots
+        for manifest in manifests_of(operations.io, snapshot)
+        for path in live_paths(operations.io, manifest)
+    }
+
+
+@pytest.mark.parametrize("dies_after", [False, True])
+def test_a_clean_that_dies_at_any_write_leaves_no_snapshot_without_its_files(
+    dies_after: bool,
+) -> None:
+    base = SmallTable.in_memory({})
+    for value in range(1, 5):
+        base.write("upsert", batch(range(6), value))
+        publish_table(open_fresh(base.location, None, base.clock))
+    options = {"hoodie.clean.commits.retained": "1"}
+    snapshots = len(FileSystemTable(base.location).load().metadata.snapshots)
+    deaths = 0
+    for number in range(1, 60):
+        table = base.copy()
+        plan = (
+            FaultPlan(crash_after_write=number)
+            if dies_after
+            else FaultPlan(crash_before_write=number)
+        )
+        store = FaultyStore(table.location.open(), plan)
+        try:
+            dying = LakeTable(open_fresh(table.location, store, table.clock))
+            dying.run("cleaning", options=options)
+        except SimulatedCrash:
+            deaths += 1
+        else:
+            break
+        files = table.location.open()
+        assert all(files.head(path) for path in needed_files(table)), number
+        table.fake_clock.advance(3_600)
+        LakeTable(open_fresh(table.location, None, table.clock)).run("cleaning", options=options)
+        assert all(files.head(path) for path in needed_files(table)), number
+        assert len(FileSystemTable(table.location).load().metadata.snapshots) < snapshots
+        assert small_rows(table) == 6
+        table.forget()
+    assert deaths >= 6
     base.forget()
