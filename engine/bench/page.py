@@ -33,8 +33,7 @@ def write_page(measured: Path, docs: Path = DOCS) -> None:
         if new.exists():
             (kept / new.name).write_text(new.read_text())
             record = json.loads(new.read_text())
-            lines = _LINES.get(name, claim_lines)(record)
-            text = with_block(text, name, [_when(record), "", *lines])
+            text = with_block(text, name, [_when(record), "", *lines_of(name, record)])
     page.write_text(text)
     records = {name: _record(kept / f"{name}.json") for name in RECORDS}
     draw_speed({name: records[name] for name in ("hudi", "iceberg")}, kept / "speed.svg")
@@ -50,6 +49,11 @@ def with_block(text: str, name: str, lines: Sequence[str]) -> str:
     if not mark or not end_mark:
         raise ValueError(f"the page has no block {begin} ... {end}")
     return "\n".join([before + begin, *lines, end + after])
+
+
+def lines_of(name: str, record: Mapping[str, Any]) -> list[str]:
+    """The table of a record."""
+    return _LINES.get(name, claim_lines)(record)
 
 
 def claim_lines(record: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from bench.measurement import Claim, Limit, Series, TimeLimit, report_json
-from bench.page import DOCS, RECORDS, claim_lines, growth_lines, with_block, write_page
+from bench.page import (
+    DOCS,
+    RECORDS,
+    claim_lines,
+    freshness_lines,
+    growth_lines,
+    lines_of,
+    with_block,
+    write_page,
+)
 
 GROWN = [
     {"size": 10, "input": 10, "seconds": [0.5] * 3, "coreSeconds": [1.0] * 3, "peakBytes": 1 << 28},
@@ -48,6 +57,21 @@ def test_growth_is_held_against_the_input() -> None:
     ]
 
 
+def test_freshness_says_how_soon_and_for_how_many_pods() -> None:
+    way = {"way": "a pod", "seconds": [3.0, 9.0, 4.0], "wantedSeconds": 3.5, "holds": False}
+    many = {"tables": 2, "rows": 1_200, "medianSeconds": 2.0, "maxSeconds": 9.0}
+    record = {
+        "readable": [way],
+        "many": {**many, "wantedSeconds": 30.0, "holds": True},
+        "sparse": [{"way": "a pod", "podSecondsPerHour": 4_000}],
+    }
+    assert freshness_lines(record)[2:4] == [
+        "| a pod | 4.0 s | 9.0 s | 3.5 s | missed |",
+        "| two warm workers, 2 tables: every one of 1,200 rows | 2.0 s | 9.0 s | 30 s |  |",
+    ]
+    assert freshness_lines(record)[-1] == "| a pod | 4,000 |"
+
+
 def test_only_what_was_measured_is_replaced(tmp_path: Path) -> None:
     docs, measured = tmp_path / "docs", tmp_path / "measured"
     (docs / "benchmarks").mkdir(parents=True)
@@ -59,7 +83,7 @@ def test_only_what_was_measured_is_replaced(tmp_path: Path) -> None:
     page = (docs / "benchmarks.md").read_text()
     assert "| upsert | 2.0 s |" in page
     assert "on 2 cores" in page.replace(f"on {_measured()['cores']} cores", "on 2 cores")
-    assert page.count("old") == 2
+    assert page.count("old") == len(RECORDS) - 1
     assert "<svg" in (docs / "benchmarks" / "speed.svg").read_text()
     write_page(measured, docs)
     assert (docs / "benchmarks.md").read_text() == page
@@ -76,5 +100,4 @@ def test_the_page_has_what_the_records_say() -> None:
     assert kept
     for name in kept:
         record = json.loads((DOCS / "benchmarks" / f"{name}.json").read_text())
-        lines = growth_lines(record) if name == "growth" else claim_lines(record)
-        assert "\n".join(lines) in page
+        assert "\n".join(lines_of(name, record)) in page

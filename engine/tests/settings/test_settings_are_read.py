@@ -30,7 +30,7 @@ NOT_READERS = ("engine/tideline/settings/", "engine/tideline/testing/", "/testin
 NAME = re.compile(r"(hoodie|tideline)\.[a-z][A-Za-z0-9_.]+[a-z_]")
 NOT_SETTINGS = re.compile(
     r"""
-    tideline\.(cli|hudi|spark|commands|dev|iceberg|report|write_)\b.*  # modules, groups
+    tideline\.(cli|hudi|spark|commands|dev|erasure|iceberg|report|write_)\b.*  # modules, groups
     | tideline\.((iceberg_)?lake_table|commit_report|saving|testing).*
     | tideline\.(ingest|token|operation|carries|publication)(\..*)?    # extra metadata of commits
     | tideline\.operation-id

@@ -65,6 +65,23 @@ def test_options_choose_the_instant_or_the_range(
 
 
 @pytest.mark.spark
+def test_views_are_made_in_sql(spark: SparkSession, table: HandWrittenTable) -> None:
+    register(spark)
+    path = table.path("")
+    for name, option in (
+        ("now", ""),
+        ("before", ", as_of '20260101000000001'"),
+        ("changed", ", changes 'true', after '20260101000000001'"),
+    ):
+        options = f"OPTIONS (path '{path}'{option})"
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} USING tideline {options}")
+    query = "SELECT now.v, before.v FROM now JOIN before USING (id) WHERE now.v <> before.v"
+    assert [tuple(row) for row in spark.sql(query).collect()] == [("A", "a")]
+    changes = spark.sql("SELECT _change_type, v FROM changed").collect()
+    assert sorted(map(tuple, changes)) == [("UPDATE_AFTER", "A"), ("UPDATE_BEFORE", "a")]
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("options", "message"),
     [
