@@ -168,10 +168,6 @@ class Budgets:
             had = [self._places.pop(key, None), self._waiting.pop(key, None)]
             return any(item is not None for item in had)
 
-    def has_place(self, key: Key) -> bool:
-        """Whether the table has an operation under way."""
-        return key in self._places
-
     def next_in_line(self) -> tuple[Key, ...]:
         """The tables that could have a place now."""
         with self._lock:

@@ -271,10 +271,8 @@ class TableReconciler:
             if half_started is not None and not _is_noted(turn.status, half_started):
                 turn.status = with_entry(turn.status, half_started)
         else:
-            if running:
-                parts.budgets.leave_line(turn.key)
-            else:
-                parts.budgets.release(turn.key)
+            parts.budgets.keep_only(turn.key, running)
+            parts.budgets.leave_line(turn.key)
             parts.places.workers.stop_waiting(turn.key)
         self._publish(turn)
         delay_s = self._next_look_s(turn, settled, observed, actions)
@@ -285,21 +283,20 @@ class TableReconciler:
         not start now."""
         parts = self._parts
         operation = start.operation
-        subject = f"{operation.kind} {operation.subject}".strip()
         place = parts.places.place_of(turn.key, table, start, turn.status, recorded)
         pending = recorded.entry
         if isinstance(place, Later):
             turn.look_at_ms = place.until_ms
             parts.budgets.release(turn.key, operation.id)
             parts.budgets.leave_line(turn.key)
-            turn.note_ready(None, f"{subject} is waiting: {place.message}")
+            turn.note_ready(None, f"{operation.title} is waiting: {place.message}")
             return
         admission = parts.budgets.admit(
             turn.key, start.priority, place.memory_bytes, start.rate, operation=operation.id
         )
         match admission:
             case Full(message=message):
-                turn.note_ready(None, f"{subject} is waiting: {message}")
+                turn.note_ready(None, f"{operation.title} is waiting: {message}")
                 return
             case TooLarge(message=message):
                 turn.note_ready("OverBudget", f"{operation.kind}: {message}")
@@ -343,7 +340,7 @@ class TableReconciler:
         result = refused(operation.id, message)
         turn.status = operation_finished(turn.status, result, turn.now_ms)
         turn.note_ready("OperationFailed", message)
-        note = f"{operation.kind} {operation.subject}".strip() + f": {message}"
+        note = f"{operation.title}: {message}"
         series = series_of(turn.status.operations[-1], turn.status)
         occurrence = f"{operation.id}-{start.attempt}"
         event = TableEvent("OperationRefused", series, note, True, occurrence)

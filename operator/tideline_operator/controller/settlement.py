@@ -267,8 +267,7 @@ class Settler:
             waited_ms = now_ms - (since_ms or 0)
             found.pending_holds_place = waiting.lacks_room and waited_ms < _ROOM_PATIENCE_MS
             found.stuck_entry = entry
-            subject = f"{entry.kind} {entry.subject}".strip()
-            found.stuck = f"{subject}: its worker {waiting.message}"
+            found.stuck = f"{entry.title}: its worker {waiting.message}"
 
     def _adopt_at_worker(self, pod: Manifest, found: Settlement, now_ms: int) -> None:
         """Add what a busy worker says it has, as after the status was lost."""
@@ -403,7 +402,7 @@ def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) ->
     found.places[entry.id] = entry.memory_bytes
     if outcome.is_stuck:
         found.stuck_entry, found.is_given_up = running, message.startswith(GIVEN_UP)
-        found.stuck = f"{entry.kind} {entry.subject}".strip() + f": {outcome.message}"
+        found.stuck = f"{entry.title}: {outcome.message}"
 
 
 def _note_unstarted(

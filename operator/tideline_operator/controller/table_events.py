@@ -39,7 +39,7 @@ def events_of(
     entry: OperationStatus, result: OperationResult, status: LakeTableStatus
 ) -> tuple[TableEvent, ...]:
     """What to record of an operation that ended with `result`; `status` is the table's."""
-    name = f"{entry.kind} {entry.subject}".strip()
+    name = entry.title
     events: list[TableEvent] = []
     attempt = f"{entry.id}-{entry.attempt}"
     if result.outcome is Outcome.FAILED:

@@ -45,7 +45,7 @@ class Start:
     rate: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.operation.kind} {self.operation.subject}".strip() + f": {self.reason}"
+        return f"{self.operation.title}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ The rules are those of `tideline.hudi.services.together`; here operations are pu
 
 from __future__ import annotations
 
-from tideline.hudi.services.registry import all_services
+from tideline.hudi.services.registry import TableService
 from tideline.hudi.services.together import TableWork, may_begin
 from tideline.ingest.operation.operation import Operation, OperationKind
 from tideline_operator.decide.observed import Observed
@@ -36,8 +36,8 @@ def may_begin_now(
 def _work(kind: OperationKind, subject: str, table: ResolvedTable, observed: Observed) -> TableWork:
     if kind is OperationKind.INGEST:
         return TableWork(meets_clustering=_meets_clustering(subject, table, observed))
-    service = next((one for one in all_services() if OperationKind.of(one) is kind), None)
-    if service is None:
+    service = kind.service
+    if not isinstance(service, TableService):
         return TableWork(is_alone=True)
     pending = () if observed.table is None else observed.table.pending
     return TableWork(service, is_planned=any(one.service == service for one in pending))

@@ -10,13 +10,13 @@ from tideline.report.html import ago
 from tideline.report.level import Level
 from tideline.wording import counted, size_text
 from tideline_operator.api_objects import Manifest
-from tideline_operator.report.table_story import STATUS_COLUMNS, reasons, status_row
+from tideline_operator.report.table_story import STATUS_COLUMNS, due_services, reasons, status_row
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import ConditionType, Truth
 
 COLUMNS = ("format", "latest", "waits", "oldest", "size", "small files", "pod hours", "now")
 DUE = "due: "
-_MS_PER_HOUR = 3_600_000
+MS_PER_HOUR = 3_600_000
 
 
 def cluster_page(tables: Iterable[Manifest], now_ms: int) -> str:
@@ -42,7 +42,7 @@ def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
         "oldest": _oldest(status, now_ms),
         "size": size_text(int(files.get("bytes") or 0)) if files else "",
         "small files": f"{files.get('smallFilePercent', 0)} %" if files else "",
-        "pod hours": f"{pod_ms / _MS_PER_HOUR:,.1f}" if pod_ms else "",
+        "pod hours": f"{pod_ms / MS_PER_HOUR:,.1f}" if pod_ms else "",
         "now": str(seen["now"]),
     }
     return FleetRow(name, level, line, f"tables/{name}", facts)
@@ -51,7 +51,7 @@ def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
 def level_of(table: Manifest) -> tuple[Level, str]:
     """How a LakeTable is, and why."""
     status = table.get("status") or {}
-    due = str(dict(zip(STATUS_COLUMNS, status_row(table), strict=True))["due"])
+    due = ", ".join(due_services(table))
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     paused = conditions.get(ConditionType.PAUSED.value, {})
     if paused.get("status") == Truth.TRUE.value:

@@ -10,13 +10,12 @@ from tideline.report.fleet_page import RELOAD_S
 from tideline.report.html import document, pill, section, table
 from tideline.wording import counted, size_text
 from tideline_operator.api_objects import Manifest
-from tideline_operator.report.fleet_rows import DUE, level_of
-from tideline_operator.report.table_story import PLAN_COLUMNS, STATUS_COLUMNS, plan_rows, status_row
+from tideline_operator.report.fleet_rows import DUE, MS_PER_HOUR, level_of
+from tideline_operator.report.table_story import PLAN_COLUMNS, format_of, operation_text, plan_rows
 from tideline_operator.resources.schedule import Timestamp
 
 _OPERATION_COLUMNS = ("operation", "phase", "attempt", "started", "took", "instant", "result")
 _SPENT_COLUMNS = ("kind", "runs", "failed", "pod hours", "GiB-hours", "read", "written", "requests")
-_MS_PER_HOUR = 3_600_000
 _MIB_SECONDS_PER_GIB_HOUR = 1024 * 3600
 
 
@@ -42,10 +41,9 @@ def lake_table_page(item: Manifest) -> str:
 
 def _facts(item: Manifest, status: Mapping[str, Any]) -> str:
     """The numbers one looks for first."""
-    seen = dict(zip(STATUS_COLUMNS, status_row(item), strict=True))
     files, lag = status.get("table") or {}, status.get("lagFiles")
     shown = {
-        "format": seen["format"],
+        "format": format_of(item),
         "wait to be ingested": "" if lag is None else counted(int(lag), "file"),
         "files": f"{files.get('files', 0):,}" if files else "",
         "size": size_text(int(files.get("bytes") or 0)) if files else "",
@@ -79,7 +77,7 @@ def _operation_cells(one: Manifest) -> list[object]:
     started, finished = one.get("startedAt") or "", one.get("finishedAt")
     took_ms = Timestamp.parse(finished).ms - Timestamp.parse(started).ms if finished else None
     return [
-        " ".join(filter(None, (one.get("kind"), one.get("subject")))),
+        operation_text(one),
         one.get("phase", ""),
         one.get("attempt", 1),
         _when(started),
@@ -105,7 +103,7 @@ def _spent_cells(item: tuple[str, Mapping[str, Any]]) -> list[object]:
         kind,
         f"{int(spent.get('runs') or 0):,}",
         f"{int(spent.get('failures') or 0):,}",
-        f"{int(spent.get('podMs') or 0) / _MS_PER_HOUR:,.2f}",
+        f"{int(spent.get('podMs') or 0) / MS_PER_HOUR:,.2f}",
         f"{int(spent.get('mibSeconds') or 0) / _MIB_SECONDS_PER_GIB_HOUR:,.2f}",
         size_text(int(spent.get("bytesRead") or 0)),
         size_text(int(spent.get("bytesWritten") or 0)),

@@ -194,7 +194,7 @@ class TerminalReporter(LineReporter):
 
 def describe_result(operation: Operation, result: OperationResult) -> str:
     """One line about what an operation did."""
-    name = f"{operation.kind} {operation.subject}".strip()
+    name = operation.title
     if result.outcome is Outcome.FAILED:
         return f"{name} failed (exit code {result.exit_code}): {result.message}"
     if operation.kind.service is not None or result.write_operation is None:

@@ -44,7 +44,6 @@ from tideline_operator.resources.status import (
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
 _PENDING_MAX = 100
-_ENDED = (OperationPhase.SUCCEEDED, OperationPhase.FAILED)
 
 
 def operation_started(
@@ -194,7 +193,7 @@ def without_entry(status: LakeTableStatus, operation_id: str) -> LakeTableStatus
 def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
     operations = [*(item for item in status.operations if item.id != entry.id), entry]
     # The oldest go, but never what is under way: a long service outlives many ingests.
-    ended = [item for item in operations if item.phase in _ENDED and item is not entry]
+    ended = [item for item in operations if not item.is_under_way and item is not entry]
     for item in ended[: max(len(operations) - OPERATIONS_MAX, 0)]:
         operations.remove(item)
     return replace(status, operations=tuple(operations[-OPERATIONS_MAX:]))

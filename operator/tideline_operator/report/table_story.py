@@ -36,23 +36,38 @@ def status_row(table: Manifest) -> tuple[object, ...]:
     metadata, status = table["metadata"], table.get("status") or {}
     ready = _conditions(status).get(ConditionType.READY.value, {})
     timeline = status.get("timeline") or {}
-    due = [name for name, service in _services(status).items() if service.get("isDue")]
     return (
         metadata["namespace"],
         metadata["name"],
-        (table.get("spec") or {}).get("format", "Hudi"),
+        format_of(table),
         _ready_text(ready),
         timeline.get("latest") or "",
         timeline.get("pendingCount", ""),
         status.get("lagFiles", ""),
-        ", ".join(due),
-        ", ".join(_operation_text(one) for one in running(table)),
+        ", ".join(due_services(table)),
+        ", ".join(operation_text(one) for one in running(table)),
     )
+
+
+def format_of(table: Manifest) -> str:
+    """The table's format."""
+    return str((table.get("spec") or {}).get("format", "Hudi"))
+
+
+def due_services(table: Manifest) -> list[str]:
+    """The services that should run now."""
+    services = _services(table.get("status") or {})
+    return [name for name, service in services.items() if service.get("isDue")]
 
 
 def running(table: Manifest) -> list[Manifest]:
     """The operations under way."""
     return [one for one in _operations(table) if one.get("phase") not in _ENDED]
+
+
+def operation_text(one: Manifest) -> str:
+    """What an operation is, for people."""
+    return " ".join(filter(None, (one.get("kind"), one.get("subject"))))
 
 
 def plan_rows(table: Manifest) -> list[tuple[object, ...]]:
@@ -131,7 +146,7 @@ def newest_operation(table: Manifest, operation: str | None) -> Manifest | None:
 def _failure(one: Manifest) -> Reason:
     again = f"; it is repeated at {one['retryAt']}" if one.get("retryAt") else ""
     message = f"{one.get('message') or 'no message'}{again}"
-    return Reason(_operation_text(one), one.get("error") or "Failed", message)
+    return Reason(operation_text(one), one.get("error") or "Failed", message)
 
 
 def _has_failed(one: Manifest) -> bool:
@@ -142,10 +157,6 @@ def _newest_of_each(table: Manifest) -> list[Manifest]:
     """The newest operation of each kind and subject."""
     newest = {(one.get("kind"), one.get("subject")): one for one in _operations(table)}
     return list(newest.values())
-
-
-def _operation_text(one: Manifest) -> str:
-    return " ".join(filter(None, (one.get("kind"), one.get("subject"))))
 
 
 def _ready_text(ready: Mapping[str, Any]) -> str:

@@ -176,6 +176,11 @@ class OperationStatus:
     message: str = described("What came of it.", default="", length_max=_MESSAGE_LENGTH_MAX)
 
     @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"{self.kind} {self.subject}".strip()
+
+    @property
     def is_under_way(self) -> bool:
         """Whether it has been recorded and has not ended."""
         return self.phase in (OperationPhase.PENDING, OperationPhase.RUNNING)

@@ -259,6 +259,11 @@ class Operation:
         """Name of the ingest or of the savepoint, or nothing."""
         return self.work.name if isinstance(self.work, IngestFiles | MakeSavepoint) else ""
 
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"{self.kind} {self.subject}".strip()
+
     def to_json_object(self) -> dict[str, Any]:
         return {
             "version": _VERSION,

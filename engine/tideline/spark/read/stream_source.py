@@ -29,7 +29,7 @@ from tideline.hudi.read.incremental import newest_readable, plan_between
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.point_in_time import BEGINNING, point_in_time
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
-from tideline.hudi.read.table_scan import check_scan, scan_schema
+from tideline.hudi.read.table_scan import check_scan
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.arrow_types import spark_to_arrow
@@ -114,12 +114,11 @@ def _row_partitions(
     scan = plan_between(table, begin, until)
     if scan.commits is None or not scan.all_slices():
         return []
-    newest = table.timeline()
-    columns = scan_schema(table, newest)
+    context = scan.slice_context(table, table.timeline())
+    columns = context.full_schema
     require_columns(table, columns, schema)
     layout = PartitionLayout.of(table.config, columns)
     check_scan(table, scan, layout)
-    context = scan.slice_context(table, newest)
     reader = slice_reader(context, scan.commits.row_filter(columns), spark_to_arrow(schema))
     return [
         RowsPartition(table.location, reader, SliceTask.of(one, layout), tuple(schema.names))
