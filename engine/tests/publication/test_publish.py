@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.lake_table import LakeTable
@@ -109,14 +111,12 @@ def small_rows(table: SmallTable) -> int:
     return 0 if snapshot is None else int(snapshot.summary["total-records"])
 
 
-@pytest.mark.parametrize("dies_after", [False, True])
-def test_a_death_at_any_write_is_healed_by_the_next(dies_after: bool) -> None:
-    base = SmallTable.in_memory({})
-    base.write("insert", batch(range(6), 1))
-    publish_table(open_fresh(base.location, None, base.clock))
-    base.write("upsert", batch([0, 1, 8, 9], 2))
-    deaths = 0
-    for number in range(1, 30):
+def left_by_deaths(
+    base: SmallTable, act: Callable[[HoodieTable], object], *, dies_after: bool, most: int
+) -> Iterator[SmallTable]:
+    """Copies of a table, each after `act` died of its first write, its second, and so on, until it
+    ends well."""
+    for number in range(1, most + 1):
         table = base.copy()
         plan = (
             FaultPlan(crash_after_write=number)
@@ -125,11 +125,22 @@ def test_a_death_at_any_write_is_healed_by_the_next(dies_after: bool) -> None:
         )
         store = FaultyStore(table.location.open(), plan)
         try:
-            publish_table(open_fresh(table.location, store, table.clock))
+            act(open_fresh(table.location, store, table.clock))
         except SimulatedCrash:
-            deaths += 1
+            yield table
         else:
-            break
+            return
+
+
+@pytest.mark.parametrize("dies_after", [False, True])
+def test_a_death_at_any_write_is_healed_by_the_next(dies_after: bool) -> None:
+    base = SmallTable.in_memory({})
+    base.write("insert", batch(range(6), 1))
+    publish_table(open_fresh(base.location, None, base.clock))
+    base.write("upsert", batch([0, 1, 8, 9], 2))
+    deaths = 0
+    for table in left_by_deaths(base, publish_table, dies_after=dies_after, most=29):
+        deaths += 1
         publish_table(open_fresh(table.location, None, table.clock))
         assert small_rows(table) == 8
         assert not publish_table(open_fresh(table.location, None, table.clock)).is_new
@@ -161,26 +172,17 @@ def test_a_clean_that_dies_at_any_write_leaves_no_snapshot_without_its_files(
     options = {"hoodie.clean.commits.retained": "1"}
     snapshots = len(FileSystemTable(base.location).load().metadata.snapshots)
     deaths = 0
-    for number in range(1, 60):
-        table = base.copy()
-        plan = (
-            FaultPlan(crash_after_write=number)
-            if dies_after
-            else FaultPlan(crash_before_write=number)
-        )
-        store = FaultyStore(table.location.open(), plan)
-        try:
-            dying = LakeTable(open_fresh(table.location, store, table.clock))
-            dying.run("cleaning", options=options)
-        except SimulatedCrash:
-            deaths += 1
-        else:
-            break
+
+    def clean(opened: HoodieTable) -> None:
+        LakeTable(opened).run("cleaning", options=options)
+
+    for table in left_by_deaths(base, clean, dies_after=dies_after, most=59):
+        deaths += 1
         files = table.location.open()
-        assert all(files.head(path) for path in needed_files(table)), number
+        assert all(files.head(path) for path in needed_files(table)), deaths
         table.fake_clock.advance(3_600)
-        LakeTable(open_fresh(table.location, None, table.clock)).run("cleaning", options=options)
-        assert all(files.head(path) for path in needed_files(table)), number
+        clean(open_fresh(table.location, None, table.clock))
+        assert all(files.head(path) for path in needed_files(table)), deaths
         assert len(FileSystemTable(table.location).load().metadata.snapshots) < snapshots
         assert small_rows(table) == 6
         table.forget()

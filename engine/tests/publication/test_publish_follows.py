@@ -33,6 +33,14 @@ def create(folder: Path, **properties: str) -> LakeTable:
     )
 
 
+def with_five_commits(folder: Path) -> LakeTable:
+    """A table of which a clean has something to delete."""
+    table = create(folder)
+    for v in range(1, 6):
+        table.write(row(v))
+    return table
+
+
 def row(v: int) -> pa.Table:
     return pa.table({"id": ["a"], "v": [v]})
 
@@ -69,9 +77,7 @@ def test_a_failure_to_publish_is_said_and_made_up_for(tmp_path: Path) -> None:
 
 
 def test_cleaning_drops_the_snapshots_that_need_its_files_first(tmp_path: Path) -> None:
-    table = create(tmp_path)
-    for v in range(1, 6):
-        table.write(row(v))
+    table = with_five_commits(tmp_path)
     assert len(snapshots(tmp_path)) == 5
     before = {path.name for path in (tmp_path / "metadata").glob("*.avro")}
     table.run("cleaning")
@@ -85,9 +91,7 @@ def test_cleaning_drops_the_snapshots_that_need_its_files_first(tmp_path: Path) 
 
 
 def test_cleaning_deletes_nothing_while_it_cannot_publish(tmp_path: Path) -> None:
-    table = create(tmp_path)
-    for v in range(1, 6):
-        table.write(row(v))
+    table = with_five_commits(tmp_path)
     files = sorted(tmp_path.glob("*.parquet"))
     lost = StorageUnavailableError("the store is away")
     lost_here = patch.object(follow, "publish_table", side_effect=lost)
@@ -134,9 +138,7 @@ def test_cleaning_lets_a_table_go_that_was_published_by_hand(tmp_path: Path) -> 
 
 
 def test_cleaning_names_what_can_no_longer_be_published(tmp_path: Path) -> None:
-    table = create(tmp_path)
-    for v in range(1, 6):
-        table.write(row(v))
+    table = with_five_commits(tmp_path)
     files = sorted(tmp_path.glob("*.parquet"))
     cannot = UnsupportedTableError("v was text before")
     refused = pytest.raises(UnsupportedTableError, match=r"v was text before; delete the folder")

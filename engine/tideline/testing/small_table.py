@@ -34,6 +34,21 @@ CHEAP = {
     "hoodie.bloom.index.filter.dynamic.max.entries": "20",
 }
 
+QUIET = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.small.file.limit": "0",
+}
+"""Of a write that no service follows, and that leaves small files alone."""
+ONCE = {
+    **QUIET,
+    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.clustering.plan.strategy.small.file.limit": "100000000",
+}
+"""Of a run of compaction or clustering, which is due whatever was done before."""
+
 _names = itertools.count()
 
 

@@ -15,20 +15,8 @@ from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE, ChangeFeed
 from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
 
-QUIET = {
-    "hoodie.clean.automatic": "false",
-    "hoodie.archive.automatic": "false",
-    "hoodie.compact.inline": "false",
-    "hoodie.parquet.small.file.limit": "0",
-}
-ONCE = {
-    **QUIET,
-    "hoodie.clustering.inline.max.commits": "1",
-    "hoodie.compact.inline.max.delta.commits": "1",
-    "hoodie.clustering.plan.strategy.small.file.limit": "100000000",
-}
 KINDS = [
     (version, kind)
     for version in (6, 9)

@@ -16,22 +16,10 @@ from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.table.table_config import TableType
 from tideline.spark.read.data_source import register
 from tideline.storage.location import StoreLocation
-from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
 
 pytestmark = pytest.mark.spark
 
-QUIET = {
-    "hoodie.clean.automatic": "false",
-    "hoodie.archive.automatic": "false",
-    "hoodie.compact.inline": "false",
-    "hoodie.parquet.small.file.limit": "0",
-}
-ONCE = {
-    **QUIET,
-    "hoodie.clustering.inline.max.commits": "1",
-    "hoodie.compact.inline.max.delta.commits": "1",
-    "hoodie.clustering.plan.strategy.small.file.limit": "100000000",
-}
 SOON = {
     "hoodie.keep.min.commits": "3",
     "hoodie.keep.max.commits": "4",
