@@ -50,6 +50,9 @@ def test_a_job_that_runs_out_of_memory_names_what_to_raise() -> None:
         "Java heap space; Spark has too little memory: raise spec.resources.executor.memory or, "
         "where Spark has no executors, that of its driver"
     )
+    lost = "Task 0 failed 4 times: ExecutorLostFailure (executor 3 exited) Reason:\n"
+    lost += "The executor with id 3 exited with exit code 137(SIGKILL, possible container OOM)."
+    assert "raise spec.resources.executor.memory" in failure_reason(RuntimeError(lost))
     assert "memory" not in failure_reason(RuntimeError("the file is gone"))
 
 

@@ -56,7 +56,10 @@ SPARK_FAILURES = (PySparkException, Py4JError)
 _LITERAL_PATHS = {"__globPaths__": "false"}
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 _REASON_LENGTH_MAX = 300
-_OUT_OF_MEMORY = re.compile("Java heap space|OutOfMemoryError|GC overhead limit exceeded")
+_OUT_OF_MEMORY = re.compile(
+    "Java heap space|OutOfMemoryError|GC overhead limit exceeded|exit code (52|137)"
+)
+"""Also an executor that its container's limit, or Spark itself, has ended for it."""
 _MORE_MEMORY = (
     "Spark has too little memory: raise spec.resources.executor.memory or, where Spark has no "
     "executors, that of its driver"
@@ -163,7 +166,7 @@ def failure_reason(error: Exception) -> str:
     text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
     text = re.sub(r"\s*SQLSTATE: \w+\s*$", "", text)
     reason = " ".join(text.split())[:_REASON_LENGTH_MAX] or type(error).__name__
-    return f"{reason}; {_MORE_MEMORY}" if _OUT_OF_MEMORY.search(reason) else reason
+    return f"{reason}; {_MORE_MEMORY}" if _OUT_OF_MEMORY.search(str(error)) else reason
 
 
 def types_of(schema: pa.Schema | None) -> dict[str, T.DataType]:
