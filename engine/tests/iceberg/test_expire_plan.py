@@ -171,3 +171,12 @@ def test_a_dropped_column_is_remembered_as_long_as_deletes_may_name_it() -> None
     for has_deletes, gone in ((True, ()), (False, (0,))):
         used = UsedMetadata(frozenset({1}), has_deletes)
         assert plan_expire(metadata, options, now_ms=NOW_MS, used=used).schema_ids == gone
+
+
+def test_what_was_the_newest_until_lately_stays_for_those_who_began_from_it() -> None:
+    """Snapshot 4 was the newest until a day ago, snapshot 3 until three days ago."""
+    given = {"older_than_ms": NOW_MS, "retain_last": 1}
+    assert kept(linear(), **given) == [5]
+    assert kept(linear(), **given, superseded_before_ms=NOW_MS - 2 * DAY_MS) == [4, 5]
+    assert kept(linear(), **given, superseded_before_ms=NOW_MS - 4 * DAY_MS) == [3, 4, 5]
+    assert kept(linear(), **given, superseded_before_ms=NOW_MS) == [5]

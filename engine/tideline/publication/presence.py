@@ -5,9 +5,7 @@ from __future__ import annotations
 from tideline.errors import TableNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.iceberg.table.file_system_table import FileSystemTable
-
-OWNER = "tideline.hudi.table"
-"""The property of a publication that tells it from other Iceberg tables in the folder."""
+from tideline.publication.owner import OWNER
 
 
 def is_published(table: HoodieTable) -> bool:

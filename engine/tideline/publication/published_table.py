@@ -26,8 +26,8 @@ from tideline.iceberg.table.file_system_table import FOLDER, FileSystemTable
 from tideline.iceberg.table.new_table import create_in_folder, new_metadata
 from tideline.iceberg.table.table_operations import CommitOutcome, Loaded
 from tideline.publication.columns import Ids, mapping_json, published_schema
+from tideline.publication.owner import OWNER
 from tideline.publication.partitions import PublishedPartitions
-from tideline.publication.presence import OWNER
 
 INSTANT = "tideline.hudi.instant"
 """Of a snapshot, and of the table: the newest Hudi commit that it holds."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from tideline.iceberg.manifest.manifest_entry import DataFile
 
 FileKey: TypeAlias = tuple[str, int | None]
 PartitionKey: TypeAlias = tuple[int, tuple[Any, ...]]
+ChangedPartitions: TypeAlias = Mapping[PartitionKey, int]
+"""Partitions, each with the moment of its newest change in milliseconds."""
 
 
 def file_key(file: DataFile) -> FileKey:

@@ -41,7 +41,8 @@ class RewriteFiles:
     """Files to be replaced, files that replace them, and the snapshot that was read for it.
 
     With `sequence_number`, that of the starting snapshot, equality deletes that arrived since also
-    apply to the new data files, so they are no conflict.
+    apply to the new data files, so they are no conflict. One that `gives_way` is void as soon as
+    another writer changes rows of the same partitions in place.
     """
 
     starting_snapshot_id: int
@@ -52,6 +53,7 @@ class RewriteFiles:
     sequence_number: int | None = None
     branch: str = MAIN
     summary_extra: Mapping[str, str] = field(default_factory=dict)
+    gives_way: bool = False
 
     def __post_init__(self) -> None:
         """Raises InvalidDataError for what could not be a rewrite of the same rows."""

@@ -13,6 +13,8 @@ files).
    stay in the partitions of the old ones, or it is for all partitions.
 4. When rows move to another partitioning, a younger equality delete of that one conflicts too: it
    would delete rows there that it did not delete where they were.
+5. A rewrite that gives way is void also where another writer has changed rows of the same
+   partitions: it is at work there, and would fail where this commit met its next one.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
+from tideline.iceberg.commit.changed_partitions import changed_by, first_changed
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.commit.replacement import RewriteFiles
 from tideline.iceberg.manifest.manifest_entry import (
@@ -47,6 +50,11 @@ def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) ->
             f"snapshot {rewrite.starting_snapshot_id}, which was rewritten, is not an ancestor of "
             f"snapshot {head.snapshot_id} that branch {rewrite.branch} leads to now"
         )
+    if rewrite.gives_way:
+        replaced_files = (*rewrite.removed_data, *rewrite.removed_deletes)
+        file = first_changed(changed_by(io, since), replaced_files)
+        if file is not None:
+            return f"another writer changes rows in the partition of {file.file_path}"
     if metadata.format_version < 2 or not rewrite.removed_data:
         return None
     replaced = _ReplacedFiles(rewrite.removed_data, metadata)

@@ -21,6 +21,8 @@ SORT_ORDER = "sort_order"
 WHERE = "where"
 OLDER_THAN_AGE_MS = "older_than_age_ms"
 RETAIN_LAST = "retain_last"
+QUIET_FOR_MS = "quiet_for_ms"
+"""Tideline's own: what was the newest snapshot within that time is not expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,11 @@ def rewrite_arguments(
 
 def expire_options(arguments: Mapping[str, str], *, now_ms: int) -> ExpireOptions:
     """Of an expiry of snapshots. Raises ConfigError."""
-    age_ms, retain_last = number(arguments, OLDER_THAN_AGE_MS), number(arguments, RETAIN_LAST)
+    age_ms, quiet_ms = number(arguments, OLDER_THAN_AGE_MS), number(arguments, QUIET_FOR_MS)
     return ExpireOptions(
-        older_than_ms=None if age_ms is None else now_ms - age_ms, retain_last=retain_last
+        older_than_ms=None if age_ms is None else now_ms - age_ms,
+        retain_last=number(arguments, RETAIN_LAST),
+        superseded_before_ms=None if quiet_ms is None else now_ms - quiet_ms,
     )
 
 

@@ -6,8 +6,10 @@
    (property `history.expire.min-snapshots-to-keep`, 1), and those younger than its
    `max-snapshot-age-ms` (property `history.expire.max-snapshot-age-ms`, 5 days), up to the first
    that is neither. A tag keeps its snapshot.
-3. A snapshot that no remaining branch or tag leads to goes when it is older than `older_than_ms`.
-4. Snapshots named by id are expired too, unless a branch or tag leads to one.
+3. With `superseded_before_ms` a branch keeps also what was its newest snapshot at that moment or
+   later: a writer that is under way may have started from it, and would fail without it.
+4. A snapshot that no remaining branch or tag leads to goes when it is older than `older_than_ms`.
+5. Snapshots named by id are expired too, unless a branch or tag leads to one.
 
 Source: Iceberg's `ExpireSnapshots` and the specification, "Snapshot Retention Policy".
 """
@@ -52,6 +54,7 @@ class ExpireOptions:
     snapshot_ids: tuple[int, ...] = ()
     clean_expired_metadata: bool = False
     clean_expired_files: bool = True
+    superseded_before_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""
@@ -144,6 +147,7 @@ class _Retention:
     older_than_ms: int
     count_min: int
     ref_age_ms_max: int
+    superseded_before_ms: int | None
 
     @classmethod
     def of(cls, metadata: TableMetadata, options: ExpireOptions, now_ms: int) -> _Retention:
@@ -154,7 +158,14 @@ class _Retention:
         if count_min is None:
             count_min = whole_property(properties, COUNT_PROPERTY, 1)
         ref_age_ms_max = whole_property(properties, REF_AGE_PROPERTY, _FOREVER_MS)
-        return cls(metadata, now_ms, older_than_ms, count_min, ref_age_ms_max)
+        return cls(
+            metadata,
+            now_ms,
+            older_than_ms,
+            count_min,
+            ref_age_ms_max,
+            options.superseded_before_ms,
+        )
 
     def keeps_ref(self, name: str, ref: SnapshotRef) -> bool:
         if name == MAIN:
@@ -184,10 +195,16 @@ class _Retention:
             older_than_ms = self.now_ms - ref.max_snapshot_age_ms
         if ref.min_snapshots_to_keep is not None:
             count_min = ref.min_snapshots_to_keep
+        next_ms = self.now_ms
         for number, snapshot in enumerate(self.metadata.ancestors(ref.snapshot_id)):
-            if number >= count_min and snapshot.timestamp_ms < older_than_ms:
+            is_old = number >= count_min and snapshot.timestamp_ms < older_than_ms
+            if is_old and not self._was_newest_lately(next_ms):
                 return
             yield snapshot.snapshot_id
+            next_ms = snapshot.timestamp_ms
+
+    def _was_newest_lately(self, until_ms: int) -> bool:
+        return self.superseded_before_ms is not None and until_ms >= self.superseded_before_ms
 
 
 def _named(

@@ -21,7 +21,7 @@ from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.manifest.manifest_entry import FileContent, ManifestEntry
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.options import TARGET_SIZE_PROPERTY, RewriteOptions
+from tideline.iceberg.rewrite.options import QUIET_FOR, TARGET_SIZE_PROPERTY, RewriteOptions
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
 
 DELETE_TARGET_PROPERTY = "write.delete.target-file-size-bytes"
@@ -40,6 +40,7 @@ _OPTIONS = frozenset(
         "partial-progress.enabled",
         "partial-progress.max-commits",
         "max-concurrent-file-group-rewrites",
+        QUIET_FOR,
     }
 )
 

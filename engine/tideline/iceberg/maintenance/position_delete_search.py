@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from tideline.clock import Clock, SystemClock
+from tideline.iceberg.commit.changed_partitions import changed_lately
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.commit.partition_set import PartitionSet
 from tideline.iceberg.maintenance.position_delete_plan import (
@@ -36,27 +38,31 @@ class DeletePreparation:
 
 
 def prepare_position_deletes(
-    operations: TableOperations, options: RewriteOptions
+    operations: TableOperations, options: RewriteOptions, *, clock: Clock | None = None
 ) -> DeletePreparation:
     """Plan on the newest snapshot and change nothing.
 
     Raises UnsupportedTableError, CorruptTableError and StorageUnavailableError.
     """
     metadata = operations.load().metadata
-    return search_position_deletes(operations.io, metadata, options)
+    now_ms = (clock or SystemClock()).now_ms()
+    return search_position_deletes(operations.io, metadata, options, now_ms=now_ms)
 
 
 def search_position_deletes(
-    io: FileIO, metadata: TableMetadata, options: RewriteOptions
+    io: FileIO, metadata: TableMetadata, options: RewriteOptions, *, now_ms: int
 ) -> DeletePreparation:
-    """The same for metadata that was loaded before."""
-    manifests = [one for one in snapshot_manifests(io, metadata.snapshot())
-                 if one.may_have_live_files]  # fmt: skip
+    """The same for metadata that was loaded before. Partitions whose rows others changed in place
+    lately, as `options` say, are left to them."""
+    snapshot, quiet_ms = metadata.snapshot(), options.quiet_for_ms
+    changed = changed_lately(io, metadata, snapshot, quiet_ms, now_ms=now_ms)
+    manifests = [one for one in snapshot_manifests(io, snapshot) if one.may_have_live_files]
     listed = [one for one in manifests if one.content is ManifestContent.DELETES]
     deletes = [
         entry
         for entry in live_entries(io, listed, with_metrics=True)
         if entry.data_file.content is FileContent.POSITION_DELETES
+        and partition_key(entry.data_file) not in changed
     ]
     partitions = PartitionSet.of(entry.data_file for entry in deletes)
     wanted = {partition_key(entry.data_file) for entry in deletes}

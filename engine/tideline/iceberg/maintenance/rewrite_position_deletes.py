@@ -75,7 +75,7 @@ def execute_position_deletes(
     Raises UnsupportedTableError, CorruptTableError, ObjectNotFoundError, ConfigError and
     StorageUnavailableError; without partial progress nothing was changed then.
     """
-    prepared = prepare_position_deletes(operations, options)
+    prepared = prepare_position_deletes(operations, options, clock=clock)
     run = _Run(operations, prepared, options, clock, positions_max)
     for groups, dangling in run.portions():
         try:
@@ -163,6 +163,7 @@ class _Run:
             starting_snapshot_id,
             removed_deletes=tuple(entry.data_file for entry in removed),
             added_deletes=tuple(added),
+            gives_way=self.options.quiet_for_ms > 0,
         )
         return commit_rewrite(self.operations, rewrite, clock=self.clock)
 

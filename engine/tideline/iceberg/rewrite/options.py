@@ -18,6 +18,8 @@ from tideline.iceberg.rewrite.sort_terms import SortTerm, parse_sort_order
 from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
 
 """Tideline's own, as for Hudi tables; all others are Iceberg's."""
+QUIET_FOR = "tideline.quiet-for-ms"
+"""Tideline's own: partitions in which others changed rows in place later than that are left."""
 TARGET_SIZE_PROPERTY = "write.target-file-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024
 GROUP_SIZE_BYTES_DEFAULT = 100 * 1024 * 1024 * 1024
@@ -81,6 +83,7 @@ class RewriteOptions:
     zorder_bytes_max: int | None = None
     zorder_string_bytes: int = 8
     small_engine: SmallEngine = SmallEngine.IN_PROCESS
+    quiet_for_ms: int = 0
 
     @classmethod
     def parse(
@@ -139,6 +142,7 @@ class RewriteOptions:
             zorder_bytes_max=curving.limit("max-output-size", at_least=1),
             zorder_string_bytes=curving.integer("var-length-contribution", 8, at_least=1),
             small_engine=_small_engine(read.text(SMALL_ENGINE, SmallEngine.IN_PROCESS.value)),
+            quiet_for_ms=read.integer(QUIET_FOR, 0, at_least=0),
         )
         read.refuse_others(chosen)
         return parsed._checked()

@@ -1,6 +1,7 @@
 """Which files a rewrite takes, and in what groups (Iceberg's bin-pack planner).
 
-1. Candidates are files of the wrong size, and files with too many deletes.
+1. Candidates are files of the wrong size, and files with too many deletes. Those in partitions
+   whose rows others changed in place lately are left to them.
 2. They are grouped by partition; those of another spec than the current one belong to one group,
    because their rows may lie in any partition.
 3. Each partition's candidates are packed, in order, into groups of bounded size.
@@ -23,6 +24,7 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.iceberg.bin_pack import pack
+from tideline.iceberg.commit.file_identity import ChangedPartitions, partition_key
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
@@ -45,6 +47,7 @@ class Reason(Enum):
     RIGHT_SIZE = "the right size, and few deletes"
     TOO_LITTLE = "too few files and bytes to gain anything"
     BEYOND_LIMIT = "beyond max-files-to-rewrite"
+    BUSY = "left to a writer that changed rows of the partition lately"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +154,10 @@ def plan_rewrite(
     options: RewriteOptions,
     *,
     starting_snapshot_id: int | None,
+    changed: ChangedPartitions | None = None,
 ) -> RewritePlan:
-    """Plan over the files of one snapshot, which are looked at one by one.
+    """Plan over the files of one snapshot, which are looked at one by one. `changed` are partitions
+    to be left alone.
 
     Raises ConfigError when `output-spec-id` is no spec of the table.
     """
@@ -161,10 +166,12 @@ def plan_rewrite(
     ledger = _Ledger()
     candidates: dict[Any, list[FileScanTask]] = defaultdict(list)
     for task in tasks:
-        if options.rewrite_all or _is_candidate(task, options):
-            candidates[_partition_of(task, current)].append(task)
-        else:
+        if not options.rewrite_all and not _is_candidate(task, options):
             ledger.skip(Reason.RIGHT_SIZE, [task])
+        elif changed and partition_key(task.data_file) in changed:
+            ledger.skip(Reason.BUSY, [task])
+        else:
+            candidates[_partition_of(task, current)].append(task)
     found: list[FileGroup] = []
     for partition_tasks in candidates.values():
         for packed in _pack(partition_tasks, options):

@@ -7,6 +7,8 @@
    `partial-progress.max-commits`, a failed group or commit leaving the others alone.
 4. With `remove-dangling-deletes` one more commit removes the delete files that are left without a
    purpose. Should another writer be in its way, they stay until the next time.
+5. With `tideline.quiet-for-ms` groups give way where another writer has changed rows of their
+   partitions by the time of the commit; the others are committed.
 
 New files that no snapshot got are removed, except when it is unknown whether one did.
 """
@@ -19,9 +21,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from tideline.clock import Clock
+from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnknownOutcomeError
+from tideline.iceberg.commit.changed_partitions import changed_by, first_changed
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
+from tideline.iceberg.commit.validation import snapshots_since
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
@@ -101,7 +105,10 @@ def rewrite_data_files(
     `partial-progress.max-failed-commits`.
     """
     table.refresh()
-    plan = plan_table_rewrite(table.io, table.metadata, options, where=where, branch=branch)
+    now_ms = (clock or SystemClock()).now_ms()
+    plan = plan_table_rewrite(
+        table.io, table.metadata, options, where=where, branch=branch, now_ms=now_ms
+    )
     if not plan.groups:
         return RewriteReport(plan)
     run = _Run(table, options, plan, branch, dict(summary or {}), clock)
@@ -134,7 +141,7 @@ class _Run:
     failed_commits: list[FailedCommit] = field(default_factory=list)
 
     def at_once(self, engine: RewriteEngine) -> None:
-        """Everything in one commit, or nothing."""
+        """Everything in one commit, or nothing, but for groups that give way."""
         written: list[GroupResult] = []
         try:
             with closing(self._outcomes(engine, None)) as outcomes:
@@ -152,8 +159,9 @@ class _Run:
         for failed in self.failed_commits:
             if failed.unknown is not None:
                 raise self._unknown(failed.unknown)
-            message = f"the rewrite is void: {failed.reason}"
-            raise ConflictError(message, table=self.table.metadata.location)
+            if not self.snapshot_ids:
+                message = f"the rewrite is void: {failed.reason}"
+                raise ConflictError(message, table=self.table.metadata.location)
 
     def in_parts(self, engine: RewriteEngine) -> None:
         """Some groups per commit."""
@@ -255,6 +263,39 @@ class _Run:
 
     def _commit(self, written: Sequence[GroupResult]) -> None:
         """Raises when certainly nothing was committed; then the new files are removed."""
+        outcome = self._settle(written)
+        while isinstance(outcome, Conflicted) and written:
+            staying = self._not_in_the_way(written)
+            kept = staying if len(staying) < len(written) else ()
+            self._give_up(
+                [one for one in written if one not in staying or not kept], outcome.reason
+            )
+            written = kept
+            outcome = self._settle(written) if written else outcome
+
+    def _give_up(self, written: Sequence[GroupResult], reason: str) -> None:
+        self._remove(written)
+        indices = tuple(result.index for result in written)
+        self.failed_commits.append(FailedCommit(indices, reason))
+
+    def _not_in_the_way(self, written: Sequence[GroupResult]) -> Sequence[GroupResult]:
+        """The groups in whose partitions no other writer has changed rows since the plan."""
+        if not self.options.quiet_for_ms:
+            return written
+        metadata = self.table.operations.load().metadata
+        head = metadata.ref_snapshot(self.branch)
+        starting_id = self.plan.starting_snapshot_id
+        if head is None or starting_id is None:
+            return written
+        since = snapshots_since(metadata, head, starting_id) or ()
+        changed = changed_by(self.table.io, since)
+        return [one for one in written if first_changed(changed, self._replaced(one)) is None]
+
+    def _replaced(self, written: GroupResult) -> Iterator[DataFile]:
+        return (task.data_file for task in self.plan.groups[written.index].tasks)
+
+    def _settle(self, written: Sequence[GroupResult]) -> CommitOutcome:
+        """Commit once, and note what came of it, but for a conflict."""
         indices = tuple(result.index for result in written)
         groups = [self.plan.groups[index] for index in indices]
         tasks = [task for group in groups for task in group.tasks]
@@ -271,11 +312,11 @@ class _Run:
                 self.snapshot_ids.append(snapshot_id)
                 self.rewritten += tasks
                 self.added += added
-            case Conflicted(reason):
-                self._remove(written)
-                self.failed_commits.append(FailedCommit(indices, reason))
-            case Unknown(reason) as outcome:
-                self.failed_commits.append(FailedCommit(indices, reason, outcome))
+            case Conflicted():
+                pass
+            case Unknown(reason) as unknown:
+                self.failed_commits.append(FailedCommit(indices, reason, unknown))
+        return outcome
 
     def _publish(self, removed: tuple[DataFile, ...], added: tuple[DataFile, ...]) -> CommitOutcome:
         starting = self.table.metadata.snapshot(self.plan.starting_snapshot_id)
@@ -288,6 +329,7 @@ class _Run:
             sequence_number=starting.sequence_number if keeps_number else None,
             branch=self.branch,
             summary_extra=self.summary,
+            gives_way=self.options.quiet_for_ms > 0,
         )
         return commit_rewrite(self.table.operations, rewrite, clock=self.clock)
 

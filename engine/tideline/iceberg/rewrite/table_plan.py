@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tideline.clock import SystemClock
 from tideline.errors import ConfigError
+from tideline.iceberg.commit.changed_partitions import changed_lately
 from tideline.iceberg.metadata.field_type import walk_leaves
 from tideline.iceberg.metadata.partition_path import partition_path
 from tideline.iceberg.metadata.snapshot import MAIN
@@ -25,6 +27,7 @@ def plan_table_rewrite(
     *,
     where: Filter = ALL_ROWS,
     branch: str = MAIN,
+    now_ms: int | None = None,
 ) -> RewritePlan:
     """The plan for the newest snapshot of `branch`, of the files that may hold rows of `where`.
 
@@ -39,6 +42,7 @@ def plan_table_rewrite(
         message = "a tag stays where it is: only a branch can be rewritten"
         raise ConfigError(message, table=metadata.location, value=branch)
     snapshot = metadata.ref_snapshot(branch)
+    now_ms = SystemClock().now_ms() if now_ms is None else now_ms
     return plan_rewrite(
         plan_files(
             io, metadata, snapshot, where, with_nan_counts=_may_copy_floats(metadata, options)
@@ -46,6 +50,7 @@ def plan_table_rewrite(
         metadata,
         options,
         starting_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        changed=changed_lately(io, metadata, snapshot, options.quiet_for_ms, now_ms=now_ms),
     )
 
 
