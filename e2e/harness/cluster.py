@@ -196,6 +196,7 @@ class Cluster:
 
 _API_VERSIONS = {
     "LakeTable": "tideline.dev/v1alpha1",
+    "LakeCatalog": "tideline.dev/v1alpha1",
     "LakeStore": "tideline.dev/v1alpha1",
     "Job": "batch/v1",
     "Deployment": "apps/v1",

@@ -18,7 +18,11 @@ IMAGES = {
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALL = _ROOT / "charts" / "tideline" / "install.yaml"
-_CUSTOM_RESOURCES = ("laketables.tideline.dev", "lakestores.tideline.dev")
+_CUSTOM_RESOURCES = (
+    "laketables.tideline.dev",
+    "lakecatalogs.tideline.dev",
+    "lakestores.tideline.dev",
+)
 _READY_TIMEOUT_S = 120.0
 
 

@@ -32,6 +32,7 @@ SDK_HOMES = {
     "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "pyiceberg": (
+        "engine/tideline/iceberg/table/catalog_search.py",
         "engine/tideline/iceberg/table/catalog_table.py",
         "engine/tideline/iceberg/table/catalog_update.py",
         "engine/tideline/testing/",
@@ -54,6 +55,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.check.keys.",
     "tideline.hudi.read.",
     "tideline.hudi.write.pieces.",
+    "tideline.iceberg.table.catalog_search.",
     "tideline.iceberg.table.catalog_table.",
     "tideline.in_process.run.",
     "tideline.in_process.service_engine.",
@@ -100,6 +102,7 @@ DELETING_PLACES = {
     "engine/tideline/testing/": "never part of a service",
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launch/": "objects of Kubernetes",
+    "operator/tideline_operator/controller/catalog_reconcile.py": "objects of Kubernetes",
     "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
 }
 """Who may call a delete of a store, or of the file system, without a DeleteScope."""

@@ -32,10 +32,12 @@ HOME, LAKE, OTHER = "tideline-system", "lake", "other"
 Right = tuple[str, str]
 READ = ("get", "list", "watch")
 OPERATOR_RIGHTS = {
-    "laketables.tideline.dev": ("list", "watch", "patch"),
+    "laketables.tideline.dev": ("list", "watch", "patch", "create", "update", "delete"),
     "laketables.tideline.dev/status": ("patch",),
     "lakestores.tideline.dev/status": ("patch",),
     "lakestores.tideline.dev": ("list", "watch"),
+    "lakecatalogs.tideline.dev": ("list", "watch"),
+    "lakecatalogs.tideline.dev/status": ("patch",),
     "jobs.batch": (*READ, "create", "delete"),
     "pods": ("list", "watch"),
     "configmaps": ("create",),

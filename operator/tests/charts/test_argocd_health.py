@@ -12,7 +12,7 @@ from lupa.lua54 import LuaRuntime
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "kubernetes" / "argocd-health.yaml"
-KINDS = ("LakeTable", "LakeStore")
+KINDS = ("LakeTable", "LakeCatalog", "LakeStore")
 
 
 def health(content: dict[str, Any], kind: str = "LakeTable") -> tuple[str, str]:

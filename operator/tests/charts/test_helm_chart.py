@@ -72,6 +72,7 @@ def test_what_is_installed_without_helm_is_complete() -> None:
     )}  # fmt: skip
     assert names == {
         ("CustomResourceDefinition", "laketables.tideline.dev"),
+        ("CustomResourceDefinition", "lakecatalogs.tideline.dev"),
         ("CustomResourceDefinition", "lakestores.tideline.dev"),
         ("Namespace", "tideline-system"),
         ("NetworkPolicy", "tideline-operator"),

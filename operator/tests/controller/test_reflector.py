@@ -124,3 +124,27 @@ def test_refusals_and_failures_are_retried_and_do_not_count_as_stuck(
     # A watch that neither speaks nor ends hangs.
     assert reflector.is_stuck
     reflector.stop()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("may_be_missing", [False, True])
+def test_a_kind_that_may_be_missing_has_no_objects_until_it_is_there(
+    server: ScriptedServer, tmp_path: Path, may_be_missing: bool
+) -> None:
+    server.script = [
+        refusal(404, "NotFound"),
+        refusal(404, "NotFound"),
+        listed(5, table("a", 3)),
+        watched(then_s=5.0),
+    ]
+    cache, heard = ObjectCache(), Heard()
+    api = server.api(tmp_path)
+    reflector = Reflector(
+        api, LAKE_TABLES, cache, heard, SystemClock(), may_be_missing=may_be_missing
+    )
+    threading.Thread(target=reflector.run, daemon=True).start()
+    reflector.synced.wait(5.0)
+    heard_when_synced = len(heard.changes)
+    eventually(lambda: heard.changes == ["+a"], "the list", timeout_s=5)
+    reflector.stop()
+    assert heard_when_synced == (0 if may_be_missing else 1)

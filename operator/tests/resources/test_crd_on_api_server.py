@@ -41,6 +41,7 @@ from tideline_operator.testing.resource_examples import (
     ICEBERG,
     ICEBERG_CATALOG,
     ICEBERG_MINIMAL,
+    LAKE_CATALOG,
     MINIMAL,
 )
 
@@ -135,9 +136,9 @@ def api(api_server: ApiServer) -> KubeApi:
     return api_server.api()
 
 
-@pytest.mark.parametrize("name", ["laketables.tideline.dev", "lakestores.tideline.dev"])
-def test_the_definitions_are_structural_and_established(api: KubeApi, name: str) -> None:
-    definition = api.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+@pytest.mark.parametrize("plural", ["laketables", "lakecatalogs", "lakestores"])
+def test_the_definitions_are_structural_and_established(api: KubeApi, plural: str) -> None:
+    definition = api.get(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.tideline.dev")
     assert definition is not None
     conditions = {item["type"]: item["status"] for item in definition["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -154,8 +155,8 @@ def test_every_example_of_the_repository_is_accepted(api_server: ApiServer, name
 
 @pytest.mark.parametrize(
     "text",
-    [*EXAMPLES.values(), STORE],
-    ids=[*EXAMPLES, "store"],
+    [*EXAMPLES.values(), STORE, LAKE_CATALOG],
+    ids=[*EXAMPLES, "store", "catalog"],
 )
 def test_what_the_parser_accepts_the_server_accepts(
     api_server: ApiServer, namespace: str, text: str
@@ -400,6 +401,8 @@ def test_short_names_and_the_category_are_known(api_server: ApiServer) -> None:
     assert found == {
         "laketables": (["lt"], ["tideline"]),
         "laketables/status": (None, None),
+        "lakecatalogs": (["lc"], ["tideline"]),
+        "lakecatalogs/status": (None, None),
         "lakestores": (["ls"], ["tideline"]),
         "lakestores/status": (None, None),
     }

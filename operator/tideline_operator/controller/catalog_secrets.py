@@ -15,7 +15,7 @@ from tideline.clock import Clock
 from tideline_operator.api_objects import SECRETS, ApiRefusedError
 from tideline_operator.controller.connections import FRESH_S, SecretProblemError
 from tideline_operator.kube import KubeApi
-from tideline_operator.resources.iceberg import Catalog
+from tideline_operator.resources.iceberg import CatalogConnection
 
 _PREFIX = "PYICEBERG_CATALOG__"
 
@@ -29,7 +29,7 @@ class CatalogSecrets:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[float, dict[str, str], str]] = {}
 
-    def credentials(self, namespace: str, catalog: Catalog | None) -> dict[str, str]:
+    def credentials(self, namespace: str, catalog: CatalogConnection | None) -> dict[str, str]:
         """Properties for opening the catalog; none where it names no Secret.
 
         Raises SecretProblemError, and ApiUnavailableError when the Secret cannot be read now.
@@ -47,7 +47,7 @@ class CatalogSecrets:
             )
         return found
 
-    def versions(self, namespace: str, catalog: Catalog | None) -> tuple[str, ...]:
+    def versions(self, namespace: str, catalog: CatalogConnection | None) -> tuple[str, ...]:
         """The version of the Secret that was read last; none without one."""
         if catalog is None or catalog.credentials is None:
             return ()

@@ -16,6 +16,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.ingest.operation.hand_over import REPORT_ANNOTATION
 from tideline_operator.api_objects import (
     JOBS,
+    LAKE_CATALOGS,
     LAKE_STORES,
     LAKE_TABLES,
     PODS,
@@ -26,6 +27,7 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.controller.budgets import Budgets
+from tideline_operator.controller.catalog_reconcile import CatalogReconciler, catalog_name
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
@@ -125,6 +127,7 @@ class Controller:
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,
         )
+        self._catalog_turns = self._make_catalog_turns(api)
         self._store_watch = StoreWatch(
             api, self._stores, source.open_store, self._events, self._metrics, clock, self.queue.add
         )
@@ -141,6 +144,18 @@ class Controller:
             self._clock,
             workers=self._settings.workers,
             waiting=self.endpoints.waiting_threads,
+        )
+
+    def _make_catalog_turns(self, api: KubeApi) -> CatalogReconciler:
+        return CatalogReconciler(
+            api,
+            self.tables,
+            self._source,
+            self.endpoints,
+            self._events,
+            self.queue.add,
+            self._clock,
+            self._settings.resync_s,
         )
 
     def _make_source(
@@ -241,9 +256,20 @@ class Controller:
             (JOBS, self._jobs, self._job_changed, _OURS),
             (PODS, self._pods, self._pod_changed, _OURS),
             (LAKE_TABLES, self.tables, self._table_changed, ""),
+            (LAKE_CATALOGS, self._catalog_turns.catalogs, self._catalog_turns.changed, ""),
         )
         return [
-            Reflector(api, kind, cache, on_change, self._clock, namespace=namespace, labels=labels)
+            Reflector(
+                api,
+                kind,
+                cache,
+                on_change,
+                self._clock,
+                namespace=namespace,
+                labels=labels,
+                # An upgrade by Helm leaves the definitions as they were.
+                may_be_missing=kind is LAKE_CATALOGS,
+            )
             for kind, cache, on_change, labels in followed
             for namespace in self._settings.namespaces or (None,)
         ]
@@ -253,6 +279,7 @@ class Controller:
         if item is not None:
             # The first list is routine; after a change a user waits for the result.
             self.queue.add(key_of(item), urgent=self._workers.is_running)
+            self._catalog_turns.table_changed(before, after)
 
     def _store_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
@@ -261,6 +288,7 @@ class Controller:
         if before is not None and after is not None and _declared(before) == _declared(after):
             return
         namespace, name = key_of(item)
+        self._catalog_turns.store_changed(namespace, name)
         if after is None:
             self._metrics.forget_store(key_of(item))
         for table in self.tables.all():
@@ -308,7 +336,8 @@ class Controller:
 
     def _turn_and_retry(self, key: Key) -> None:
         started_s = self._clock.monotonic_s()
-        item = self.tables.get(key)
+        is_catalog = catalog_name(key) is not None
+        item = self._catalog_turns.item(key) if is_catalog else self.tables.get(key)
         result = "done"
         table = "/".join(key)
         try:
@@ -333,6 +362,8 @@ class Controller:
         self._metrics.note_turn(result, self._clock.monotonic_s() - started_s)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
+        if catalog_name(key) is not None:
+            return self._catalog_turns.reconcile(key)
         if item is None:
             self._reconciler.forget(key)
             self._store_watch.forget(key)

@@ -17,7 +17,13 @@ from collections.abc import Callable
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline_operator.api_objects import ApiResource, ExpiredError, Manifest, WatchKind
+from tideline_operator.api_objects import (
+    ApiRefusedError,
+    ApiResource,
+    ExpiredError,
+    Manifest,
+    WatchKind,
+)
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.kube import KubeApi
 
@@ -34,7 +40,8 @@ _log = logging.getLogger(__name__)
 
 
 class Reflector:
-    """See the module. `namespace` None watches all."""
+    """See the module. `namespace` None watches all. A kind that `may_be_missing` has no objects
+    while the cluster has no such kind."""
 
     def __init__(
         self,
@@ -46,6 +53,7 @@ class Reflector:
         *,
         namespace: str | None = None,
         labels: str = "",
+        may_be_missing: bool = False,
     ) -> None:
         self._api = api
         self._resource = resource
@@ -54,6 +62,7 @@ class Reflector:
         self._clock = clock
         self._namespace = namespace
         self._labels = labels
+        self._may_be_missing = may_be_missing
         self._stop = threading.Event()
         self._beat_s = clock.monotonic_s()
         self._heard_s = self._beat_s
@@ -93,6 +102,10 @@ class Reflector:
                 _log.info("listing %s again: its resource version expired", self)
             except TidelineError as error:
                 failures += 1
+                is_missing = isinstance(error, ApiRefusedError) and error.is_missing
+                if is_missing and self._may_be_missing:
+                    self._note()
+                    self.synced.set()
                 _log.warning("cannot watch %s: %s", self, error)
             except Exception:
                 failures += 1

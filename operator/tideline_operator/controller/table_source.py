@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
@@ -28,6 +29,7 @@ from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.observed import LOCATION_TAKEN
 from tideline_operator.launch.driver_job import CA_BUNDLE_PATH
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
+from tideline_operator.observe.warehouse import list_warehouse
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
@@ -105,6 +107,33 @@ class TableSource:
 
         Raises ApiUnavailableError when a Secret cannot be read now.
         """
+        return self._resolve(table, lambda resolved: self._claim(item, resolved))
+
+    def resolve_place(self, place: LakeTable) -> ResolvedTable | Unresolved:
+        """The place of a LakeCatalog, which claims nothing: its tables do. Raises as `resolve`."""
+        return self._resolve(place, lambda _: None)
+
+    def list_place(self, place: ResolvedTable) -> tuple[FoundTable, ...]:
+        """The tables at the place of a LakeCatalog.
+
+        Raises ConfigError, StorageUnavailableError, SecretProblemError, ApiUnavailableError.
+        """
+        catalog = catalog_endpoint(place)
+        if catalog is None:
+            return list_warehouse(place, self.open_store)
+        namespace = place.resource.metadata.namespace
+        credentials = self._catalogs.credentials(namespace, place.spec.catalog)
+        with self._asking(catalog):
+            return list_warehouse(
+                place,
+                self.open_store,
+                credentials=credentials,
+                timeout_s=LIMITS.read_timeout_s,
+            )
+
+    def _resolve(
+        self, table: LakeTable, claim: Callable[[ResolvedTable], Unresolved | None]
+    ) -> ResolvedTable | Unresolved:
         namespace = table.metadata.namespace
         stores = self._lake_stores(namespace, store_names(table.spec))
         if isinstance(stores, Unresolved):
@@ -119,7 +148,7 @@ class TableSource:
         if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
             message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
             return Unresolved("LocationInvalid", message)
-        taken = self._claim(item, resolved)
+        taken = claim(resolved)
         if taken is not None:
             return taken
         try:

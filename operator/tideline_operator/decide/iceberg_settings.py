@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tideline.iceberg.maintenance import arguments as names
+from tideline.iceberg.rewrite.options import QUIET_FOR
 from tideline.iceberg.service import IcebergService
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.resources.iceberg import (
@@ -19,6 +20,7 @@ from tideline_operator.resources.iceberg import (
 )
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.quantity import memory_bytes
+from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import ServiceMode, Services
 
 ICEBERG_SPEC_NAMES: Mapping[IcebergService, str] = {
@@ -69,13 +71,15 @@ def iceberg_settings(
     forced = _RERUN_OPTIONS.get(service, {}) if is_rerun else {}
     match service:
         case IcebergService.REWRITE_DATA_FILES:
-            return _rewrite(data_file_settings(services), engine_setting(spec), forced)
+            given = {**engine_setting(spec), **_quiet(services)}
+            return _rewrite(data_file_settings(services), given, forced)
         case IcebergService.REWRITE_POSITION_DELETES:
-            return ServiceSettings(options={**delete_settings(services).options, **forced})
+            options = delete_settings(services).options
+            return ServiceSettings(options={**_quiet(services), **options, **forced})
         case IcebergService.REWRITE_MANIFESTS:
             return ServiceSettings()
         case IcebergService.EXPIRE_SNAPSHOTS:
-            return ServiceSettings(_expiry(snapshot_settings(services)))
+            return ServiceSettings(_expiry(snapshot_settings(services), services.quiet_for))
         case IcebergService.REMOVE_ORPHAN_FILES:
             orphans = orphan_settings(services)
             return ServiceSettings(
@@ -110,7 +114,7 @@ def orphan_settings(services: Services) -> RemoveOrphanFiles:
 
 
 def _rewrite(
-    rewrite: RewriteDataFiles, engine: Mapping[str, str], forced: Mapping[str, str]
+    rewrite: RewriteDataFiles, given: Mapping[str, str], forced: Mapping[str, str]
 ) -> ServiceSettings:
     arguments = {names.STRATEGY: rewrite.strategy.value.lower()}
     if rewrite.sort_by:
@@ -119,7 +123,7 @@ def _rewrite(
         arguments[names.SORT_ORDER] = f"zorder({columns})" if is_zorder else columns
     if rewrite.filter is not None:
         arguments[names.WHERE] = rewrite.filter
-    options = {**engine, "min-input-files": str(rewrite.min_input_files)}
+    options = {**given, "min-input-files": str(rewrite.min_input_files)}
     if rewrite.target_file_size is not None:
         options["target-file-size-bytes"] = str(memory_bytes(rewrite.target_file_size))
     if rewrite.partial_progress.enabled:
@@ -128,8 +132,14 @@ def _rewrite(
     return ServiceSettings(arguments, {**options, **rewrite.options, **forced})
 
 
-def _expiry(expiry: ExpireSnapshots) -> dict[str, str]:
+def _quiet(services: Services) -> dict[str, str]:
+    return {} if services.quiet_for is None else {QUIET_FOR: str(services.quiet_for.ms)}
+
+
+def _expiry(expiry: ExpireSnapshots, quiet_for: Duration | None) -> dict[str, str]:
     arguments = {}
+    if quiet_for is not None:
+        arguments[names.QUIET_FOR_MS] = str(quiet_for.ms)
     if expiry.older_than is not None:
         arguments[names.OLDER_THAN_AGE_MS] = str(expiry.older_than.ms)
     if expiry.retain_last is not None:

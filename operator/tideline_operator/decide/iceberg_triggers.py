@@ -5,7 +5,8 @@
    search for orphan files is due again.
 
 As long as the files of the newest snapshot are not counted, what depends on them waits. No file of
-a table that shares its files with another (`gc.enabled`) is deleted.
+a table that shares its files with another (`gc.enabled`) is deleted. A table that a Hudi table is
+published as is left alone: the services of the Hudi table are its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tideline.iceberg.maintenance.expire_plan import plan_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.service import IcebergService
+from tideline.publication.owner import OWNER
 from tideline.wording import counted, size_text
 from tideline_operator.decide.iceberg_settings import (
     ICEBERG_SPEC_NAMES,
@@ -31,6 +33,7 @@ from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
 
 _NOT_COUNTED = "the newest snapshot is not counted yet"
+_PUBLICATION = "a Hudi table is published as this one, and its own services maintain both"
 
 
 def iceberg_needs(
@@ -52,6 +55,8 @@ def _need(
     name = ICEBERG_SPEC_NAMES[service]
     known = status.services.get(name, ServiceStatus())
     wanted = spec.rerun.get(name, 0)
+    if OWNER in table.metadata.properties:
+        return ServiceNeed(service, False, _PUBLICATION)
     try:
         if wanted > known.rerun:
             return ServiceNeed(service, True, f"spec.rerun asks for run {wanted}", rerun=wanted)
@@ -83,6 +88,8 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
     small = f"{_percent(files.small_files, files.files)} are small"
     deleted = f"{_percent(files.files_with_deletes, files.files)} have deletes"
     reason = f"nothing to gain: of {counted(files.files, 'data file')} {small}, {deleted}"
+    if files.quiet_at_ms is not None:
+        reason += "; partitions that other writers changed lately are left to them (quietFor)"
     return ServiceNeed(service, False, reason if files.files else "there are no data files")
 
 

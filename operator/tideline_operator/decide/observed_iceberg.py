@@ -28,7 +28,8 @@ class IcebergFiles:
 
     `is_filtered`: files that a rewrite's filter excludes are not counted. `rewrite`, `deletes` and
     `manifest_rewrite` are what rewrites would do, None where there is nothing to gain; `problem` is
-    the error that prevents the plan for data files; `deletes` may be an error as well.
+    the error that prevents the plan for data files; `deletes` may be an error as well. At
+    `quiet_at_ms` the first of the partitions that are left to their writers may be rewritten.
     """
 
     files: int = 0
@@ -42,6 +43,11 @@ class IcebergFiles:
     deletes: RewriteOutlook | ConfigError | UnsupportedTableError | None = None
     manifest_rewrite: RewriteOutlook | None = None
     problem: ConfigError | None = None
+    quiet_at_ms: int | None = None
+
+    def is_quiet_at(self, now_ms: int) -> bool:
+        """Whether more may be rewritten than when the files were counted."""
+        return self.quiet_at_ms is not None and now_ms > self.quiet_at_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,6 +234,10 @@ class _Planner:
         if table.files is None and table.count_at_ms is not None and not _has_start(services):
             reason = "count the files of the newest snapshot"
             services.append(Wait("", WaitKind.SETTLE, table.count_at_ms, reason))
+        quiet_at_ms = None if table.files is None else table.files.quiet_at_ms
+        if quiet_at_ms is not None:
+            reason = "look at what other writers have left alone for long enough by then"
+            services.append(Wait("", WaitKind.RETRY, quiet_at_ms + 1, reason))
         return services
 
     def _missing(self) -> str:

@@ -115,6 +115,7 @@ class Reconciler:
 
     def _round(self) -> _Round:
         found = _Round(False, [])
+        self._look_at_catalogs()
         for table in self._files.tables:
             actions = self._look(table)
             start = next((action for action in actions if isinstance(action, Start)), None)
@@ -128,6 +129,12 @@ class Reconciler:
             if self._stop.is_set():
                 break
         return found
+
+    def _look_at_catalogs(self) -> None:
+        """Take in the tables that catalogs have got since. Raises ConflictError where another run
+        has one."""
+        self._files.look_at_catalogs(self._reporter.note)
+        self._lock.hold(self._files.tables)
 
     def _look(self, table: ResolvedTable) -> tuple[PlannedAction, ...]:
         """Observe and plan; the status is kept."""
@@ -193,7 +200,9 @@ class Reconciler:
         """Sleep until the first wait is over, a resource file changes or a signal comes."""
         now_ms = self._clock.now_ms()
         until_ms = min((wait.until_ms for wait in waits), default=now_ms + RESYNC_MS)
-        until_ms = min(until_ms, now_ms + RESYNC_MS)
+        until_ms = min(
+            until_ms, now_ms + RESYNC_MS, self._files.catalogs.due_ms or now_ms + RESYNC_MS
+        )
         while not self._stop.is_set() and now_ms < until_ms:
             self._stop.wait(min(_WATCH_S, (until_ms - now_ms) / 1000))
             if watches_files and self._reload():
@@ -219,6 +228,7 @@ class Reconciler:
             codes |= {item.exit_code for item in self._blocked.get(table.name, ())}
             status = self._statuses.get(table.name, LakeTableStatus())
             codes |= {item.exit_code or 1 for item in unresolved_failures(status)}
+        codes |= {problem.exit_code for problem in self._files.catalogs.problems}
         return next((code for code in (2, 1, 4, 3) if code in codes), 0)
 
 

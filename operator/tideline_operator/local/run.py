@@ -31,7 +31,7 @@ STATE_FOLDER = ".tideline"
     multiple=True,
     required=True,
     type=click.Path(path_type=Path),
-    help="A YAML file with LakeTable resources, or a folder of them; may be repeated.",
+    help="A YAML file with LakeTables and LakeCatalogs, or a folder of them; may be repeated.",
 )
 @click.option("--once", is_flag=True, help="End when nothing is due.")
 @click.option(
@@ -60,6 +60,7 @@ def run_command(
     if dry_run:
         return _preview(files, state_folder, as_json=as_json)
     reporter = _reporter(as_json)
+    files.look_at_catalogs(reporter.note)
     with RunLock(state_folder) as lock:
         lock.hold(files.tables)
         for note in files.notes(os.environ):
@@ -78,6 +79,7 @@ def run_command(
 
 
 def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
+    files.look_at_catalogs(lambda text: click.echo(text, err=True))
     previews = preview_run(files.tables, state_folder, SystemClock())
     for preview in previews:
         if as_json:
@@ -85,7 +87,9 @@ def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
             continue
         for line in preview.lines():
             click.echo(line)
-    return max((preview.exit_code for preview in previews), default=0)
+    codes = [preview.exit_code for preview in previews]
+    codes += [problem.exit_code for problem in files.catalogs.problems]
+    return max(codes, default=0)
 
 
 def _reporter(as_json: bool) -> Reporter:

@@ -1,29 +1,39 @@
-"""The resource files a reconciler works from, read again when they change."""
+"""The resource files a reconciler works from, read again when they change, and their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tideline.clock import Clock, SystemClock
 from tideline.ingest.landing.landed_file import Landing
+from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
 from tideline_operator.resources.resolved import ResolvedTable
 
 
 class TableFiles:
-    """The tables that a set of paths declares; the last valid state is kept."""
+    """The tables that a set of paths declares, and those of its catalogs; the last valid state is
+    kept."""
 
-    def __init__(self, paths: Iterable[Path], *, ca_bundle: str | None) -> None:
+    def __init__(
+        self, paths: Iterable[Path], *, ca_bundle: str | None, clock: Clock | None = None
+    ) -> None:
         self._paths = tuple(paths)
         self._ca_bundle = ca_bundle
         self._stamp = self._read_stamp()
         self._noted: set[tuple[str, str, str]] = set()
         self.resources: ResourceSet = load_resources(self._paths, ca_bundle=ca_bundle)
+        self.catalogs = CatalogTables(clock or SystemClock())
 
     @property
     def tables(self) -> tuple[ResolvedTable, ...]:
-        return self.resources.tables
+        return (*self.resources.tables, *self.catalogs.tables)
+
+    def look_at_catalogs(self, note: Callable[[str], None]) -> None:
+        """Look at the catalogs that are due; `tables` are then those they have."""
+        self.catalogs.look(self.resources.catalogs, self.resources.tables, note)
 
     def reload_if_changed(self, hold: Callable[[Iterable[ResolvedTable]], None]) -> bool:
         """Read the files again if any changed, and `hold` what they declare.
@@ -37,6 +47,7 @@ class TableFiles:
         resources = load_resources(self._paths, ca_bundle=self._ca_bundle)
         hold(resources.tables)
         self.resources = resources
+        self.catalogs.look_again()
         return True
 
     def notes(self, environment_names: Iterable[str]) -> list[str]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.iceberg.commit.changed_partitions import changed_lately
+from tideline.iceberg.commit.file_identity import ChangedPartitions
 from tideline.iceberg.maintenance.arguments import RewriteArguments, rewrite_arguments
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
 from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
@@ -77,11 +79,12 @@ def observe_iceberg(
     key = (loaded.metadata_location, settings)
     started_ms = clock.now_ms()
     seen = ObservedIceberg(loaded.metadata, loaded.metadata_location)
-    if memory.counted == key:
+    is_quiet_again = memory.files is not None and memory.files.is_quiet_at(started_ms)
+    if memory.counted == key and not is_quiet_again:
         return replace(seen, files=memory.files)
     if started_ms < memory.count_again_ms:
         return replace(seen, count_at_ms=memory.count_again_ms)
-    memory.files = count_snapshot_files(source.io, loaded.metadata, settings)
+    memory.files = count_snapshot_files(source.io, loaded.metadata, settings, now_ms=started_ms)
     memory.counted = key
     took_ms = clock.now_ms() - started_ms
     pause_ms = _COUNTING_SHARE * took_ms if took_ms > COUNTING_FREE_MS else 0
@@ -89,7 +92,9 @@ def observe_iceberg(
     return replace(seen, files=memory.files)
 
 
-def count_snapshot_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> IcebergFiles:
+def count_snapshot_files(
+    io: FileIO, metadata: TableMetadata, settings: _Settings, *, now_ms: int
+) -> IcebergFiles:
     """The files of the newest snapshot, and what rewrites would do to them.
 
     Raises CorruptTableError and StorageUnavailableError.
@@ -109,14 +114,19 @@ def count_snapshot_files(io: FileIO, metadata: TableMetadata, settings: _Setting
         problem, tasks = error, plan_files(io, metadata, snapshot)
     census = _Census(0 if arguments is None else arguments.options.size_bytes_min)
     rewrite: RewriteOutlook | UnsupportedTableError | None = None
+    changed: ChangedPartitions = {}
+    quiet_ms = 0
     if arguments is None:
         census.count_all(tasks)
     else:
+        quiet_ms = arguments.options.quiet_for_ms
+        changed = changed_lately(io, metadata, snapshot, quiet_ms, now_ms=now_ms)
         plan = plan_rewrite(
             census.counting(tasks),
             metadata,
             arguments.options,
             starting_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+            changed=changed,
         )
         rewrite = _outlook(plan)
     return IcebergFiles(
@@ -128,9 +138,10 @@ def count_snapshot_files(io: FileIO, metadata: TableMetadata, settings: _Setting
         manifests=len(manifests),
         is_filtered=arguments is not None and arguments.where != ALL_ROWS,
         rewrite=rewrite,
-        deletes=_delete_outlook(io, metadata, manifests, settings.deletes),
+        deletes=_delete_outlook(io, metadata, manifests, settings.deletes, now_ms),
         manifest_rewrite=_manifest_outlook(manifests, metadata),
         problem=problem,
+        quiet_at_ms=min(changed.values()) + quiet_ms if changed else None,
     )
 
 
@@ -182,13 +193,14 @@ def _delete_outlook(
     metadata: TableMetadata,
     manifests: list[ManifestFile],
     settings: ServiceSettings,
+    now_ms: int,
 ) -> RewriteOutlook | ConfigError | UnsupportedTableError | None:
     """What a rewrite of position deletes would do, or why there can be none."""
     try:
         options = delete_rewrite_options(settings.options, metadata.properties)
         if all(one.content is ManifestContent.DATA for one in manifests):
             return None
-        plan = search_position_deletes(io, metadata, options).plan
+        plan = search_position_deletes(io, metadata, options, now_ms=now_ms).plan
     except (ConfigError, UnsupportedTableError) as error:
         return error
     if plan.is_empty:

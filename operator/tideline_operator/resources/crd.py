@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of LakeTable and LakeStore, made from the typed resources.
+"""The CustomResourceDefinitions, made from the typed resources.
 
     python -m tideline_operator.resources.crd            print them as YAML
     python -m tideline_operator.resources.crd FOLDER     write each to a file there
@@ -12,16 +12,19 @@ import sys
 import typing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import yaml
 
 from tideline_operator.api_objects import Manifest
+from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.openapi import Schema, object_schema
 
 _GROUP, _VERSION = API_VERSION.split("/")
+Kind: TypeAlias = type[LakeTable] | type[LakeCatalog] | type[LakeStore]
 _CATEGORY = "tideline"
 _AGE: Manifest = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -77,9 +80,24 @@ _STORE_COLUMNS = (
 )
 
 
+_CATALOG_COLUMNS = (
+    PrinterColumn("Ready", f"{_READY}.status", "Whether its tables were listed."),
+    PrinterColumn("Tables", ".status.found", "Tables that it has.", type="integer"),
+    PrinterColumn("Maintained", ".status.maintained", "Those it maintains.", type="integer"),
+    PrinterColumn("Excluded", ".status.excluded", "Those left out by pattern.", type="integer"),
+    PrinterColumn("Late", ".status.late", "Those with services that wait.", type="integer"),
+    PrinterColumn("Failing", ".status.failing", "Those that are not ready.", type="integer"),
+    PrinterColumn("Looked", ".status.lastLook", "When it was listed last.", type="date"),
+    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    PrinterColumn("Location", ".spec.location", "The folder of its tables.", priority=1),
+    PrinterColumn("Catalog", ".spec.catalog.uri", "Address of the catalog.", priority=1),
+)
+
+
 def custom_resource_definitions() -> tuple[Manifest, ...]:
-    """LakeStore's and LakeTable's, ready to be applied."""
+    """All of them, ready to be applied."""
     return (
+        _definition(LakeCatalog, short_name="lc", columns=_CATALOG_COLUMNS),
         _definition(LakeStore, short_name="ls", columns=_STORE_COLUMNS),
         _definition(LakeTable, short_name="lt", columns=_TABLE_COLUMNS),
     )
@@ -97,9 +115,7 @@ def as_yaml(*manifests: Manifest) -> str:
     )
 
 
-def _definition(
-    kind: type[LakeTable] | type[LakeStore], *, short_name: str, columns: tuple[PrinterColumn, ...]
-) -> Manifest:
+def _definition(kind: Kind, *, short_name: str, columns: tuple[PrinterColumn, ...]) -> Manifest:
     singular = kind.KIND.lower()
     plural = f"{singular}s"
     version: Manifest = {
@@ -134,7 +150,7 @@ def _definition(
     }
 
 
-def _resource_schema(kind: type[LakeTable] | type[LakeStore]) -> Schema:
+def _resource_schema(kind: Kind) -> Schema:
     schema = object_schema(kind, owner=kind.KIND)
     members = schema["properties"]
     # Kubernetes has the schema of metadata, and every object has it.

@@ -45,6 +45,7 @@ _ICEBERG_SERVICES = (
     "expire_snapshots",
     "remove_orphan_files",
 )
+_ICEBERG_SETTINGS = ("quiet_for",)
 SERVICE_NAMES = tuple(json_name(name) for name in _HUDI_SERVICES)
 ICEBERG_SERVICE_NAMES = tuple(json_name(name) for name in _ICEBERG_SERVICES)
 
@@ -58,6 +59,7 @@ _ONLY_HUDI_SERVICE = (
 )
 _ONLY_ICEBERG = "is for Iceberg tables (format: Iceberg)"
 _ONLY_ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
+_ONLY_ICEBERG_SETTING = "is for Iceberg tables (spec.format: Iceberg)"
 _NO_LOCATION = "is required: where the table lives"
 _ONE_PLACE = (
     "give one of location (the folder of a table that no catalog keeps) and catalog for an Iceberg "
@@ -85,11 +87,30 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
     for names, other, message in (
         (_HUDI_SERVICES, is_hudi, _ONLY_HUDI_SERVICE),
         (_ICEBERG_SERVICES, is_iceberg, _ONLY_ICEBERG_SERVICE),
+        (_ICEBERG_SETTINGS, is_iceberg, _ONLY_ICEBERG_SETTING),
     ):
         for name in names:
             is_absent = f"{other} || {_as_default(services, name, 'self.services')}"
             rules.append(CelRule(is_absent, message, field=f"services.{json_name(name)}"))
     return tuple(rules)
+
+
+def hudi_service_rules(services: type) -> tuple[CelRule, ...]:
+    """What a resource refuses that is about Iceberg tables alone."""
+    return tuple(
+        CelRule(
+            _as_default(services, name, "self.services"),
+            _ONLY_HUDI_SERVICE,
+            field=f"services.{json_name(name)}",
+        )
+        for name in _HUDI_SERVICES
+    )
+
+
+def hudi_service_faults(services: Any) -> Iterator[tuple[str, str]]:
+    """The same for a parsed spec."""
+    for name in _written(services, _HUDI_SERVICES):
+        yield f"services.{json_name(name)}", _ONLY_HUDI_SERVICE
 
 
 def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
@@ -102,6 +123,8 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
             yield "catalog", _ONLY_ICEBERG
         for name in _written(services, _ICEBERG_SERVICES):
             yield f"services.{json_name(name)}", _ONLY_ICEBERG_SERVICE
+        for name in _written(services, _ICEBERG_SETTINGS):
+            yield f"services.{json_name(name)}", _ONLY_ICEBERG_SETTING
         return
     if bool(spec.location) == (spec.catalog is not None):
         yield "location", _ONE_PLACE
@@ -111,8 +134,7 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
         yield "deletionPolicy", _NO_DELETION
     for name in _written(spec, _HUDI_FIELDS):
         yield json_name(name), _ONLY_HUDI
-    for name in _written(services, _HUDI_SERVICES):
-        yield f"services.{json_name(name)}", _ONLY_HUDI_SERVICE
+    yield from hudi_service_faults(services)
 
 
 def _written(owner: Any, names: tuple[str, ...]) -> list[str]:

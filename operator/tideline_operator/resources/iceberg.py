@@ -56,8 +56,8 @@ class CatalogCredentials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
-    """A catalog, and the name of the table in it."""
+class CatalogConnection:
+    """A catalog, and how it is reached."""
 
     type: CatalogType = described("A REST catalog, or the tables of an SQL database.")
     name: str = described(
@@ -76,13 +76,6 @@ class Catalog:
     )
     warehouse: str | None = described("The catalog's warehouse.", default=None, length_max=1024)
     credentials: CatalogCredentials | None = described("Credentials for the catalog.", default=None)
-    table: str = described(
-        "The table as namespace.name.",
-        pattern=r"[^.\s]+(\.[^.\s]+)+",
-        pattern_meaning="the namespace, a dot and the name",
-        length_max=512,
-        immutable=True,
-    )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -96,6 +89,19 @@ class Catalog:
         """No password in the address."""
         if self.uri is not None and re.fullmatch(_HOLDS_PASSWORD, self.uri):
             yield "uri", "credentials belong in the environment or in a Secret"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog(CatalogConnection):
+    """A catalog, and the name of the table in it."""
+
+    table: str = described(
+        "The table as namespace.name.",
+        pattern=r"[^.\s]+(\.[^.\s]+)+",
+        pattern_meaning="the namespace, a dot and the name",
+        length_max=512,
+        immutable=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

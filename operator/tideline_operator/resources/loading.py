@@ -7,23 +7,29 @@ a Secret) are skipped and named in the result.
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from tideline.errors import ConfigError
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline_operator.resources.documents import Document, read_documents
-from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.lake_catalog import LakeCatalog
+from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.parsing import parse_resource
-from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.resolved import ResolvedCatalog, ResolvedTable
 from tideline_operator.resources.resolving import overlaps, resolve_table
 
-_KINDS = (LakeTable.KIND, LakeStore.KIND)
+_KINDS = {kind.KIND: kind for kind in (LakeTable, LakeCatalog, LakeStore)}
+_Resource: TypeAlias = LakeTable | LakeCatalog | LakeStore
+_Parsed: TypeAlias = tuple[Path, Document, _Resource]
+_Stores: TypeAlias = Mapping[str, Mapping[str, LakeStoreSpec]]
 _GROUP = API_VERSION.split("/")[0]
 
 
@@ -32,6 +38,7 @@ class ResourceSet:
     """Everything a set of files declares."""
 
     tables: tuple[ResolvedTable, ...]
+    catalogs: tuple[ResolvedCatalog, ...]
     stores: tuple[LakeStore, ...]
     files: tuple[Path, ...]
     skipped: tuple[str, ...]
@@ -45,7 +52,7 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
     """
     files = tuple(file for path in paths for file in _files_of(path))
     problems: list[str] = []
-    parsed: list[tuple[Path, Document, LakeTable | LakeStore]] = []
+    parsed: list[_Parsed] = []
     skipped: list[str] = []
     for file in files:
         for document in _read(file, problems):
@@ -57,14 +64,16 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
                 parsed.append((file, document, parse_resource(kind, document)))
             except ConfigError as error:
                 problems.append(str(error))
-    tables = _resolve_all(parsed, ca_bundle, problems)
+    stores = _stores_of(parsed, problems)
+    tables = _resolve_tables(parsed, stores, ca_bundle, problems)
+    catalogs = _resolve_catalogs(parsed, stores, ca_bundle, problems)
     if problems:
         raise ConfigError("\n".join(problems))
-    if not tables:
+    if not tables and not catalogs:
         shown = ", ".join(str(path) for path in files) or "no file"
-        raise ConfigError(f"no LakeTable (apiVersion {API_VERSION}) in {shown}")
-    stores = tuple(item for _, _, item in parsed if isinstance(item, LakeStore))
-    return ResourceSet(tuple(tables), stores, files, tuple(skipped))
+        raise ConfigError(f"no LakeTable and no LakeCatalog (apiVersion {API_VERSION}) in {shown}")
+    found = tuple(item for _, _, item in parsed if isinstance(item, LakeStore))
+    return ResourceSet(tuple(tables), tuple(catalogs), found, files, tuple(skipped))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -88,7 +97,7 @@ def _read(file: Path, problems: list[str]) -> tuple[Document, ...]:
     return ()
 
 
-def _kind_of(document: Document) -> type[LakeTable] | type[LakeStore] | None:
+def _kind_of(document: Document) -> type[_Resource] | None:
     place = f"{document.file}, document {document.number}"
     if not isinstance(document.value, Mapping):
         raise ConfigError(
@@ -101,10 +110,8 @@ def _kind_of(document: Document) -> type[LakeTable] | type[LakeStore] | None:
         if version.split("/")[0] == _GROUP or kind in _KINDS:
             raise ConfigError(f"{place}: apiVersion: {version!r}; allowed: {API_VERSION}")
         return None
-    if kind == LakeTable.KIND:
-        return LakeTable
-    if kind == LakeStore.KIND:
-        return LakeStore
+    if kind in _KINDS:
+        return _KINDS[kind]
     near = difflib.get_close_matches(kind, _KINDS, 1)
     guess = f", did you mean {near[0]}?" if near else ""
     raise ConfigError(f"{place}: kind: {kind!r}; allowed: {', '.join(_KINDS)}{guess}")
@@ -115,13 +122,9 @@ def _other_kind(document: Document) -> str:
     return f"{kind} ({document.file}, document {document.number})"
 
 
-def _resolve_all(
-    parsed: list[tuple[Path, Document, LakeTable | LakeStore]],
-    ca_bundle: str | None,
-    problems: list[str],
-) -> list[ResolvedTable]:
-    stores: dict[tuple[str, str], LakeStore] = {}
-    tables: list[ResolvedTable] = []
+def _stores_of(parsed: list[_Parsed], problems: list[str]) -> _Stores:
+    """The LakeStores of each namespace; every resource is declared once."""
+    stores: dict[str, dict[str, LakeStoreSpec]] = defaultdict(dict)
     seen: dict[str, str] = {}
     for _, document, resource in parsed:
         name = f"{resource.KIND} {resource.metadata}"
@@ -129,13 +132,19 @@ def _resolve_all(
             problems.append(f"{_where(document)}: {name} is already in {seen[name]}")
         seen.setdefault(name, _where(document))
         if isinstance(resource, LakeStore):
-            stores[(resource.metadata.namespace, resource.metadata.name)] = resource
+            stores[resource.metadata.namespace][resource.metadata.name] = resource.spec
+    return stores
+
+
+def _resolve_tables(
+    parsed: list[_Parsed], stores: _Stores, ca_bundle: str | None, problems: list[str]
+) -> list[ResolvedTable]:
+    tables: list[ResolvedTable] = []
     locations: dict[str, str] = {}
     for file, document, resource in parsed:
-        if isinstance(resource, LakeStore):
+        if not isinstance(resource, LakeTable):
             continue
-        namespace = resource.metadata.namespace
-        known = {name: store.spec for (where, name), store in stores.items() if where == namespace}
+        known = stores.get(resource.metadata.namespace, {})
         try:
             table = resolve_table(resource, known, folder=file.parent, ca_bundle=ca_bundle)
         except ConfigError as error:
@@ -150,6 +159,22 @@ def _resolve_all(
         problems += (f"{_where(document)}: {text}" for text in _emptied(table, tables))
         tables.append(table)
     return tables
+
+
+def _resolve_catalogs(
+    parsed: list[_Parsed], stores: _Stores, ca_bundle: str | None, problems: list[str]
+) -> list[ResolvedCatalog]:
+    catalogs: list[ResolvedCatalog] = []
+    for file, document, resource in parsed:
+        if not isinstance(resource, LakeCatalog):
+            continue
+        known = stores.get(resource.metadata.namespace, {})
+        resolve = partial(resolve_table, stores=known, folder=file.parent, ca_bundle=ca_bundle)
+        try:
+            catalogs.append(ResolvedCatalog(resource, resolve(resource.place()), resolve))
+        except ConfigError as error:
+            problems.append(f"{_where(document)}: {error}")
+    return catalogs
 
 
 def _emptied(table: ResolvedTable, others: Iterable[ResolvedTable]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline_operator.resources.field import FieldRule, is_required, json_name, rule_of
+from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION, PAUSED_ANNOTATION
@@ -45,7 +46,7 @@ _SCALARS = {Duration: "duration", Cron: "cron expression"}
 def reference_page() -> str:
     """The whole page as Markdown."""
     parts = [_INTRODUCTION]
-    for kind in (LakeTable, LakeStore):
+    for kind in (LakeTable, LakeCatalog, LakeStore):
         parts.append(f"\n## {kind.KIND}\n\n{kind.__doc__}\n")
         hints = typing.get_type_hints(kind)
         for name in ("spec", "status"):

@@ -1,11 +1,12 @@
-"""A LakeTable together with the places it names: relative paths and store references resolved."""
+"""A resource together with the places it names: relative paths and store references resolved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tideline.ingest.operation.operation import Place
+from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 
@@ -45,3 +46,21 @@ class ResolvedTable:
         """The spec, suspended when a pause annotation says so."""
         paused = self.is_namespace_paused or self.resource.metadata.is_paused
         return replace(self.resource.spec, suspend=True) if paused else self.resource.spec
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedCatalog:
+    """A LakeCatalog, its place as that of a table, and what resolves its tables in the same way."""
+
+    resource: LakeCatalog
+    place: ResolvedTable
+    resolve: Callable[[LakeTable], ResolvedTable]
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return str(self.resource.metadata)
+
+    def table(self, name: str, parts: tuple[str, ...]) -> ResolvedTable:
+        """One of its tables, as the LakeTable `name`."""
+        return self.resolve(self.resource.table(name, parts))

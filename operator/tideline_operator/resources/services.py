@@ -172,6 +172,14 @@ class Services:
     remove_orphan_files: RemoveOrphanFiles | None = described(
         "Orphan files of an Iceberg table; without it the defaults of its fields.", default=None
     )
+    quiet_for: Duration | None = described(
+        "How long other writers must have left a partition of an Iceberg table alone before its "
+        "files are rewritten: changes of rows in place count, appends do not. Nor does a snapshot "
+        "expire that was the newest within that time. Without it nothing is waited for; a "
+        "LakeCatalog takes 10m.",
+        default=None,
+        length_max=16,
+    )
     maintenance_window: Cron | None = described(
         "Minutes in which services may start, as a cron expression in UTC; always otherwise.",
         default=None,

@@ -15,6 +15,7 @@ import pytest
 
 from tideline_operator.kube import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    LAKE_CATALOGS,
     LAKE_STORES,
     LAKE_TABLES,
     NAMESPACES,
@@ -71,6 +72,7 @@ def _is_served(api: KubeApi) -> bool:
     try:
         api.list(LAKE_STORES)
         api.list(LAKE_TABLES)
+        api.list(LAKE_CATALOGS)
     except ApiRefusedError as error:
         if error.is_missing:
             return False

@@ -69,6 +69,11 @@ ICEBERG_REFUSALS = (
     _of_iceberg("services: {expireSnapshots: {retainLast: 2}}", "services.expireSnapshots"),
     _of_iceberg("services: {removeOrphanFiles: {mode: Auto}}", "services.removeOrphanFiles"),
     _of_iceberg(
+        "services: {quietFor: 5m}",
+        "services.quietFor",
+        "is for Iceberg tables (spec.format: Iceberg)",
+    ),
+    _of_iceberg(
         "catalog: {type: rest, uri: 'http://c', table: a.b}",
         "catalog",
         "is for Iceberg tables (format: Iceberg)",

@@ -103,6 +103,7 @@ spec:
     rewriteManifests: {minManifests: 10}
     expireSnapshots: {olderThan: 7d, retainLast: 3}
     removeOrphanFiles: {mode: Auto, olderThan: 4d, every: 1d}
+    quietFor: 30m
     maintenanceWindow: "* 0-6 * * *"
   rerun: {rewriteDataFiles: 2}
   resources:
@@ -116,6 +117,31 @@ metadata: {name: orders}
 spec:
   format: Iceberg
   location: table
+"""
+
+LAKE_CATALOG = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeCatalog
+metadata: {name: lake, namespace: lake}
+spec:
+  catalog:
+    type: rest
+    name: lake
+    uri: https://catalog.example/api
+    warehouse: s3://lake/
+    credentials: {secretName: catalog-token}
+  storeRef: minio
+  include: ["sales.*", "stock.level?"]
+  exclude: ["*.tmp_*"]
+  every: 10m
+  services:
+    rewriteDataFiles: {strategy: Sort, sortBy: [day]}
+    expireSnapshots: {olderThan: 7d}
+    quietFor: 20m
+  suspend: false
+  engine: {small: Spark}
+  resources: {driver: {memory: 2Gi}}
+  podTemplate: {spec: {nodeSelector: {disk: fast}}}
 """
 
 ICEBERG_CATALOG = """

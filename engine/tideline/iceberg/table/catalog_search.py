@@ -1,0 +1,73 @@
+"""The tables of a catalog, namespace by namespace. Needs the extra `iceberg`."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    BadRequestError,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    UnauthorizedError,
+)
+
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.iceberg.table.found_table import FoundTable
+
+NAMESPACES_MAX = 10_000
+UNWRITABLE_NAME = "its name has a dot or a blank in it, which a LakeTable cannot name"
+
+
+def list_tables(catalog: Catalog) -> tuple[FoundTable, ...]:
+    """Every table of every namespace, by name. A namespace that is dropped meanwhile has none.
+
+    Raises ConfigError when there are too many namespaces, and StorageUnavailableError.
+    """
+    try:
+        return tuple(sorted(_listed(catalog)))
+    except ConfigError:
+        raise
+    except OSError as error:
+        # The text of the client's error has addresses of objects in it.
+        message = f"the catalog does not answer ({type(error).__name__})"
+        raise StorageUnavailableError(message, value=catalog.name) from error
+    except (ForbiddenError, UnauthorizedError) as error:
+        message = f"the catalog denies access: {error}"
+        raise StorageUnavailableError(message, value=catalog.name) from error
+    except Exception as error:  # a catalog's client raises any exception
+        message = f"the catalog does not answer: {error}"
+        raise StorageUnavailableError(message, value=catalog.name) from error
+
+
+def _listed(catalog: Catalog) -> set[FoundTable]:
+    found: set[FoundTable] = set()
+    seen: set[tuple[str, ...]] = set()
+    waiting = deque(catalog.list_namespaces())
+    while waiting:
+        namespace = waiting.popleft()
+        if namespace in seen:
+            continue
+        seen.add(namespace)
+        if len(seen) > NAMESPACES_MAX:
+            message = f"the catalog has more than {NAMESPACES_MAX:,} namespaces"
+            raise ConfigError(message, value=catalog.name)
+        try:
+            found.update(_found(tuple(one)) for one in catalog.list_tables(namespace))
+            waiting.extend(_nested(catalog, namespace))
+        except NoSuchNamespaceError:
+            continue
+    return found
+
+
+def _nested(catalog: Catalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    try:
+        return catalog.list_namespaces(namespace)
+    except (BadRequestError, NotImplementedError):
+        # A catalog whose namespaces have one level.
+        return []
+
+
+def _found(parts: tuple[str, ...]) -> FoundTable:
+    is_plain = all(part and "." not in part and not any(map(str.isspace, part)) for part in parts)
+    return FoundTable(parts, "" if is_plain and len(parts) > 1 else UNWRITABLE_NAME)

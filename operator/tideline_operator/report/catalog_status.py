@@ -1,0 +1,130 @@
+"""The status of a LakeCatalog, from its listing and its LakeTables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tideline.wording import counted
+from tideline_operator.api_objects import Manifest
+from tideline_operator.decide.observed import Problem
+from tideline_operator.report.table_story import due_services, running
+from tideline_operator.resources.catalog_status import (
+    LEFT_MAX,
+    CatalogCondition,
+    CatalogConditionType,
+    LakeCatalogStatus,
+)
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import ConditionType, Truth
+
+_MESSAGE_LENGTH_MAX = 1_000
+_NAMED_MAX = 3
+_PAUSED = "Paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the last complete listing of a catalog came to; `left` are tables that cannot be
+    maintained, with the reason."""
+
+    at_ms: int
+    found: int
+    excluded: int
+    left_to_others: int
+    left: Mapping[str, str]
+
+
+def catalog_status(
+    before: LakeCatalogStatus,
+    listed: Listed | None,
+    owned: Iterable[Manifest],
+    problem: Problem | None,
+    *,
+    generation: int,
+    now_ms: int,
+) -> LakeCatalogStatus:
+    """The status now. `problem` is why the catalog is not listed as its spec says; what an earlier
+    listing found stays."""
+    tables = tuple(owned)
+    failing = [table for table in tables if is_failing(table)]
+    status = replace(
+        before,
+        observed_generation=generation,
+        maintained=len(tables),
+        late=sum(map(is_late, tables)),
+        failing=len(failing),
+    )
+    if listed is not None:
+        status = replace(
+            status,
+            last_look=Timestamp(listed.at_ms),
+            found=listed.found,
+            excluded=listed.excluded,
+            left_to_others=listed.left_to_others,
+            left={
+                name: reason[:_MESSAGE_LENGTH_MAX]
+                for name, reason in sorted(listed.left.items())[:LEFT_MAX]
+            },
+        )
+    ready, tables_ready = CatalogConditionType.READY, CatalogConditionType.TABLES_READY
+    if problem is not None:
+        conditions = [(ready, Truth.FALSE, problem.reason, problem.message)]
+    elif listed is None:
+        conditions = [(ready, Truth.UNKNOWN, "NotListed", "the catalog is about to be listed")]
+    else:
+        conditions = [(ready, Truth.TRUE, "Listed", "")]
+    if failing:
+        conditions.append((tables_ready, Truth.FALSE, "TablesFailing", _named(failing)))
+    else:
+        conditions.append((tables_ready, Truth.TRUE, "NoneFails", ""))
+    return replace(
+        status, conditions=tuple(_dated(before, *given, now_ms=now_ms) for given in conditions)
+    )
+
+
+def is_failing(table: Manifest) -> bool:
+    """Whether a LakeTable is known not to be ready, and not because somebody paused it."""
+    ready = _ready(table)
+    return ready.get("status") == Truth.FALSE.value and ready.get("reason") != _PAUSED
+
+
+def is_late(table: Manifest) -> bool:
+    """Whether a service of it is due and nothing runs."""
+    return bool(due_services(table)) and not running(table)
+
+
+def _named(failing: list[Manifest]) -> str:
+    first = (
+        f"{table['metadata']['name']} ({_ready(table).get('reason')})"
+        for table in failing[:_NAMED_MAX]
+    )
+    more = len(failing) - _NAMED_MAX
+    also = f" and {more:,} more" if more > 0 else ""
+    return f"{counted(len(failing), 'table')} not ready: {', '.join(first)}{also}"
+
+
+def _ready(table: Manifest) -> Manifest:
+    conditions = (table.get("status") or {}).get("conditions") or ()
+    found = (one for one in conditions if one.get("type") == ConditionType.READY.value)
+    return next(found, {})
+
+
+def _dated(
+    before: LakeCatalogStatus,
+    kind: CatalogConditionType,
+    truth: Truth,
+    reason: str,
+    message: str,
+    *,
+    now_ms: int,
+) -> CatalogCondition:
+    same = (one for one in before.conditions if one.type is kind and one.status is truth)
+    known = next(same, None)
+    return CatalogCondition(
+        type=kind,
+        status=truth,
+        reason=reason,
+        message=message[:_MESSAGE_LENGTH_MAX],
+        last_transition_time=Timestamp(now_ms) if known is None else known.last_transition_time,
+    )
