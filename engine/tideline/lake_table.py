@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from tideline.erasure.report import Erasure
     from tideline.hudi.read.changes import ChangeFeed
+    from tideline.hudi.read.net_changes import NetChanges
     from tideline.publication.publish import Published
 
 _SYSTEM_CLOCK = SystemClock()
@@ -285,15 +286,18 @@ class LakeTable:
 
         return read_optimized(spark, self.hoodie_table)
 
-    def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
+    def incremental(
+        self, spark: SparkSession, after: Any, until: Any = None, *, deletes: bool = False
+    ) -> DataFrame:
         """Rows that commits in (after, until] wrote.
 
         Either is the time of a commit, or any other; in tables of versions 8 and 9 commits count by
-        the times at which they completed.
+        the times at which they completed. With `deletes` the frame has the rows that are gone as
+        well, and what became of each in `_change_type`: it is `net_changes` in Spark.
         """
         from tideline.spark.read.frames import incremental
 
-        return incremental(spark, self.hoodie_table, after, until)
+        return incremental(spark, self.hoodie_table, after, until, deletes=deletes)
 
     def changes(self, after: Any, until: Any = None) -> ChangeFeed:
         """What commits in (after, until] did to rows: inserted, updated, deleted, with what updated
@@ -305,6 +309,15 @@ class LakeTable:
         from tideline.hudi.read.changes import ChangeFeed
 
         return ChangeFeed.of(self.hoodie_table, after, until)
+
+    def net_changes(self, after: Any, until: Any = None) -> NetChanges:
+        """What `changes` come down to: of each key its last row, INSERT, UPDATE_AFTER or DELETE.
+
+        Begin after `.until` the next time. Raises as `changes`.
+        """
+        from tideline.hudi.read.net_changes import NetChanges
+
+        return NetChanges(self.changes(after, until))
 
     def plan(self, service: str, *, options: Options = None) -> ServicePlan:
         """What a service would do now and why; changes nothing."""

@@ -59,6 +59,19 @@ def test_written_rows_are_read_back_in_three_ways(
     changed = read_rows(capsys, uri, "--after", report["instant"])
     assert changed == [{"id": "a", "day": "mon", "n": 2}]
 
+    gone = landed(tmp_path, [{"id": "b", "day": "tue", "n": 1}])
+    assert run(["write", uri, "--source", gone, "--operation", "delete", *by_engine]) == 0
+    capsys.readouterr()
+    net = read_rows(capsys, uri, "--after", report["instant"], "--deletes")
+    assert {row.pop("_change_instant") > report["instant"] for row in net} == {True}
+    assert sorted(net, key=lambda row: str(row["id"])) == [
+        {"_change_type": "UPDATE_AFTER", "id": "a", "day": "mon", "n": 2},
+        {"_change_type": "DELETE", "id": "b", "day": "tue", "n": 1},
+    ]
+    query = "select id from t where _change_type = 'DELETE'"
+    asked = read_rows(capsys, uri, "--after", report["instant"], "--deletes", "--sql", query)
+    assert asked == [{"id": "b"}]
+
 
 @pytest.mark.parametrize(
     ("source_format", "text"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tideline.cli.command import command
@@ -18,6 +20,9 @@ from tideline.hudi.table.meta_column import META_COLUMNS, is_meta_column
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 @command("read")
 @table_options
@@ -29,6 +34,11 @@ from tideline.wording import counted
     "commits count by when they completed.",
 )
 @click.option("--until", metavar="INSTANT", help="With --after: rows written up to then.")
+@click.option(
+    "--deletes",
+    is_flag=True,
+    help="With --after: deleted rows as well, and what became of each row in _change_type.",
+)
 @click.option("--read-optimized", is_flag=True, help="Only base files, without their logs.")
 @click.option("--sql", metavar="QUERY", help='A query over the table "t".')
 @limit_option("At most N rows, or all.")
@@ -40,6 +50,7 @@ def read_command(
     as_of: str | None,
     after: str | None,
     until: str | None,
+    deletes: bool,
     read_optimized: bool,
     sql: str | None,
     limit: int | None,
@@ -48,19 +59,23 @@ def read_command(
     """Print rows of the table at URI."""
     if as_of and after:
         raise ConfigError("--as-of and --after exclude each other")
-    if until and not after:
-        raise ConfigError("--until needs --after")
+    for name, value in (("--until", until), ("--deletes", deletes)):
+        if value and not after:
+            raise ConfigError(f"{name} needs --after")
     if read_optimized and (as_of or after):
         raise ConfigError("--read-optimized reads the table as it is now: no --as-of, no --after")
     table = LakeTable.open(uri, storage_options=storage)
-    if after:
-        scan = plan_incremental(table.hoodie_table, after, until)
-    elif read_optimized:
-        scan = plan_read_optimized(table.hoodie_table)
-    else:
-        scan = plan_snapshot(table.hoodie_table, as_of)
     with progress("reading the table"):
-        answer = _rows(table, scan, sql, limit, meta)
+        if after and deletes:
+            answer = _net_changes(table, (after, until), sql, limit, meta)
+        else:
+            if after:
+                scan = plan_incremental(table.hoodie_table, after, until)
+            elif read_optimized:
+                scan = plan_read_optimized(table.hoodie_table)
+            else:
+                scan = plan_snapshot(table.hoodie_table, as_of)
+            answer = _rows(table, scan, sql, limit, meta)
     if as_json:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
         print_json({"columns": answer.columns, "rows": rows, "complete": answer.complete})
@@ -81,9 +96,34 @@ def _rows(
             return ShownRows((), (), complete=True)
         return first_rows(ArrowScan.of(table.hoodie_table, scan, names), limit)
     from tideline.spark.read.execute_scan import execute_scan
-    from tideline.spark.read.query import query_rows
+
+    frame = execute_scan(_session(table), table.hoodie_table, scan)
+    return _answer(frame, sql, limit, meta)
+
+
+def _net_changes(
+    table: LakeTable,
+    commits: tuple[str, str | None],
+    sql: str | None,
+    limit: int | None,
+    meta: bool,
+) -> ShownRows:
+    """The rows that a range of commits wrote or deleted, or those of a query over them."""
+    if sql is None:
+        rows = table.net_changes(*commits).read_all()
+        names = [name for name in rows.column_names if meta or not is_meta_column(name)]
+        return ShownRows.of(rows.select(names), limit)
+    frame = table.incremental(_session(table), *commits, deletes=True)
+    return _answer(frame, sql, limit, meta)
+
+
+def _session(table: LakeTable) -> SparkSession:
     from tideline.spark.session.spark_session import spark_session
 
-    spark = spark_session("tideline read", locations=[table.hoodie_table.location])
-    frame = execute_scan(spark, table.hoodie_table, scan)
+    return spark_session("tideline read", locations=[table.hoodie_table.location])
+
+
+def _answer(frame: DataFrame, sql: str, limit: int | None, meta: bool) -> ShownRows:
+    from tideline.spark.read.query import query_rows
+
     return query_rows(frame if meta else frame.drop(*META_COLUMNS), sql, limit)

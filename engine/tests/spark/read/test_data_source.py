@@ -100,6 +100,14 @@ def test_wrong_options_are_refused_by_name(
 
 
 @pytest.mark.spark
+def test_limits_of_streams_are_refused_in_a_read(
+    spark: SparkSession, table: HandWrittenTable
+) -> None:
+    with pytest.raises(Exception, match="are for streams"):
+        load(spark, table, maxCommitsPerTrigger="1").collect()
+
+
+@pytest.mark.spark
 def test_writing_is_refused_and_says_how_to_write(
     spark: SparkSession, table: HandWrittenTable
 ) -> None:

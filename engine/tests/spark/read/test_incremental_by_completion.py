@@ -17,7 +17,7 @@ from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.table.table_config import TableType
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_engine import InProcessServiceEngine
@@ -47,6 +47,16 @@ def commits(table: SmallTable) -> tuple[Instant, ...]:
 def completed_at(instant: Instant) -> InstantTime:
     assert instant.completed_at is not None
     return instant.completed_at
+
+
+def completes_when_requested(table: SmallTable, first: Instant, second: Instant) -> Instant:
+    """`first` as if it had completed at the very time for which `second` was requested, as writers
+    without a common lock or clock may leave it."""
+    collided = first.in_state(State.COMPLETED, second.time)
+    store, timelines = table.store(), table.lake().hoodie_table.timelines
+    store.put(timelines.path(collided), store.get(timelines.path(first)))
+    store.delete(timelines.path(first))
+    return collided
 
 
 def times(scan: TableScan) -> set[InstantTime]:
@@ -86,6 +96,42 @@ def test_the_time_of_a_commit_stands_for_its_completion(table: SmallTable) -> No
     assert {first.time, second.time} < archived
     assert times(plan(table, second.time)) == {first.time, *later}
     assert times(plan(table, first.time)) == later
+
+
+def test_a_time_is_a_completion_before_it_is_a_request(table: SmallTable) -> None:
+    table.write("upsert", batch([0], 2), before_files=lambda: table.write("upsert", batch([1], 3)))
+    _, first, second = commits(table)
+    table.write("upsert", batch([2], 4))
+    third = commits(table)[-1]
+    completes_when_requested(table, first, third)
+    lake = table.lake()
+    assert times(plan(table, third.time)) == {third.time}
+    assert times(plan(table, second.time, third.time)) == {first.time}
+    assert lake.changes(third.time).read_all()["id"].to_pylist() == ["k002"] * 2
+    assert set(lake.changes(second.time, third.time).read_all()["id"].to_pylist()) == {"k000"}
+    table.fake_clock.advance(60)
+    config = ArchivalConfig(commits_min=1, commits_max=2, compaction_delta_commits=None)
+    done = archive_table(table.lake().hoodie_table, config)
+    assert first.time in {one.time for one in done.instants}
+    assert third.time in {one.time for one in commits(table)}
+    assert times(plan(table, third.time)) == {third.time}
+    assert lake.changes(third.time).read_all()["id"].to_pylist() == ["k002"] * 2
+
+
+def test_an_archived_commit_that_completed_in_a_range_is_not_passed_over(table: SmallTable) -> None:
+    """The one that was requested first is archived first, though it completed last."""
+    table.write("upsert", batch([0], 2), before_files=lambda: table.write("upsert", batch([1], 3)))
+    _, first, second = commits(table)
+    table.fake_clock.advance(60)
+    config = ArchivalConfig(commits_min=1, commits_max=2, compaction_delta_commits=None)
+    archive_table(table.lake().hoodie_table, config)
+    assert [one.time for one in commits(table)] == [second.time]
+    scan = plan(table, completed_at(second))
+    assert scan.commits is not None
+    assert (times(scan), scan.commits.until) == ({first.time}, completed_at(first))
+    with pytest.raises(ConfigError, match=f"begin after is {completed_at(first)}"):
+        table.lake().changes(completed_at(second))
+    assert table.lake().changes(completed_at(first)).read_all().num_rows == 0
 
 
 def test_the_end_of_a_range_is_the_beginning_of_the_next(table: SmallTable) -> None:

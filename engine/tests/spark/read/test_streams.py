@@ -46,21 +46,23 @@ class Stream:
     table: SmallTable
     options: dict[str, str]
     checkpoint: str = "checkpoint"
+    trigger: dict[str, Any] = field(default_factory=lambda: {"availableNow": True})
     batches: list[tuple[int, list[Row]]] = field(default_factory=list)
 
-    def run(self, fails: bool = False) -> list[Row]:
-        """What came; `fails` when the first batch is there, before Spark notes it as done."""
+    def run(self, fails: bool = False, after: int = 1) -> list[Row]:
+        """What came; `fails` when so many batches are there, before Spark notes the last of them as
+        done."""
         begin = len(self.batches)
 
         def take(frame: DataFrame, number: int) -> None:
             self.batches.append((number, frame.collect()))
-            if fails:
+            if fails and len(self.batches) == begin + after:
                 raise RuntimeError("killed")
 
         register(self.spark)
         uri = self.table.location.uri
         frame = self.spark.readStream.format("tideline").options(**self.options).load(uri)
-        writer = frame.writeStream.foreachBatch(take).trigger(availableNow=True)
+        writer = frame.writeStream.foreachBatch(take).trigger(**self.trigger)
         query = writer.option("checkpointLocation", f"{uri}-{self.checkpoint}").start()
         query.awaitTermination()
         return [row for _, rows in self.batches[begin:] for row in rows]
@@ -84,6 +86,10 @@ def applied(rows: dict[str, int], changes: list[Row]) -> dict[str, int]:
 
 def values(rows: list[Row]) -> dict[str, int]:
     return {row["id"]: row["v"] for row in rows}
+
+
+def commits_of(rows: list[Row]) -> set[str]:
+    return {row[CHANGE_INSTANT] for row in rows}
 
 
 def do(table: SmallTable, operation: str, numbers: Any, v: int) -> str:
@@ -113,6 +119,78 @@ def test_a_replica_equals_the_table_across_deaths_and_restarts(
     assert repeated == number
     assert sorted(rows) == sorted(seen)
     assert stream.run() == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "commits_max"),
+    [
+        ({"maxCommitsPerTrigger": "2"}, 2),
+        ({"maxBytesPerTrigger": "1", "maxCommitsPerTrigger": "9"}, 1),
+    ],
+    ids=["commits", "bytes"],
+)
+def test_limited_batches_have_each_commit_once_across_deaths(
+    spark: SparkSession, table: SmallTable, limit: dict[str, str], commits_max: int
+) -> None:
+    stream = Stream(spark, table, {"changes": "true"} | limit)
+    written = [do(table, "upsert", [0, v], v) for v in range(1, 4)]
+    table.lake().run("compaction", options=ONCE)
+    written.append(do(table, "upsert", [0, 7], 4))
+    with pytest.raises(Exception, match="killed"):
+        stream.run(fails=True)
+    written.append(do(table, "delete", [0, 1], 5))
+    with pytest.raises(Exception, match="killed"):
+        stream.run(fails=True, after=2)
+    table.lake().run("clustering", options=ONCE)
+    stream.run()
+    first, again, second, once_more = (rows for _, rows in stream.batches[:4])
+    assert sorted(first) == sorted(again)
+    assert sorted(second) == sorted(once_more)
+    done = dict(stream.batches)
+    assert sorted(done) == list(range(len(done)))
+    replica: dict[str, int] = {}
+    for number in sorted(done):
+        assert len(commits_of(done[number])) <= commits_max
+        replica = applied(replica, done[number])
+    assert replica == dict(table.values())
+    assert [time for one in sorted(done) for time in sorted(commits_of(done[one]))] == written
+    assert len(done) == (len(written) + commits_max - 1) // commits_max
+
+
+@pytest.mark.parametrize("services", [("cleaning",), ("cleaning", "archival")])
+def test_limited_batches_of_rows_outlive_what_cleaning_removes(
+    spark: SparkSession, table: SmallTable, services: tuple[str, ...]
+) -> None:
+    """Where files of a batch's end are gone, rows are as they are now."""
+    for v in range(1, 9):
+        do(table, "upsert", [0, v], v)
+    newest_alone = {
+        "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+        "hoodie.clean.fileversions.retained": "1",
+    }
+    table.lake().run("compaction", options=ONCE)
+    for service in services:
+        assert table.lake().run(service, options=ONCE | SOON | newest_alone).done
+    stream = Stream(spark, table, {"maxCommitsPerTrigger": "1"})
+    assert values(stream.run()) == dict(table.values())
+    found = [set(values(rows)) - {"k000"} for _, rows in stream.batches]
+    if "archival" in services:
+        # All that is archived is in the first batch.
+        found[0] = set()
+        assert 1 < len(found) < 8
+    else:
+        assert found == [{f"k00{v}"} for v in range(1, 9)]
+    assert all(len(keys) <= 1 for keys in found)
+
+
+def test_a_trigger_that_asks_for_everything_has_no_limit(
+    spark: SparkSession, table: SmallTable
+) -> None:
+    for v in range(1, 4):
+        do(table, "upsert", [v], v)
+    stream = Stream(spark, table, {"maxCommitsPerTrigger": "1"}, trigger={"once": True})
+    stream.run()
+    assert [len(rows) for _, rows in stream.batches] == [3]
 
 
 @pytest.mark.parametrize("changes", ["true", "false"])
@@ -159,6 +237,31 @@ def test_a_write_that_ends_late_is_not_lost(spark: SparkSession, table: SmallTab
     assert replica == dict(table.values()) == {"k000": 3, "k001": 2, "k002": 3, "k003": 2}
 
 
+@pytest.mark.parametrize("changes", ["true", "false"])
+def test_a_time_to_begin_after_stays_what_it_was(
+    spark: SparkSession, tmp_path: Path, changes: str
+) -> None:
+    """It is of no commit when the stream begins, and of one when its first batch runs again."""
+    table = SmallTable.create(StoreLocation.of(tmp_path / "table"), table_version=9)
+    do(table, "insert", [0, 1], 1)
+    streams: list[Stream] = []
+
+    def meanwhile() -> None:
+        pending = table.lake().timeline().pending().last()
+        assert pending is not None
+        do(table, "upsert", [1, 3], 2)
+        stream = Stream(spark, table, {"changes": changes, "after": str(pending.time)})
+        with pytest.raises(Exception, match="killed"):
+            stream.run(fails=True)
+        streams.append(stream)
+
+    table.write("upsert", batch([0, 2], 3), options=QUIET, after_files=meanwhile)
+    (stream,) = streams
+    assert values(stream.run()) == {"k000": 3, "k001": 2, "k002": 3, "k003": 2}
+    (_, seen), (_, again) = stream.batches[:2]
+    assert sorted(seen) == sorted(again)
+
+
 def test_changes_that_are_archived_name_the_earliest_beginning(
     spark: SparkSession, table: SmallTable
 ) -> None:
@@ -195,6 +298,28 @@ def test_a_batch_read_has_the_changes_of_a_range(spark: SparkSession, table: Sma
     assert frame.where("_change_type = 'DELETE'").collect() == [("k000", "DELETE")]
 
 
+def test_an_incremental_read_shows_deleted_rows_where_it_is_asked_to(
+    spark: SparkSession, table: SmallTable
+) -> None:
+    first = do(table, "insert", range(4), 1)
+    do(table, "upsert", [1, 5], 2)
+    until = do(table, "delete", [0, 5], 3)
+    do(table, "upsert", [2], 4)
+    lake = table.lake()
+    columns = [CHANGE_TYPE, CHANGE_INSTANT, "id", "v"]
+    for end in (until, None):
+        expected = lake.net_changes(first, end).read_all()
+        frame = lake.incremental(spark, first, end, deletes=True)
+        assert frame.columns == expected.schema.names
+        rows = [tuple(row.values()) for row in expected.select(columns).to_pylist()]
+        assert sorted(frame.select(*columns).collect()) == sorted(rows)
+    assert {row[0] for row in rows} == {"DELETE", "UPDATE_AFTER"}
+    options = f"OPTIONS (path '{table.location.uri}', deletes 'true', after '{first}')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW net USING tideline {options}")
+    gone = spark.sql("SELECT id, v FROM net WHERE _change_type = 'DELETE'").collect()
+    assert [tuple(row) for row in gone] == [("k000", 1)]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -202,6 +327,10 @@ def test_a_batch_read_has_the_changes_of_a_range(spark: SparkSession, table: Sma
         ({"as_of": "20260101000000001"}, "a stream has no `as_of`"),
         ({"as_of": "20260101000000001", "changes": "true"}, "is for snapshots"),
         ({"changes": "perhaps"}, "true or false"),
+        ({"deletes": "true", "after": "0"}, "a stream has no `deletes`"),
+        ({"deletes": "true"}, "`deletes` is for incremental reads"),
+        ({"maxCommitsPerTrigger": "0"}, "`maxCommitsPerTrigger` is a whole number above zero"),
+        ({"maxBytesPerTrigger": "10g"}, "`maxBytesPerTrigger` is a whole number above zero"),
     ],
 )
 def test_what_a_stream_cannot_have_is_refused(

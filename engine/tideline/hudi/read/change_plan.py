@@ -5,26 +5,29 @@
 2. Of each commit the file groups that it wrote to or replaced are looked at, as the timeline showed
    them without it and with it.
 3. Both must be there: what a clean has removed is refused, naming the earliest time to begin after.
-   So are ranges that begin in the archive, and those in which the table was restored: a restore
-   takes commits away that a consumer may have seen.
+   So are ranges with archived commits, and those in which the table was restored: a restore takes
+   commits away that a consumer may have seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.read.asked_range import AskedRange, archived_after
 from tideline.hudi.read.history import built_on, load_view, replaced_by, whole_versions
-from tideline.hudi.read.incremental import readable_commits
-from tideline.hudi.read.point_in_time import Point, point_in_time
+from tideline.hudi.read.incremental import commits_in, effective_time
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+
+T = TypeVar("T")
 
 _WITHOUT_CHANGES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
@@ -54,8 +57,10 @@ class ChangePlan:
     steps: tuple[CommitStep, ...]
 
 
-def plan_changes(table: HoodieTable, after: Point, until: Point | None = None) -> ChangePlan:
-    """The commits in (after, until], each with what it changed.
+def plan_changes(
+    table: HoodieTable, asked: AskedRange, only: Collection[str] | None = None
+) -> ChangePlan:
+    """The commits of a range, each with what it changed, in all partitions or these.
 
     Raises ConfigError naming the earliest beginning when what commits built on is gone, and
     UnsupportedTableError for tables without meta columns and ranges with a restore.
@@ -64,20 +69,28 @@ def plan_changes(table: HoodieTable, after: Point, until: Point | None = None) -
         raise UnsupportedTableError(
             "changes of a table without meta columns cannot be found", table=table.uri
         )
-    read_commit = cache(table.read_commit)
-    begin = point_in_time(table, after)
-    end = None if until is None else point_in_time(table, until)
+
+    @cache
+    def read_commit(instant: Instant) -> CommitMetadata:
+        metadata = table.read_commit(instant)
+        return metadata if only is None else _narrowed(metadata, only)
+
+    @cache
+    def commits_of(timeline: ActiveTimeline) -> list[Instant]:
+        meant = asked.meant(table, timeline)
+        return commits_in(table, timeline, meant.begin, meant.end)
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str]:
-        commits = _commits(table, timeline, begin, end)
+        commits = commits_of(timeline)
         return frozenset(
             group.partition for instant in commits for group in _changed(read_commit(instant))
         )
 
     timeline, whole = load_view(table, partitions)
-    commits = _commits(table, timeline, begin, end)
+    meant, commits = asked.meant(table, timeline), commits_of(timeline)
+    begin = meant.begin
     _refuse_archived(table, timeline, begin)
-    _refuse_restored(table, timeline, begin, end)
+    _refuse_restored(table, timeline, begin, meant.end)
     if not commits:
         return ChangePlan(begin, begin, timeline, ())
     listing = table.list_files(partitions(timeline))
@@ -90,35 +103,30 @@ def plan_changes(table: HoodieTable, after: Point, until: Point | None = None) -
         if gone is not None:
             raise ConfigError(
                 f"changes up to {step.instant.time} can no longer be found: {gone} has been "
-                f"cleaned; the earliest time to begin after is {_time(step.instant)}",
+                f"cleaned; the earliest time to begin after is {effective_time(step.instant)}",
                 table=table.uri,
                 instant=begin,
             )
-    return ChangePlan(begin, _time(commits[-1]), timeline, tuple(planned))
+    return ChangePlan(begin, effective_time(commits[-1]), timeline, tuple(planned))
 
 
-def _commits(
-    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime, end: InstantTime | None
-) -> list[Instant]:
-    """Those of the range in the order in which they took effect."""
-    if table.layout.timeline.has_completion_times:
-        commits = timeline.of(*COMMIT_ACTIONS).completed()
-        begin = _completion(commits, begin)
-        end = None if end is None else _completion(commits, end)
-    else:
-        commits = readable_commits(table, timeline)
-    found = [one for one in commits if begin < _time(one) and (end is None or _time(one) <= end)]
-    return sorted(found, key=_time)
+def changes_rows(metadata: CommitMetadata) -> bool:
+    """Whether a commit is none of those that leave every row as it is."""
+    return not metadata.compacted and metadata.operation_type not in _WITHOUT_CHANGES
 
 
-def _completion(commits: ActiveTimeline, time: InstantTime) -> InstantTime:
-    """A time at which a commit was requested stands for the time at which it completed."""
-    return next((_time(one) for one in commits if one.time == time), time)
+def _narrowed(metadata: CommitMetadata, only: Collection[str]) -> CommitMetadata:
+    """What a commit did in some partitions."""
+    replaced = metadata.partition_to_replace_file_ids
+    return replace(
+        metadata,
+        partition_to_write_stats=_of(metadata.partition_to_write_stats, only),
+        partition_to_replace_file_ids=None if replaced is None else _of(replaced, only),
+    )
 
 
-def _time(instant: Instant) -> InstantTime:
-    """When a commit took effect."""
-    return instant.completed_at or instant.time
+def _of(by_partition: Mapping[str, T], only: Collection[str]) -> dict[str, T]:
+    return {name: found for name, found in by_partition.items() if name in only}
 
 
 def _shown(timeline: ActiveTimeline, time: InstantTime, *, has_completions: bool) -> ActiveTimeline:
@@ -136,11 +144,11 @@ def _step(
     changed = frozenset(_changed(metadata))
     has_completions = table.layout.timeline.has_completion_times
     earlier = [
-        _time(one)
+        effective_time(one)
         for one in timeline.of(*COMMIT_ACTIONS).completed()
-        if _time(one) < _time(instant)
+        if effective_time(one) < effective_time(instant)
     ]
-    after = _shown(timeline, _time(instant), has_completions=has_completions)
+    after = _shown(timeline, effective_time(instant), has_completions=has_completions)
     before = (
         _shown(timeline, max(earlier), has_completions=has_completions)
         if earlier
@@ -162,7 +170,7 @@ def _step(
 
 def _changed(metadata: CommitMetadata) -> list[FileGroupId]:
     """The file groups whose rows a commit may have changed."""
-    if metadata.operation_type in _WITHOUT_CHANGES or metadata.compacted:
+    if not changes_rows(metadata):
         return []
     return [*(group for group, _ in built_on(metadata)), *replaced_by(metadata)]
 
@@ -202,21 +210,27 @@ def _holds(piece: FileSlice | None, path: str, versions: Versions) -> bool:
 
 def _refuse_archived(table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime) -> None:
     """Where commits after the beginning may have been archived."""
-    if timeline.start is None or begin >= timeline.start or not timeline.has_archive:
-        return
-    raise ConfigError(
-        "the range begins before the active timeline; the earliest time to begin after is "
-        f"{timeline.start}",
-        table=table.uri,
-        instant=begin,
-    )
+    if table.layout.timeline.has_completion_times:
+        earliest = max(archived_after(table, timeline, begin).values(), default=begin)
+    elif timeline.has_archive:
+        earliest = timeline.start or begin
+    else:
+        earliest = begin
+    if begin < earliest:
+        raise ConfigError(
+            "the range begins before the active timeline; the earliest time to begin after is "
+            f"{earliest}",
+            table=table.uri,
+            instant=begin,
+        )
 
 
 def _refuse_restored(
     table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime, end: InstantTime | None
 ) -> None:
-    for restore in timeline.of(Action.RESTORE).completed().after(begin):
-        if end is None or restore.time <= end:
+    for restore in timeline.of(Action.RESTORE).completed():
+        done = effective_time(restore)
+        if begin < done and (end is None or done <= end):
             raise UnsupportedTableError(
                 f"the table was restored at {restore.time}, which takes commits away: read it as "
                 "a whole, and go on after that",

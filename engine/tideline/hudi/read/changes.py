@@ -14,7 +14,7 @@ changelog views and of Flink's row kinds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -27,6 +27,7 @@ from tideline.hudi.index.uniqueness import global_index
 from tideline.hudi.nature.guard import require_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.arrow_scan import nullable
+from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.change_plan import ChangePlan, CommitStep, plan_changes
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.point_in_time import Point
@@ -67,7 +68,14 @@ class ChangeFeed:
     @classmethod
     def of(cls, table: HoodieTable, after: Point, until: Point | None = None) -> ChangeFeed:
         """The changes after `after`, up to `until` or now. Raises as `plan_changes`."""
-        plan = plan_changes(table, after, until)
+        return cls.of_range(table, AskedRange.of(table, after, until))
+
+    @classmethod
+    def of_range(
+        cls, table: HoodieTable, asked: AskedRange, only: Collection[str] | None = None
+    ) -> ChangeFeed:
+        """The changes of a range, in all partitions or these. Raises as `plan_changes`."""
+        plan = plan_changes(table, asked, only)
         if any(piece.log_files for step in plan.steps for piece in step.after.values()):
             require_by_properties(table, Permission.MERGE_LOGS)
         newest = plan.steps[-1].timeline_after if plan.steps else plan.timeline
@@ -81,12 +89,20 @@ class ChangeFeed:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes, commit after commit. Raises CorruptTableError for files not to be read."""
         for step in self.plan.steps:
-            for changed in self._of_commit(step):
-                yield from changed.to_batches()
+            yield from self.of_commit(step)
+
+    def of_commit(self, step: CommitStep) -> Iterator[pa.RecordBatch]:
+        """The changes of one commit of the plan."""
+        for changed in self._of_commit(step):
+            yield from changed.to_batches()
 
     def read_all(self) -> pa.Table:
         """All of them in memory."""
         return pa.Table.from_batches(list(self.batches()), self.schema)
+
+    def keys_are_global(self) -> bool:
+        """Whether a key is one row in the whole table, and not in each partition."""
+        return not self.table.config.partition_fields or global_index(self.table) is not None
 
     def _of_commit(self, step: CommitStep) -> Iterator[pa.Table]:
         reader = _Reader.of(self.table, self.schema, step, self.plan.timeline)
@@ -105,8 +121,8 @@ class ChangeFeed:
 
     def _elsewhere(self, lost: pa.Table, got: pa.Table, time: InstantTime) -> Iterator[pa.Table]:
         """What left a file group and came to none, the other way around, or moved."""
-        is_global = not self.table.config.partition_fields or global_index(self.table) is not None
-        keys_lost, keys_got = (_keys(rows, is_global=is_global) for rows in (lost, got))
+        is_global = self.keys_are_global()
+        keys_lost, keys_got = (row_identity(rows, is_global=is_global) for rows in (lost, got))
         at = pc.index_in(keys_got, value_set=keys_lost)
         moved = pc.is_valid(at)
         if pc.any(moved).as_py():
@@ -204,7 +220,7 @@ def _split(before: pa.Table, after: pa.Table, time: str) -> _Pieces:
     )
 
 
-def _keys(rows: pa.Table, *, is_global: bool) -> pa.Array:
+def row_identity(rows: pa.Table, *, is_global: bool) -> pa.Array:
     """What makes rows the same: their key, and their partition unless keys are unique in all."""
     keys = rows[RECORD_KEY].combine_chunks()
     if is_global:

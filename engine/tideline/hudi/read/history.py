@@ -9,6 +9,7 @@ which a clean has removed some files so far, a base file without its logs say; t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError
 from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
@@ -21,6 +22,25 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, Stat
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 _ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FilesGone:
+    """Why a range cannot be read as of its end `instant`: files have been cleaned since."""
+
+    why: str
+    instant: InstantTime
+    path: str | None = None
+
+    @classmethod
+    def of_rows(cls, end: InstantTime, path: str | None) -> FilesGone:
+        """Where a file of the range is gone."""
+        why = f"rows up to {end} can no longer be read: their files have been cleaned; read up to "
+        return cls(f"{why}a later time", end, path)
+
+    def error(self, table: HoodieTable) -> ConfigError:
+        """The same for a caller."""
+        return ConfigError(self.why, table=table.uri, instant=self.instant, path=self.path)
 
 
 def load_view(
@@ -45,15 +65,24 @@ def load_view(
 def check_files_kept(
     table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, as_of: InstantTime
 ) -> None:
-    """Raise ConfigError naming the instant when the table as of `as_of` is gone in part.
+    """Raise ConfigError naming the instant when the table as of `as_of` is gone in part."""
+    gone = find_files_gone(table, timeline, view, as_of)
+    if gone is not None:
+        raise gone.error(table)
 
-    Where commits since then are archived they cannot be asked, so that is refused as well; but a
+
+def find_files_gone(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, as_of: InstantTime
+) -> FilesGone | None:
+    """What of the table as of `as_of` is gone, None where all is there.
+
+    Where commits since then are archived they cannot be asked, so that counts as well; but a
     savepoint keeps all files of its instant.
     """
     if as_of in timeline.savepointed_times():
-        return
+        return None
     if timeline.start is not None and as_of < timeline.start and has_archive(table):
-        raise _gone(table, as_of, f"the timeline before {timeline.start} is archived")
+        return _gone(as_of, f"the timeline before {timeline.start} is archived")
     versions = whole_versions(table, timeline, view)
     born_later: set[FileGroupId] = set()
     for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
@@ -62,11 +91,12 @@ def check_files_kept(
             if version is None:
                 born_later.add(group)
             elif version <= as_of and version not in versions.get(group, ()):
-                raise _gone(table, as_of, f"{group} of {version} was cleaned")
+                return _gone(as_of, f"{group} of {version} was cleaned")
         for group in replaced_by(metadata):
             kept = any(version <= as_of for version in versions.get(group, ()))
             if group not in born_later and not kept:
-                raise _gone(table, as_of, f"{group} was replaced at {instant.time} and cleaned")
+                return _gone(as_of, f"{group} was replaced at {instant.time} and cleaned")
+    return None
 
 
 def whole_versions(
@@ -163,9 +193,5 @@ def _is_sidecar(path: str) -> bool:
     return name.endswith(".crc") or name in ("_SUCCESS", ".gitkeep")
 
 
-def _gone(table: HoodieTable, as_of: InstantTime, why: str) -> ConfigError:
-    return ConfigError(
-        f"the table as of this instant can no longer be read: {why}",
-        table=table.uri,
-        instant=as_of,
-    )
+def _gone(as_of: InstantTime, why: str) -> FilesGone:
+    return FilesGone(f"the table as of this instant can no longer be read: {why}", as_of)

@@ -15,27 +15,22 @@ Source: Hudi's IncrementalRelation, TimelineUtils.handleHollowCommitIfNeeded.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
-from tideline.errors import (
-    ConfigError,
-    CorruptTableError,
-    ObjectNotFoundError,
-    UnsupportedTableError,
-)
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.avro import decode_container
+from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.history import (
-    check_files_kept,
+    FilesGone,
+    find_files_gone,
     has_archive,
     load_view,
     whole_versions,
     written_by,
 )
-from tideline.hudi.read.incremental_by_completion import (
-    plan_by_completion,
-    plan_by_completion_so_far,
-)
-from tideline.hudi.read.point_in_time import Point, point_in_time
+from tideline.hudi.read.incremental_by_completion import plan_as_of_now, plan_by_completion
+from tideline.hudi.read.point_in_time import Point
 from tideline.hudi.read.table_scan import (
     CommitRange,
     TableScan,
@@ -54,15 +49,83 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
     """The files and commits of an incremental read.
 
     `commits.until` of the result is where the range really ends, to be `after` the next time.
+    Raises ConfigError for files of the range that have been cleaned since.
     """
+    return _found(table, _planned(table, AskedRange.of(table, after, until)))
+
+
+def plan_between(table: HoodieTable, after: InstantTime, until: InstantTime) -> TableScan:
+    """The rows of a range that ends where `newest_readable` did or a commit took effect, for a
+    stream.
+
+    Where the range begins in the archive, or files of its end have been cleaned, rows are as they
+    are now: what later commits wrote over is left out, and comes with these.
+    """
+    planned = _planned(table, AskedRange(after, until, is_exact=True))
+    if isinstance(planned, TableScan):
+        return planned
+    if table.layout.timeline.has_completion_times:
+        return _found(table, plan_as_of_now(table, after, until))
+    scan = _found(table, _planned(table, AskedRange(after, is_exact=True)))
+    return replace(scan, commits=CommitRange(after, until))
+
+
+def newest_readable(table: HoodieTable) -> InstantTime | None:
+    """Up to where every commit is there: none will appear at or before this time. None without
+    commits."""
+    timeline = table.timeline()
+    if not table.layout.timeline.has_completion_times:
+        newest = readable_commits(table, timeline).last()
+        return None if newest is None else newest.time
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    return max((one.completed_at for one in commits if one.completed_at), default=None)
+
+
+def commits_in(
+    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime, end: InstantTime | None
+) -> list[Instant]:
+    """The commits that took effect after `begin` and up to `end`, in the order in which they did:
+    by their times, or where instants say when they completed, by that."""
+    if table.layout.timeline.has_completion_times:
+        commits = timeline.of(*COMMIT_ACTIONS).completed()
+    else:
+        commits = readable_commits(table, timeline)
+    found = [
+        one
+        for one in commits
+        if begin < effective_time(one) and (end is None or effective_time(one) <= end)
+    ]
+    return sorted(found, key=effective_time)
+
+
+def effective_time(instant: Instant) -> InstantTime:
+    """When a completed instant took effect."""
+    return instant.completed_at or instant.time
+
+
+def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:
+    """The completed commits that no pending write precedes."""
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    for instant in timeline.of(*COMMIT_ACTIONS).pending():
+        if not _is_clustering(table, instant):
+            return commits.before(instant.time)
+    return commits
+
+
+def _found(table: HoodieTable, planned: TableScan | FilesGone) -> TableScan:
+    if isinstance(planned, FilesGone):
+        raise planned.error(table)
+    return planned
+
+
+def _planned(table: HoodieTable, asked: AskedRange) -> TableScan | FilesGone:
     if not table.config.populate_meta_fields:
         raise UnsupportedTableError(
             "a table without meta columns cannot be read incrementally", table=table.uri
         )
-    begin = point_in_time(table, after)
-    end = None if until is None else point_in_time(table, until)
     if table.layout.timeline.has_completion_times:
-        return plan_by_completion(table, begin, end)
+        return plan_by_completion(table, asked)
+    begin, end = asked.begin, asked.end
     read_commit = cache(table.read_commit)
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
@@ -77,9 +140,9 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
     newest = commits.last()
     if newest is None:
         return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
+    pieces: list[FileSlice] | FilesGone
     if _begins_before(table, timeline, begin):
-        check_files_kept(table, timeline, view, newest.time)
-        pieces = [
+        pieces = find_files_gone(table, timeline, view, newest.time) or [
             piece
             for partition in view.partitions
             for piece in view.latest_slices(partition, newest.time)
@@ -89,41 +152,12 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
         written = written_by(read_commit, commits)
         versions = whole_versions(table, timeline, view)
         pieces = _kept_slices(table, view, versions, written, newest.time)
+    if isinstance(pieces, FilesGone):
+        return pieces
     files, slices = split_slices(pieces)
     schema = scan_schema(table, timeline.up_to(newest.time))
     commit_range = CommitRange(begin, newest.time)
     return TableScan(timeline, schema, files, commit_range, slices, until=newest.time)
-
-
-def plan_between(table: HoodieTable, after: InstantTime, until: InstantTime) -> TableScan:
-    """The rows of a range that ends where `newest_readable` did, for a stream.
-
-    Where the range begins in the archive, rows are as they are now: what later commits wrote over
-    is left out, and comes with these.
-    """
-    if table.config.populate_meta_fields and table.layout.timeline.has_completion_times:
-        return plan_by_completion_so_far(table, after, until)
-    return plan_incremental(table, after, until)
-
-
-def newest_readable(table: HoodieTable) -> InstantTime | None:
-    """Up to where every commit is there: none will appear at or before this time. None without
-    commits."""
-    timeline = table.timeline()
-    if not table.layout.timeline.has_completion_times:
-        newest = readable_commits(table, timeline).last()
-        return None if newest is None else newest.time
-    commits = timeline.of(*COMMIT_ACTIONS).completed()
-    return max((one.completed_at for one in commits if one.completed_at), default=None)
-
-
-def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:
-    """The completed commits that no pending write precedes."""
-    commits = timeline.of(*COMMIT_ACTIONS).completed()
-    for instant in timeline.of(*COMMIT_ACTIONS).pending():
-        if not _is_clustering(table, instant):
-            return commits.before(instant.time)
-    return commits
 
 
 def _commits_of_range(
@@ -159,19 +193,13 @@ def _kept_slices(
     versions: Mapping[FileGroupId, frozenset[InstantTime]],
     written: Mapping[FileGroupId, str],
     end: InstantTime,
-) -> list[FileSlice]:
+) -> list[FileSlice] | FilesGone:
     """The slices as of `end` of the file groups that were written; `versions` are all there."""
     for group, path in written.items():
         data_file = parse_data_file(*split_path(path), 0)
         version = data_file and table.layout.names.slice_instant(data_file)
         if version is None or version not in versions.get(group, ()):
-            raise ConfigError(
-                f"rows up to {end} can no longer be read: their files have been cleaned; "
-                "read up to a later instant",
-                table=table.uri,
-                instant=end,
-                path=path,
-            )
+            return FilesGone.of_rows(end, path)
     return [
         piece
         for partition in view.partitions

@@ -137,14 +137,17 @@ class LsmHistory(ArchivedTimeline):
         manifests = (info for info in listed if manifest_number(info.path) is not None)
         return max((info.modified_ms for info in manifests), default=None)
 
-    def commits_completed_after(self, time: InstantTime) -> frozenset[InstantTime]:
-        """The requested times of commits that completed later than `time`. Raises as `read`."""
-        return frozenset(
-            one.time
+    def commits_completed_since(self, time: InstantTime) -> dict[InstantTime, InstantTime]:
+        """When commits completed that did at `time` or later, by their requested times.
+
+        Raises as `read`.
+        """
+        return {
+            one.time: one.completion_time
             for file in self.files()
             for one in self.instants(file)
-            if one.action in COMMIT_ACTIONS and one.completion_time and one.completion_time > time
-        )
+            if one.action in COMMIT_ACTIONS and one.completion_time and one.completion_time >= time
+        }
 
     def instants(self, file: ArchiveFile) -> frozenset[Instant]:
         """The instants of one file, without what they did. Raises as `read`."""

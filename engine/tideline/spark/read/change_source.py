@@ -1,8 +1,11 @@
-"""What commits did to rows, as a Spark data source: `changes=true`.
+"""What commits did to rows, as a Spark data source: `changes=true`, `deletes=true`.
 
-The driver finds the commits of the range and refuses it when files are gone. Each commit is one
-task, which finds the changes of that commit alone as `LakeTable.changes` does: rows that moved are
+The driver finds the commits of the range and refuses it when files are gone. Of changes each commit
+is one task, which finds those of that commit alone as `LakeTable.changes` does: rows that moved are
 paired within a commit only. Order rows by `_change_instant` to apply them.
+
+What changes come down to (`deletes`) is found by some partitions of the table a task, or all in one
+where a row may move from one to another.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.changes import ChangeFeed, change_schema
+from tideline.hudi.read.incremental import effective_time
+from tideline.hudi.read.net_changes import NetChanges
 from tideline.hudi.read.point_in_time import BEGINNING, Point
 from tideline.hudi.read.table_scan import scan_schema
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -25,6 +31,9 @@ from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.source_options import SourceOptions, require_columns
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
+
+_NET_TASKS_MAX = 64
+"""Each reads what every commit of the range says of itself."""
 
 
 def changes_schema(table: HoodieTable, options: SourceOptions) -> StructType:
@@ -38,10 +47,11 @@ def changes_schema(table: HoodieTable, options: SourceOptions) -> StructType:
 
 
 class ChangesReader(DataSourceReader):
-    """Reads the changes of one commit a task."""
+    """Reads the changes of one commit a task, or what those of some partitions come down to."""
 
     def __init__(self, table: HoodieTable, options: SourceOptions, schema: StructType) -> None:
-        self._partitions = commit_partitions(_feed(table, options), schema)
+        split = net_partitions if options.deletes else commit_partitions
+        self._partitions = split(_feed(table, options), schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         return self._partitions
@@ -57,30 +67,37 @@ class ChangesReader(DataSourceReader):
 
 @dataclass(frozen=True, slots=True)
 class CommitPartition(InputPartition):
-    """One commit. `full` is what the table's columns are at the end of the whole range, `asked`
-    what Spark asks for of these."""
+    """One commit; or with `is_net` a range of them, in partitions of the table or all of it.
+
+    `full` is what the table's columns are at the end of the whole range, `asked` what Spark asks
+    for of these.
+    """
 
     location: StoreLocation
     after: InstantTime
     until: InstantTime
     full: pa.Schema
     asked: pa.Schema
+    is_net: bool = False
+    only: tuple[str, ...] | None = None
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The changes, in Spark's types."""
         with carried_errors():
             table = HoodieTable.open(self.location)
-            feed = replace(ChangeFeed.of(table, self.after, self.until), schema=self.full)
-            for batch in feed.batches():
+            asked = AskedRange(self.after, self.until, is_exact=True)
+            feed = replace(ChangeFeed.of_range(table, asked, self.only), schema=self.full)
+            net = NetChanges(feed).read_all().to_batches() if self.is_net else None
+            for batch in feed.batches() if net is None else net:
                 arrays = [
                     converted_array(batch.column(field.name), field.type) for field in self.asked
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.asked)
 
 
-def with_columns_of_now(table: HoodieTable, after: Point, until: Point | None) -> ChangeFeed:
+def with_columns_of_now(table: HoodieTable, asked: AskedRange) -> ChangeFeed:
     """The changes of a range, as rows with the columns that the table has now."""
-    feed = ChangeFeed.of(table, after, until)
+    feed = ChangeFeed.of_range(table, asked)
     return replace(feed, schema=_columns_of_now(table, feed.plan.timeline))
 
 
@@ -93,7 +110,7 @@ def commit_partitions(feed: ChangeFeed, schema: StructType) -> list[CommitPartit
     asked = spark_to_arrow(schema)
     found, after = [], feed.plan.after
     for step in feed.plan.steps:
-        until = step.instant.completed_at or step.instant.time
+        until = effective_time(step.instant)
         if step.before or step.after:
             one = CommitPartition(feed.table.location, after, until, feed.schema, asked)
             found.append(one)
@@ -101,10 +118,26 @@ def commit_partitions(feed: ChangeFeed, schema: StructType) -> list[CommitPartit
     return found
 
 
+def net_partitions(feed: ChangeFeed, schema: StructType) -> list[CommitPartition]:
+    """The same for what a feed comes down to."""
+    require_columns(feed.table, feed.schema, schema)
+    touched = sorted(
+        {group.partition for step in feed.plan.steps for group in {*step.before, *step.after}}
+    )
+    if not touched:
+        return []
+    location, asked = feed.table.location, spark_to_arrow(schema)
+    whole = CommitPartition(location, feed.plan.after, feed.until, feed.schema, asked, is_net=True)
+    if feed.keys_are_global():
+        return [whole]
+    tasks = min(len(touched), _NET_TASKS_MAX)
+    return [replace(whole, only=tuple(touched[number::tasks])) for number in range(tasks)]
+
+
 def _feed(table: HoodieTable, options: SourceOptions) -> ChangeFeed:
     after: Point = BEGINNING if options.after is None else options.after
     if options.until is None:
-        return with_columns_of_now(table, after, None)
+        return with_columns_of_now(table, AskedRange.of(table, after))
     return ChangeFeed.of(table, after, options.until)
 
 

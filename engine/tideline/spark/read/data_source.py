@@ -7,8 +7,9 @@ Filters rule out partitions and row groups, and select rows before these reach S
 them again. Which columns a query needs Spark does not say to such a source: a schema given to the
 reader does, `spark.read.schema("id long").format("tideline")`.
 
-Options are those of `SourceOptions`. With `changes=true` rows are what commits did to rows
-(`change_source`). `spark.readStream` follows the table (`stream_source`).
+Options are those of `SourceOptions`. With `changes=true` rows are what commits did to rows, with
+`deletes=true` what these come down to (`change_source`). `spark.readStream` follows the table
+(`stream_source`).
 """
 
 from __future__ import annotations
@@ -62,14 +63,15 @@ class TidelineDataSource(DataSource):
     def schema(self) -> StructType:
         options = SourceOptions.of(self.options)
         table = options.open()
-        if options.changes:
+        if options.changes or options.deletes:
             return changes_schema(table, options)
         return arrow_to_spark(options.scan(table).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.of(self.options)
+        options.refuse_limits()
         table = options.open()
-        if options.changes:
+        if options.changes or options.deletes:
             return ChangesReader(table, options, schema)
         return TidelineReader(table, options.scan(table), schema)
 

@@ -10,11 +10,12 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from tideline.hudi.read.incremental import plan_incremental
-from tideline.hudi.read.point_in_time import Point
+from tideline.hudi.read.point_in_time import Point, point_in_time
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.data_source import FORMAT, register
 from tideline.spark.read.execute_scan import execute_scan
 from tideline.spark.session.spark_session import spark_session
 
@@ -47,13 +48,29 @@ def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:
 
 
 def incremental(
-    spark: SparkSession, table: HoodieTable, after: Point, until: Point | None = None
+    spark: SparkSession,
+    table: HoodieTable,
+    after: Point,
+    until: Point | None = None,
+    *,
+    deletes: bool = False,
 ) -> DataFrame:
     """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
 
     Without `until`, up to the newest commit that no pending write precedes. In tables of versions 8
     and 9 both are about the times at which commits completed, and without `until` nothing is left
-    out. Deleted rows and older versions of a row do not appear. Raises ConfigError when the files
-    of that range have been cleaned since, UnsupportedTableError for a table without meta columns.
+    out. Deleted rows and older versions of a row do not appear; with `deletes` those that are gone
+    do, and `_change_type` says so (`net_changes`). Raises ConfigError when the files of that range
+    have been cleaned since, UnsupportedTableError for a table without meta columns.
     """
-    return execute_scan(spark, table, plan_incremental(table, after, until))
+    if not deletes:
+        return execute_scan(spark, table, plan_incremental(table, after, until))
+    register(spark)
+    options = {
+        **dict(table.location.options),
+        "deletes": "true",
+        "after": str(point_in_time(table, after)),
+    }
+    if until is not None:
+        options["until"] = str(point_in_time(table, until))
+    return spark.read.format(FORMAT).options(**options).load(table.location.uri)

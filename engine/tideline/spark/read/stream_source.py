@@ -3,10 +3,11 @@
 1. The offset is a time up to which every commit is there (`newest_readable`): where instants say
    when they completed, the newest completion; else the newest commit that no pending write
    precedes. A stream therefore waits for such a write, and for what died until it is rolled back.
-2. A batch is what commits after one offset and up to the next did. Spark writes both offsets to its
-   checkpoint before the batch runs, so a batch that is run again after a restart is of the same
-   commits.
-3. Without `after` it begins with the oldest commit.
+2. A batch is what commits after one offset and up to the next did: all there are, or as many as
+   the limits of the stream let in (`BatchLimit`). Spark writes both offsets to its checkpoint
+   before the batch runs, so a batch that is run again after a restart is of the same commits.
+3. Without `after` it begins with the oldest commit. Spark keeps where batches end, and asks again
+   where the first began; `after` may mean another time by then, so the end of the first says it.
 4. Rows have the columns of now, also those of older commits: a query that is started again may run
    a batch that ended before a column was added. While it runs it keeps those it began with.
 
@@ -21,10 +22,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
+from tideline.hudi.read.asked_range import AskedRange, time_meant
 from tideline.hudi.read.incremental import newest_readable, plan_between
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.point_in_time import BEGINNING, point_in_time
@@ -43,9 +50,10 @@ from tideline.spark.read.source_options import SourceOptions, require_columns
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 
-_OFFSET = "until"
+_AFTER, _UNTIL = "after", "until"
 
 Offset = dict[str, str]
+"""`until` is where a batch ends, `after` where the first one begins."""
 
 
 class TidelineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -57,21 +65,41 @@ class TidelineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ConfigError(
                     f"a stream has no `{name}`: it begins `after` a time and goes on", value=name
                 )
+        if options.deletes:
+            raise ConfigError("a stream has no `deletes`: deleted rows are in its `changes`")
         self._options = options
         self._schema = schema
+        self._newest: InstantTime | None = None
+        """What there was when last asked."""
         self._last: InstantTime | None = None
         """Where a query ends that reads what is available when it starts."""
 
     def initialOffset(self) -> Offset:
         if self._options.after is None:
-            return _offset(BEGINNING)
-        return _offset(point_in_time(self._options.open(), self._options.after))
+            return {_AFTER: str(BEGINNING)}
+        table = self._options.open()
+        after = point_in_time(table, self._options.after)
+        return {_AFTER: str(time_meant(table, table.timeline(), after))}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        # Spark has no limit of commits, nor two at the same time. It hands this one back, or
+        # ReadAllAvailable where a trigger asks for everything; ours are in the options.
+        return ReadMaxFiles(1) if self._options.limit.is_set else ReadAllAvailable()
 
     def latestOffset(self, start: Mapping[str, str], limit: ReadLimit) -> Offset:
-        del limit  # Commits are not split, and all that are there are read.
-        begin = _time(start)
-        newest = self._last or newest_readable(self._options.open())
-        return _offset(begin if newest is None else max(begin, newest))
+        begin, table = _time(start), self._options.open()
+        newest = self._last or newest_readable(table)
+        self._newest = newest
+        if newest is None or newest <= begin:
+            return dict(start)
+        if not isinstance(limit, ReadAllAvailable):
+            newest = self._options.limit.end_of_batch(table, begin, newest)
+        is_first = _UNTIL not in start
+        return ({_AFTER: str(begin)} if is_first else {}) | {_UNTIL: str(newest)}
+
+    def reportLatestOffset(self) -> Offset | None:
+        """For the progress of the query, which shows by it how far behind it is."""
+        return None if self._newest is None else {_UNTIL: str(self._newest)}
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._last = newest_readable(self._options.open()) or BEGINNING
@@ -79,12 +107,13 @@ class TidelineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, str], end: Mapping[str, str]
     ) -> Sequence[InputPartition]:
-        begin, until = _time(start), _time(end)
+        begin, until = InstantTime(end[_AFTER]) if _AFTER in end else _time(start), _time(end)
         if begin == until:
             return []
         table = self._options.open()
         if self._options.changes:
-            return commit_partitions(with_columns_of_now(table, begin, until), self._schema)
+            asked = AskedRange(begin, until, is_exact=True)
+            return commit_partitions(with_columns_of_now(table, asked), self._schema)
         return _row_partitions(table, begin, until, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -126,9 +155,6 @@ def _row_partitions(
     ]
 
 
-def _offset(time: InstantTime) -> Offset:
-    return {_OFFSET: str(time)}
-
-
 def _time(offset: Mapping[str, str]) -> InstantTime:
-    return InstantTime(offset[_OFFSET])
+    """Up to where a stream has come."""
+    return InstantTime(offset[_UNTIL] if _UNTIL in offset else offset[_AFTER])
