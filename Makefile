@@ -84,9 +84,10 @@ storms: setup peers ## Kill writers, movers and keepers by the hundred: nothing 
 	@$(PYTEST) -m storm $(TESTS)
 
 .PHONY: histories
-histories: setup peers ## Let Hudi and Tideline write a hundred random tables alternately (an hour).
+histories: setup peers ## Let Hudi and Tideline write a hundred random tables alternately, publish a hundred (an hour).
 	@TIDELINE_HISTORIES=$(or $(HISTORIES),100) $(PYTEST) -n 2 --dist worksteal \
-		engine/tests/interop/test_random_histories_with_hudi.py
+		engine/tests/interop/test_random_histories_with_hudi.py \
+		engine/tests/publication/test_published_histories.py
 
 .PHONY: ci-slice
 ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.

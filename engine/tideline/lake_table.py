@@ -416,17 +416,42 @@ class LakeTable:
             published(self.hoodie_table, options)
         return changed
 
-    def publish(self, *, dry_run: bool = False) -> Published:
+    def publish(
+        self,
+        *,
+        catalog: str | None = None,
+        identifier: str | None = None,
+        catalog_options: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> Published:
         """Bring the table's Iceberg metadata up to its newest commit: see docs/publishing.md.
 
-        `dry_run` only says which files would come and go.
-        Raises UnsupportedTableError for what Iceberg could not read rightly, ConflictError when
-        other processes were always first, UnknownOutcomeError.
+        It is in the table's folder, or the table `identifier` (`namespace.name`) of a `catalog`, a
+        name in PyIceberg's configuration or a URI, with `catalog_options` `type`, `uri` and
+        `warehouse`: the table remembers these. `dry_run` only says which files would come and go.
+        Raises UnsupportedTableError for what Iceberg could not read rightly, ConfigError for a
+        place other than where it is published, ConflictError when other processes were always
+        first, UnknownOutcomeError, StorageUnavailableError.
         """
+        from tideline.publication.place import place_named
         from tideline.publication.publish import preview_publication, publish_table
 
         act = preview_publication if dry_run else publish_table
-        return act(self.hoodie_table)
+        return act(self.hoodie_table, place_named(catalog, identifier, catalog_options))
+
+    def stop_publishing(self, *, drop: bool = False) -> int:
+        """Commits are no longer published; what is published stays, unless `drop`: then a catalog
+        forgets it and its metadata is deleted. Returns how many files of metadata that were.
+
+        Raises UnsupportedTableError when the Iceberg table is another's, ConfigError and
+        StorageUnavailableError when a catalog cannot be opened.
+        """
+        from tideline.publication.unpublish import drop_publication, stop_publishing
+
+        if drop:
+            return drop_publication(self.hoodie_table)
+        stop_publishing(self.hoodie_table)
+        return 0
 
     def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong, worst first; `keys` and `across_partitions` look for keys stored twice."""

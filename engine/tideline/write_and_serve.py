@@ -15,7 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport, report_write
-from tideline.errors import FailedAfterCommitError, TidelineError
+from tideline.errors import (
+    ConfigError,
+    FailedAfterCommitError,
+    StorageUnavailableError,
+    TidelineError,
+)
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -89,7 +94,8 @@ def published(table: HoodieTable, given: Mapping[str, str] | None = None) -> tup
     """Publish what was committed where the table, or a setting in `given`, asks for it; in words
     what came of it."""
     wanted = {**table.config.properties, **(given or {})}
-    return _published(table) if wanted.get(PUBLISH, "").strip().lower() == ICEBERG else ()
+    asked = wanted.get(PUBLISH, "").strip().lower() == ICEBERG
+    return _published(table, wanted) if asked else ()
 
 
 def published_after_restore(
@@ -98,28 +104,41 @@ def published_after_restore(
     """The same, and whenever the table is published: what was lists files that are gone."""
     notes = published(table, given)
     try:
-        return notes or (_published(table) if is_published(table) else ())
+        return notes or (_published(table, {}) if is_published(table) else ())
     except TidelineError as error:
         return (f"whether the table is published as Iceberg could not be read: {error}",)
 
 
-def _published(table: HoodieTable) -> tuple[str, ...]:
+def _published(table: HoodieTable, properties: Mapping[str, str]) -> tuple[str, ...]:
     # Publishing needs Arrow, which not everybody installs who runs services.
     try:
         from tideline.publication.follow import publish_after_commit
     except ImportError as error:
         return (f"what is committed is not published as Iceberg: {error}",)
 
-    note = publish_after_commit(table)
+    note = publish_after_commit(table, properties)
     return () if note is None else (note,)
 
 
 def _before_deletion(table: HoodieTable, paths: Collection[str]) -> None:
     """Nothing to do for a table that was never published."""
-    if paths and is_published(table):
+    if paths and _is_published(table):
         from tideline.publication.follow import make_way
 
         make_way(table, paths)
+
+
+def _is_published(table: HoodieTable) -> bool:
+    try:
+        return is_published(table)
+    except (ConfigError, StorageUnavailableError) as error:
+        message = (
+            "nothing was deleted, because it cannot be read whether snapshots that are published "
+            f"as Iceberg need the files: {error.message}"
+        )
+        raise type(error)(
+            message, table=error.table or table.uri, path=error.path, value=error.value
+        ) from error
 
 
 def _followed_by_services(

@@ -125,6 +125,7 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
         *(
             "check",
             "erase",
+            "publish",
             "write",
             "execute",
             "restore",

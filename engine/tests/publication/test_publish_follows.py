@@ -141,7 +141,9 @@ def test_cleaning_names_what_can_no_longer_be_published(tmp_path: Path) -> None:
     table = with_five_commits(tmp_path)
     files = sorted(tmp_path.glob("*.parquet"))
     cannot = UnsupportedTableError("v was text before")
-    refused = pytest.raises(UnsupportedTableError, match=r"v was text before; delete the folder")
+    refused = pytest.raises(
+        UnsupportedTableError, match=r"v was text before; to give .* --stop --drop"
+    )
     with patch.object(follow, "publish_table", side_effect=cannot), refused:
         table.run("cleaning")
     assert sorted(tmp_path.glob("*.parquet")) == files

@@ -8,21 +8,23 @@ of Iceberg would lose files, so the publication goes first, and where it fails n
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tideline.errors import ConflictError, UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.publication.expiry import drop_snapshots, snapshots_needing
+from tideline.publication.place import place_in
 from tideline.publication.publish import publish_table
 from tideline.publication.published_table import PublishedTable
 
 _log = logging.getLogger(__name__)
 
 
-def publish_after_commit(table: HoodieTable) -> str | None:
-    """Publish what was committed; in words what came of it, None where nothing was new."""
+def publish_after_commit(table: HoodieTable, properties: Mapping[str, str]) -> str | None:
+    """Publish what was committed where `properties` say; in words what came of it, None where
+    nothing was new."""
     try:
-        done = publish_table(table)
+        done = publish_table(table, place_in(properties))
     except Exception as error:
         # Any error: the commit itself took place.
         _log.warning("what is committed could not be published as Iceberg: %s", error)
@@ -44,8 +46,8 @@ def make_way(table: HoodieTable, paths: Collection[str]) -> None:
     except UnsupportedTableError as error:
         message = (
             "nothing was deleted, because snapshots that are published as Iceberg need the files "
-            f"and newer ones cannot be published: {error.message}; delete the folder metadata/ to "
-            "give the publication up"
+            f"and newer ones cannot be published: {error.message}; to give the publication up, "
+            "run `tideline publish URI --stop --drop`"
         )
         raise UnsupportedTableError(
             message, table=table.uri, path=error.path, value=error.value

@@ -1,20 +1,62 @@
-"""Whether a Hudi table is published: read without Arrow, which services do without."""
+"""Whether a Hudi table is published: read without Arrow, which services do without.
+
+A catalog that has no such table does not prove that nothing is published: the table may have been
+renamed there, or the catalog been looked for in the wrong place. So metadata of snapshots in the
+table's folder counts as a publication that is somewhere else.
+"""
 
 from __future__ import annotations
 
-from tideline.errors import TableNotFoundError
+from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import normalised
+from tideline.iceberg.table.file_system_table import FOLDER
+from tideline.publication.operations import operations_at
 from tideline.publication.owner import OWNER
+from tideline.publication.place import CatalogPlace, place_in
+from tideline.storage.nested_tables import is_table_metadata_file
+
+FIRST_VERSION = "00000-"
+"""How the name of the metadata file begins with which a publication in a catalog begins."""
 
 
 def is_published(table: HoodieTable) -> bool:
     """Whether it ever was; an Iceberg table that somebody else keeps in the folder is theirs.
 
-    Raises CorruptTableError, UnsupportedTableError and StorageUnavailableError.
+    Looks at the table's properties anew. Raises ConfigError where a catalog should have the
+    publication and has not, CorruptTableError, UnsupportedTableError and StorageUnavailableError.
     """
+    place = place_in(table.reload_config().properties)
     try:
-        loaded = FileSystemTable(table.location, store=table.store, clock=table.clock).load()
+        metadata = operations_at(table, place).load().metadata
     except TableNotFoundError:
-        return False
-    return OWNER in loaded.metadata.properties
+        found = False
+    else:
+        found = is_publication(table, place, metadata)
+    if not found and place is not None:
+        refuse_lost(table, place)
+    return found
+
+
+def is_publication(table: HoodieTable, place: CatalogPlace | None, metadata: TableMetadata) -> bool:
+    """Whether an Iceberg table is the publication of this Hudi table."""
+    is_here = place is None or normalised(metadata.location) == normalised(table.location.uri)
+    return is_here and OWNER in metadata.properties
+
+
+def refuse_lost(table: HoodieTable, place: CatalogPlace) -> None:
+    """Raise ConfigError where the folder has snapshots, of which a catalog knows nothing."""
+    names = (info.path.rpartition("/")[2] for info in table.store.list_directory(FOLDER).objects)
+    if any(_is_of_snapshots(name) for name in names):
+        message = (
+            f"there is no publication of this table at {place}, but {FOLDER}/ has the snapshots of "
+            "one: name the catalog and table that have it (`tideline publish URI --catalog ... "
+            "--identifier ...`), or give it up (`tideline publish URI --stop --drop`)"
+        )
+        raise ConfigError(message, table=table.uri, path=FOLDER)
+
+
+def _is_of_snapshots(name: str) -> bool:
+    is_first = name.startswith(FIRST_VERSION)
+    return name.endswith(".avro") or (is_table_metadata_file(name) and not is_first)

@@ -54,6 +54,7 @@ from tideline.publication.data_file import DataFiles, read_footers
 from tideline.publication.difference import Progress, chosen, plan_files, remembered
 from tideline.publication.expiry import drop_snapshots, outgrown, undone_snapshots
 from tideline.publication.partitions import UNPARTITIONED, PublishedPartitions
+from tideline.publication.place import CatalogPlace
 from tideline.publication.published_table import (
     INSTANT,
     INSTANTS,
@@ -61,6 +62,7 @@ from tideline.publication.published_table import (
     PUBLICATION,
     SNAPSHOT,
     PublishedTable,
+    remember_place,
 )
 
 _REARRANGING = frozenset({"CLUSTER"})
@@ -92,10 +94,10 @@ class Published:
         }
 
 
-def preview_publication(table: HoodieTable) -> Published:
+def preview_publication(table: HoodieTable, to: CatalogPlace | None = None) -> Published:
     """What `publish_table` would publish, without doing it. Raises as it does."""
     refuse_unpublishable(table)
-    place = PublishedTable(table)
+    place = PublishedTable(table, to)
     base = place.load()
     timeline = table.timeline()
     columns = table.table_schema(timeline)
@@ -106,13 +108,17 @@ def preview_publication(table: HoodieTable) -> Published:
     return _Step(table, place, base, timeline, columns).preview()
 
 
-def publish_table(table: HoodieTable) -> Published:
-    """Publish what has completed, in the table's own folder.
+def publish_table(table: HoodieTable, to: CatalogPlace | None = None) -> Published:
+    """Publish what has completed: in the catalog `to`, which the table remembers, or else where its
+    properties say, which is its own folder unless they name a catalog.
 
-    Raises UnsupportedTableError for what cannot be published, ConflictError when others were always
-    first, UnknownOutcomeError, CorruptTableError and StorageUnavailableError.
+    Raises UnsupportedTableError for what cannot be published, ConfigError for a place that is not
+    the publication's, ConflictError when others were always first, UnknownOutcomeError,
+    CorruptTableError and StorageUnavailableError.
     """
     refuse_unpublishable(table)
+    if to is not None:
+        remember_place(table, to)
     place = PublishedTable(table)
     for _ in RetryPolicy().attempts(table.clock):
         base = place.load()
@@ -265,8 +271,10 @@ class _Step:
         mapping = self.ids.named(self.columns, self.mapping)
         before = self.metadata.schema()
         fields = published_schema(self.columns, mapping, _known_types(self.metadata))
-        if fields == before.fields:
-            return mapping, before
+        # Catalogs list no two schemas that are the same.
+        for known in (before, *self.metadata.schemas):
+            if fields == known.fields:
+                return mapping, known
         return mapping, Schema(max(one.schema_id for one in self.metadata.schemas) + 1, fields)
 
     def _updates(
@@ -281,7 +289,10 @@ class _Step:
         )
         if schema.schema_id == self.metadata.current_schema_id:
             return (properties,)
-        return AddSchema(schema), SetCurrentSchema(schema.schema_id), properties
+        chosen_schema = SetCurrentSchema(schema.schema_id)
+        if schema in self.metadata.schemas:
+            return chosen_schema, properties
+        return AddSchema(schema), chosen_schema, properties
 
     def _wanted(self, partitions: frozenset[str] | None) -> Iterator[BaseFile]:
         view = self.table.read_view(self.timeline, partitions)

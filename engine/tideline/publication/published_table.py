@@ -6,6 +6,7 @@ so that no engine of Iceberg deletes Hudi's files, whether as expired or as orph
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from itertools import repeat
 
@@ -26,8 +27,11 @@ from tideline.iceberg.table.file_system_table import FOLDER, FileSystemTable
 from tideline.iceberg.table.new_table import create_in_folder, new_metadata
 from tideline.iceberg.table.table_operations import CommitOutcome, Loaded
 from tideline.publication.columns import Ids, mapping_json, published_schema
+from tideline.publication.operations import operations_at
 from tideline.publication.owner import OWNER
 from tideline.publication.partitions import PublishedPartitions
+from tideline.publication.place import CatalogPlace, place_in, without_place
+from tideline.publication.presence import FIRST_VERSION, is_publication, refuse_lost
 
 INSTANT = "tideline.hudi.instant"
 """Of a snapshot, and of the table: the newest Hudi commit that it holds."""
@@ -49,21 +53,35 @@ _OWN_PROPERTIES = {
 class PublishedTable:
     """The publication of an open Hudi table, which may not be there yet."""
 
-    def __init__(self, table: HoodieTable) -> None:
+    def __init__(self, table: HoodieTable, place: CatalogPlace | None = None) -> None:
+        """At `place`, or else where the table's properties say.
+
+        Raises ConfigError and StorageUnavailableError when a catalog cannot be opened.
+        """
         self.table = table
-        self.operations = FileSystemTable(table.location, store=table.store, clock=table.clock)
+        self.place = place or place_in(table.config.properties)
+        self.operations = operations_at(table, self.place)
 
     def load(self) -> Loaded | None:
         """Its newest metadata, None when it was never published.
 
-        Raises UnsupportedTableError when another Iceberg table is in the folder.
+        Raises UnsupportedTableError when another Iceberg table is there, ConfigError when it was
+        published elsewhere.
         """
+        loaded = self.find()
+        if loaded is None and self.place is not None:
+            refuse_lost(self.table, self.place)
+        return loaded
+
+    def find(self) -> Loaded | None:
+        """The same, None as well when it was published elsewhere."""
         try:
             loaded = self.operations.load()
         except TableNotFoundError:
             return None
-        if OWNER not in loaded.metadata.properties:
-            message = "the folder holds an Iceberg table that is not a publication of this one"
+        if not is_publication(self.table, self.place, loaded.metadata):
+            where = "the folder" if self.place is None else f"the catalog, at {self.place},"
+            message = f"{where} holds an Iceberg table that is not a publication of this one"
             raise UnsupportedTableError(message, table=self.table.uri, path=FOLDER)
         return loaded
 
@@ -88,10 +106,29 @@ class PublishedTable:
 
     def create(self, columns: pa.Schema) -> None:
         """Begin it, empty, unless another process does so first."""
-        create_in_folder(self.table.store, self.beginning(columns))
+        first = self.beginning(columns)
+        if isinstance(self.operations, FileSystemTable):
+            create_in_folder(self.table.store, first)
+        else:
+            path = f"{FOLDER}/{FIRST_VERSION}{uuid.uuid4()}.metadata.json"
+            self.operations.register(self.table.store, path, first)
 
     def commit(self, base: Loaded, updates: Iterable[MetadataUpdate]) -> CommitOutcome:
         """Change metadata alone, if the publication is still `base`. Raises as a commit does."""
         metadata = base.metadata
         head = AssertRefSnapshotId(MAIN, metadata.current_snapshot_id)
         return self.operations.commit(base, (AssertTableUuid(metadata.table_uuid), head), updates)
+
+
+def remember_place(table: HoodieTable, place: CatalogPlace) -> None:
+    """Keep in the table that this is where it is published, before it is.
+
+    Raises ConfigError when it is published already and the catalog at `place` does not have it, and
+    UnsupportedTableError when the catalog has another table of this name.
+    """
+    if place == place_in(table.config.properties):
+        return
+    with table.lock().acquire():
+        table.reload_config()
+        PublishedTable(table, place).load()
+        table.update_properties({**without_place(), **place.to_properties()})

@@ -1,8 +1,9 @@
 """A random history of a table that is published as Iceberg after every step.
 
-A seed chooses the table and the steps: writes of every kind, services, savepoints and restores,
-new columns, dropped partitions. After each step the publication must have exactly the rows that a
-reader of the Hudi table sees, of a merge-on-read table those of its base files.
+A seed chooses the table, whether a catalog keeps the publication, and the steps: writes of every
+kind, services, savepoints and restores, new columns, dropped partitions. After each step the
+publication must have exactly the rows that a reader of the Hudi table sees, of a merge-on-read
+table those of its base files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
 from tideline.lake_table import LakeTable
+from tideline.publication.place import CatalogPlace
 from tideline.publication.publish import preview_publication
 from tideline.publication.published_table import INSTANT, PublishedTable
 
@@ -35,7 +37,7 @@ _KEYS = 30
 _FOLDERS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
 Rows = Callable[[str], pa.Table]
-"""Reads the published table in a folder."""
+"""Reads the published table whose folder, or newest metadata file, this is."""
 
 
 class PublishedHistory:
@@ -52,6 +54,9 @@ class PublishedHistory:
         self.table_type = self._chance.choice(("COPY_ON_WRITE", "COPY_ON_WRITE", "MERGE_ON_READ"))
         self._is_followed = self._chance.random() < 0.5
         asked = {PUBLISH: ICEBERG} if self._is_followed else {}
+        if self._chance.random() < 0.3:
+            place = CatalogPlace.of(f"sqlite:///{folder}/catalog.db", "lake.published")
+            asked |= place.to_properties()
         LakeTable.create(
             self._uri,
             record_key="id",
@@ -92,7 +97,7 @@ class PublishedHistory:
             return
         wanted = _sorted(base_file_rows(table), table.schema.names)
         for name, read in self._readers.items():
-            found = _sorted(read(self._uri), table.schema.names)
+            found = _sorted(read(self._published()), table.schema.names)
             assert found == wanted, f"{name} reads {found}, not {wanted}"
         assert [one for one in table.check() if one.severity.value == "error"] == []
 
@@ -109,6 +114,13 @@ class PublishedHistory:
             for manifest in manifests_of(place.operations.io, snapshot):
                 for path in live_paths(place.operations.io, manifest):
                     assert place.operations.io.size_bytes(path), f"{snapshot} needs {path}"
+
+    def _published(self) -> str:
+        place = PublishedTable(self._open().hoodie_table)
+        loaded = place.load()
+        if place.place is None or loaded is None:
+            return self._uri
+        return loaded.metadata_location.removeprefix("file://")
 
     def _open(self) -> LakeTable:
         return LakeTable.open(self._uri)

@@ -8,13 +8,21 @@ from typing import Any
 
 import pytest
 
-from tideline.hudi.table.table_config import ICEBERG, PUBLISH
+from tideline.hudi.table.table_config import (
+    ICEBERG,
+    PUBLISH,
+    PUBLISH_CATALOG,
+    PUBLISH_CATALOG_TYPE,
+    PUBLISH_CATALOG_URI,
+    PUBLISH_IDENTIFIER,
+)
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Place
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_settings import service_settings
+from tideline_operator.launch.driver_job import LaunchSettings, driver_job
 from tideline_operator.testing.table_states import EMPTY, FILES, NOW_MS, resolved, seen, starts
 
 
@@ -23,6 +31,33 @@ def test_it_goes_with_every_write_and_service(spec: dict[str, Any]) -> None:
     (start, *_) = starts(plan(resolved(**spec), EMPTY, seen(*FILES), NOW_MS))
     assert start.operation.table.write_properties[PUBLISH] == ICEBERG
     assert service_settings(resolved(**spec).spec)[PUBLISH] == ICEBERG
+
+
+def test_a_catalog_goes_with_them() -> None:
+    catalog = {
+        "type": "rest",
+        "uri": "https://catalog.example/api",
+        "table": "travel.flights",
+        "credentials": {"secretName": "catalog"},
+    }
+    table = resolved(publish=["Iceberg"], catalog=catalog)
+    place = {
+        PUBLISH_IDENTIFIER: "travel.flights",
+        PUBLISH_CATALOG: "lake",
+        PUBLISH_CATALOG_TYPE: "rest",
+        PUBLISH_CATALOG_URI: "https://catalog.example/api",
+    }
+    (start, *_) = starts(plan(table, EMPTY, seen(*FILES), NOW_MS))
+    target = start.operation.table
+    assert place.items() <= target.write_properties.items()
+    assert place.items() <= target.creation_properties.items()
+    assert place.items() <= service_settings(table.spec).items()
+    assert target.catalog is None
+    assert table.address == table.location.uri
+    owner = {"metadata": {"name": "people", "uid": "1"}}
+    job = driver_job(start.operation, table, 1, owner=owner, settings=LaunchSettings("engine"))
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "catalog"}}]
 
 
 def test_a_table_that_does_not_ask_for_it_is_not_published() -> None:

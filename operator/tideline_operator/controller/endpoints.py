@@ -240,7 +240,7 @@ def access_of(store: LakeStoreSpec | None) -> str:
 
 def catalog_endpoint(table: ResolvedTable) -> Endpoint | None:
     """The catalog that keeps a table; None for one that is a folder."""
-    catalog = table.resource.spec.catalog
+    catalog = table.resource.spec.home_catalog
     if catalog is None:
         return None
     server = f"catalog {catalog.uri or catalog.name}"

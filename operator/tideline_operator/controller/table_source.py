@@ -277,7 +277,7 @@ def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, 
     spec = table.resource.spec
     location = ClaimedPlace(
         claimed_address(table),
-        "spec.location" if spec.catalog is None else "spec.catalog",
+        "spec.location" if spec.home_catalog is None else "spec.catalog",
         table.address,
         has_worked_there=item["spec"].get("location") in worked,
     )

@@ -13,8 +13,10 @@ from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TIMEZONE, TableType
 from tideline.iceberg.service import IcebergService
+from tideline.publication.place import CatalogPlace
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
+from tideline_operator.resources.iceberg import Catalog
 from tideline_operator.resources.lake_table import LakeTableSpec, Publication
 from tideline_operator.resources.services import ServiceMode, Services
 
@@ -82,8 +84,16 @@ def zone_setting(spec: LakeTableSpec) -> dict[str, str]:
 
 
 def publish_setting(spec: LakeTableSpec) -> dict[str, str]:
-    """The setting that has every commit published, if the spec asks for it."""
-    return {PUBLISH: ICEBERG} if Publication.ICEBERG in spec.publish else {}
+    """The settings that have every commit published, and in which catalog, if the spec asks so."""
+    if Publication.ICEBERG not in spec.publish:
+        return {}
+    return {PUBLISH: ICEBERG, **(_place(spec.catalog) if spec.catalog is not None else {})}
+
+
+def _place(catalog: Catalog) -> dict[str, str]:
+    named = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    options = {name: text for name, text in named.items() if text is not None}
+    return CatalogPlace.of(catalog.name, catalog.table, options).to_properties()
 
 
 def _without_field(service: TableService) -> SpecPart:

@@ -57,7 +57,10 @@ _NO_DELETION = "Delete is for Hudi tables; an Iceberg table belongs to the engin
 _ONLY_HUDI_SERVICE = (
     f"is a service of Hudi tables; Iceberg tables have {', '.join(ICEBERG_SERVICE_NAMES)}"
 )
-_ONLY_ICEBERG = "is for Iceberg tables (format: Iceberg)"
+_NO_CATALOG = (
+    "is for Iceberg tables (format: Iceberg) and for Hudi tables that are published in it "
+    "(publish: [Iceberg])"
+)
 _ONLY_ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
 _ONLY_ICEBERG_SETTING = "is for Iceberg tables (spec.format: Iceberg)"
 _NO_LOCATION = "is required: where the table lives"
@@ -79,7 +82,11 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
         CelRule(one_place, _ONE_PLACE, field="location"),
         CelRule(no_ingest, _NO_INGEST, field="ingest"),
         CelRule(stays, _NO_DELETION, field="deletionPolicy"),
-        CelRule(f"{is_iceberg} || !has(self.catalog)", _ONLY_ICEBERG, field="catalog"),
+        CelRule(
+            f"{is_iceberg} || !has(self.catalog) || has(self.publish) && self.publish.size() > 0",
+            _NO_CATALOG,
+            field="catalog",
+        ),
     ]
     for name in _HUDI_FIELDS:
         is_absent = f"{is_hudi} || {_as_default(spec, name, 'self')}"
@@ -119,8 +126,8 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
     if not is_iceberg:
         if not spec.location:
             yield "location", _NO_LOCATION
-        if spec.catalog is not None:
-            yield "catalog", _ONLY_ICEBERG
+        if spec.catalog is not None and not spec.publish:
+            yield "catalog", _NO_CATALOG
         for name in _written(services, _ICEBERG_SERVICES):
             yield f"services.{json_name(name)}", _ONLY_ICEBERG_SERVICE
         for name in _written(services, _ICEBERG_SETTINGS):

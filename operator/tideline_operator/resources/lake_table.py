@@ -225,7 +225,9 @@ class LakeTableSpec:
         immutable=True,
     )
     catalog: Catalog | None = described(
-        "The catalog that keeps an Iceberg table, instead of location.", default=None
+        "The catalog that keeps an Iceberg table, instead of location; or the one in which readers "
+        "find a Hudi table with publish: [Iceberg].",
+        default=None,
     )
     store_ref: str | None = described(
         "LakeStore with the connection; needed for s3:// locations.", default=None, length_max=63
@@ -297,7 +299,7 @@ class LakeTableSpec:
     )
     publish: tuple[Publication, ...] = described(
         "Formats whose metadata is written over the table's files after every commit, for engines "
-        "that do not read Hudi.",
+        "that do not read Hudi: in the table's folder, known to the catalog where one is named.",
         default=(),
         items_max=4,
     )
@@ -343,6 +345,11 @@ class LakeTableSpec:
     )
 
     RULES: ClassVar[tuple[CelRule, ...]]
+
+    @property
+    def home_catalog(self) -> Catalog | None:
+        """The catalog that keeps the table; a Hudi table is only published in its catalog."""
+        return self.catalog if self.format is TableFormat.ICEBERG else None
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""

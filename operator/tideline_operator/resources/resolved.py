@@ -36,7 +36,7 @@ class ResolvedTable:
     @property
     def address(self) -> str:
         """The address that identifies the table: a URI, or its catalog's and its name there."""
-        catalog = self.resource.spec.catalog
+        catalog = self.resource.spec.home_catalog
         if catalog is None:
             return self.location.uri
         return f"{catalog.type.value}:{catalog.uri or catalog.name}#{catalog.table}"

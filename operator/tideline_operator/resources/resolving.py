@@ -71,7 +71,7 @@ class _Resolver:
 
     def resolve(self) -> ResolvedTable:
         spec = self.table.spec
-        if spec.catalog is None:
+        if spec.home_catalog is None:
             location = self._locate(spec.location, spec.store_ref, "spec.location")
         else:
             location = self._files_of_catalog(spec.store_ref)

@@ -76,7 +76,7 @@ ICEBERG_REFUSALS = (
     _of_iceberg(
         "catalog: {type: rest, uri: 'http://c', table: a.b}",
         "catalog",
-        "is for Iceberg tables (format: Iceberg)",
+        "is for Iceberg tables (format: Iceberg) and for Hudi tables that are published in it",
     ),
     RefusedSpec(
         with_iceberg("rerun: {compaction: 1}"),

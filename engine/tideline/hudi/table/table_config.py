@@ -76,6 +76,11 @@ INDEX_TYPE = "tideline.index.type"
 SINGLE_WRITER = "tideline.single.writer"
 TIMEZONE = "tideline.timezone"
 PUBLISH = "tideline.publish"
+PUBLISH_IDENTIFIER = "tideline.publish.identifier"
+PUBLISH_CATALOG = "tideline.publish.catalog"
+PUBLISH_CATALOG_TYPE = "tideline.publish.catalog.type"
+PUBLISH_CATALOG_URI = "tideline.publish.catalog.uri"
+PUBLISH_CATALOG_WAREHOUSE = "tideline.publish.catalog.warehouse"
 ICEBERG = "iceberg"
 
 

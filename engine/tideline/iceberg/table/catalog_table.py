@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     ForbiddenError,
     NoSuchTableError,
+    TableAlreadyExistsError,
     UnauthorizedError,
     ValidationError,
 )
@@ -56,6 +57,7 @@ from tideline.iceberg.table.table_operations import (
     Loaded,
     Unknown,
 )
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
@@ -166,6 +168,36 @@ class CatalogTable:
             self._io = FileIO(location, metadata.location, {location: store})
         return Loaded(metadata, table.metadata_location)
 
+    def register(self, store: ObjectStore, path: str, metadata: TableMetadata) -> None:
+        """Make the catalog keep the new table `metadata`, unless it has one of this name already.
+
+        Its first metadata file is `path` in `store`, the table's folder. A missing namespace is
+        created. Raises UnsupportedTableError when the catalog refuses, StorageUnavailableError:
+        then it is unknown whether the catalog has it, and `load` shows it.
+        """
+        store.put(path, metadata.to_bytes())
+        with self._asking():
+            try:
+                namespace = Catalog.namespace_from(self._identifier)
+                if not self._catalog.namespace_exists(namespace):
+                    self._catalog.create_namespace_if_not_exists(namespace)
+                self._catalog.register_table(self._identifier, f"{metadata.location}/{path}")
+            except TableAlreadyExistsError:
+                # It may be ours, from a request that was sent twice.
+                if self.load().metadata.table_uuid != metadata.table_uuid:
+                    DeleteScope(store, "taking back a metadata file").remove(path)
+            except _REFUSALS as error:
+                message = f"the catalog refuses the table: {error}"
+                raise UnsupportedTableError(message, table=self._name) from error
+
+    def drop(self) -> None:
+        """Have the catalog forget the table, whose files stay.
+
+        Raises TableNotFoundError and StorageUnavailableError.
+        """
+        with self._asking():
+            self._catalog.drop_table(self._identifier)
+
     def commit(
         self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
     ) -> CommitOutcome:
@@ -223,6 +255,8 @@ class CatalogTable:
     def _asking(self) -> Iterator[None]:
         try:
             yield
+        except TidelineError:
+            raise
         except NoSuchTableError as error:
             raise self._missing() from error
         except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, decimal, flag, refused, word
+from tideline.settings.entries import OFF, decimal, flag, refused, text, word
 
 SETTINGS = (
     flag(
@@ -79,9 +79,30 @@ SETTINGS = (
         "tideline.publish",
         "",
         ("iceberg",),
-        "publish every commit as Iceberg metadata over the same files, in the table's folder; not "
-        "done unless set",
+        "publish every commit as Iceberg metadata over the same files; not done unless set",
     ),
+    text(
+        "tideline.publish.identifier",
+        "",
+        "`namespace.name` of the published table in a catalog; in the table's folder unless set",
+    ),
+    text(
+        "tideline.publish.catalog",
+        "",
+        "the catalog's name in PyIceberg's configuration and environment; `default` unless set",
+    ),
+    word(
+        "tideline.publish.catalog.type",
+        "",
+        ("rest", "sql"),
+        "the kind of catalog; follows from its address unless set",
+    ),
+    text(
+        "tideline.publish.catalog.uri",
+        "",
+        "the catalog's address, without a password; that of PyIceberg's configuration unless set",
+    ),
+    text("tideline.publish.catalog.warehouse", "", "the catalog's warehouse"),
     flag(
         "hoodie.table.services.incremental.enabled",
         "true",

@@ -1,0 +1,65 @@
+"""Giving a publication up.
+
+1. The table no longer asks for it after every commit.
+2. The catalog, if there is one, forgets the table: readers find none from here on.
+3. The metadata files in the table's folder are deleted, the newest last, then manifests and lists,
+   and only then the properties that name the catalog. Data files are Hudi's and stay.
+
+Died on the way: the same call does the rest. While files of metadata are there, cleaning still
+looks for their publication, so nothing that it needs goes in between.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import PUBLISH
+from tideline.iceberg.table.file_system_table import FOLDER, FileSystemTable
+from tideline.publication.place import without_place
+from tideline.publication.published_table import PublishedTable
+from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.nested_tables import is_table_metadata_file
+
+_NUMBER = re.compile(r"\D*(\d+)")
+_OTHERS = (".avro", "/version-hint.text")
+
+
+def stop_publishing(table: HoodieTable) -> bool:
+    """Take the property away that has every commit published; whether it was there.
+
+    What is published stays, and stays readable: cleaning goes on to look after it.
+    """
+    with table.lock().acquire():
+        if PUBLISH not in table.reload_config().properties:
+            return False
+        table.update_properties({PUBLISH: None})
+        return True
+
+
+def drop_publication(table: HoodieTable) -> int:
+    """Stop publishing, and delete what is published; returns how many files of metadata there were.
+
+    Not while others publish. Raises UnsupportedTableError when the Iceberg table is not a
+    publication of this one, StorageUnavailableError, and ConfigError when the catalog cannot be
+    opened.
+    """
+    stop_publishing(table)
+    place = PublishedTable(table)
+    if place.find() is not None and not isinstance(place.operations, FileSystemTable):
+        place.operations.drop()
+    names = [info.path.rpartition("/")[2] for info in table.store.list_directory(FOLDER).objects]
+    versions = sorted(filter(is_table_metadata_file, names), key=_version)
+    others = [name for name in names if f"/{name}".endswith(_OTHERS)]
+    scope = DeleteScope(table.store, "dropping the publication")
+    for listed in (versions[:-1], versions[-1:], others):
+        scope.remove_many(f"{FOLDER}/{name}" for name in listed)
+    with table.lock().acquire():
+        table.reload_config()
+        table.update_properties(without_place())
+    return len(versions) + len(others)
+
+
+def _version(name: str) -> int:
+    match = _NUMBER.match(name)
+    return int(match[1]) if match else 0
