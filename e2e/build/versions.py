@@ -14,7 +14,7 @@ HELM = "3.19.2"
 DEBIAN = "bookworm"
 """What the images are built on, with Python 3.11."""
 
-PREVIOUS_COMMIT = "85206db908829c3f309f7b365674a564bf5fd73b"
+PREVIOUS_COMMIT = "258ce214957bef0b6d8295d47b96d7660930d972"
 """The version that upgrades start from: once there are releases, the tag of the last one."""
 
 

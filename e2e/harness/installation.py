@@ -18,11 +18,7 @@ IMAGES = {
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALL = _ROOT / "charts" / "tideline" / "install.yaml"
-_CUSTOM_RESOURCES = (
-    "laketables.tideline.dev",
-    "lakecatalogs.tideline.dev",
-    "lakestores.tideline.dev",
-)
+_WITHOUT_CRDS = _ROOT / "charts" / "tideline" / "operator.yaml"
 _READY_TIMEOUT_S = 120.0
 
 
@@ -39,15 +35,19 @@ class Operator:
         self.apply(path, images)
         # In a cluster that was kept, the pods may still run an image that was built before.
         self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}")
-        for name in _CUSTOM_RESOURCES:
-            self._cluster.kubectl(
-                "wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s"
-            )
+        for manifest in load_manifests(path):
+            if manifest["kind"] == "CustomResourceDefinition":
+                name = f"crd/{manifest['metadata']['name']}"
+                self._cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=30s")
         self.wait_until_ready()
 
     def apply(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
         for manifest in load_manifests(path):
             self._cluster.apply(_with_images(manifest, images))
+
+    def remove(self) -> None:
+        """Delete it and its namespace; definitions of resources stay, with all that is in them."""
+        self._cluster.kubectl("delete", "--ignore-not-found", "-f", str(_WITHOUT_CRDS))
 
     def wait_until_ready(self) -> None:
         timeout = f"--timeout={_READY_TIMEOUT_S:.0f}s"
@@ -77,6 +77,18 @@ class Operator:
         lease = self._cluster.get("Lease", "tideline-operator", NAMESPACE)
         assert lease is not None, "no Lease tideline-operator"
         return str(lease["spec"]["holderIdentity"])
+
+    def leading_pod(self) -> Manifest:
+        """That pod, once it is one that lives."""
+        found: list[Manifest] = []
+
+        def leads() -> bool:
+            leader = self.leader()
+            found[:] = [pod for pod in self.pods() if leader.startswith(pod["metadata"]["name"])]
+            return bool(found)
+
+        self._cluster.wait_until(leads, "a pod leads", timeout_s=60)
+        return found[0]
 
     def logs(self) -> str:
         return self._cluster.kubectl(

@@ -151,8 +151,7 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed_while_a_job_runs
         begin_to_write(lake)
         (before,) = lake.jobs("people")
         leader = operator.leader()
-        (killed,) = (pod for pod in operator.pods() if leader.startswith(pod["metadata"]["name"]))
-        operator.kill(killed)
+        operator.kill(operator.leading_pod())
         assert lake.get("people")["status"]["operations"][-1]["phase"] == "Running"
         # The other one, or the replacement of the killed one.
         lake.cluster.wait_until(

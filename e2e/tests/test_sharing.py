@@ -73,15 +73,15 @@ def test_a_quota_is_named_and_goes_on_when_it_is_raised(lake: Lake) -> None:
 
 def test_too_little_memory_is_named_and_recovers_with_more(lake: Lake) -> None:
     tiny = {**SMALL_RESOURCES, "driver": {"cpu": "200m", "memory": "900Mi"}}
-    # Some kilobytes in the file, 450 MB in memory: too much for the driver alone, so Spark does it.
-    rows = [{"id": number, "ts": 1, "name": "x" * 3_000_000 + str(number)} for number in range(150)]
+    # Some kilobytes in the file, 180 MB in memory: too much for the driver alone, so Spark does it.
+    rows = [{"id": number, "ts": 1, "name": "x" * 3_000_000 + str(number)} for number in range(60)]
     lake.land("people", "a", rows)
     lake.apply_table("people", resources=tiny, **QUICK)
     failed = lake.wait_for_operation("people", "ingest", "Failed")
     assert "raise spec.resources.executor.memory" in failed["message"], json.dumps(failed)
     more = {**SMALL_RESOURCES["executor"], "memory": "6Gi"}
     lake.patch("people", {"resources": {"driver": {"memory": "2Gi"}, "executor": more}})
-    lake.wait_for_ids("people", range(150))
+    lake.wait_for_ids("people", range(60))
 
 
 def test_several_tables_are_ingested_at_the_same_time(lake: Lake) -> None:

@@ -10,6 +10,7 @@ from e2e.harness.installation import IMAGES, Operator
 from e2e.harness.lake import DRIVER, Lake
 
 MANY = 600_000
+WORKER = "tideline.dev/worker"
 
 
 def test_this_release_takes_over_the_job_that_the_last_one_started(
@@ -50,6 +51,35 @@ def test_this_release_takes_over_the_job_that_the_last_one_started(
         assert sorted(lake.by_id("people")) == list(range(MANY + 1))
         images = {image_of(pod) for pod in lake.pods(DRIVER)}
         assert images == {previous_release.images["tideline-engine"], IMAGES["tideline-engine"]}
+    finally:
+        operator.apply()
+        operator.wait_until_ready()
+
+
+def test_a_worker_of_the_last_release_ends_its_work_and_gets_no_more(
+    lake: Lake, operator: Operator, previous_release: PreviousRelease
+) -> None:
+    try:
+        operator.install(previous_release.install, previous_release.images)
+        lake.apply_store(engine={"warm": {"maxWorkers": 1}})
+        lake.land("people", "many", [{"id": number, "ts": 1} for number in range(MANY)])
+        lake.apply_table("people")
+        instant = lake.wait_for_inflight("people")
+        (old,) = lake.running(WORKER)
+        assert image_of(old) == previous_release.images["tideline-engine"]
+
+        operator.apply()
+        operator.wait_until_ready()
+        done = lake.wait_for_operation("people", "ingest")
+        assert (done["instant"], done.get("attempt", 1)) == (instant, 1)
+        assert done["worker"] == old["metadata"]["labels"]["batch.kubernetes.io/job-name"]
+
+        # Its place is taken by a worker with today's engine, which finds what it left.
+        lake.land("people", "more", [{"id": MANY, "ts": 1}])
+        lake.wait_for_ids("people", range(MANY + 1))
+        lake.cluster.wait_gone("Pod", old["metadata"]["name"], lake.namespace, timeout_s=60)
+        (new,) = lake.running(WORKER)
+        assert image_of(new) == IMAGES["tideline-engine"]
     finally:
         operator.apply()
         operator.wait_until_ready()

@@ -1,4 +1,4 @@
-"""Warm workers: one pod for operations of many tables, and its deaths before and while it works."""
+"""Warm workers: one pod for operations of many tables, and deaths before and while it works."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e.harness.cluster import Manifest
+from e2e.harness.installation import Operator
 from e2e.harness.lake import Lake, Row
 
 WORKER = "tideline.dev/worker"
@@ -89,6 +90,53 @@ def test_an_idle_worker_that_is_killed_costs_the_next_operation_nothing(warm: La
     assert (done["phase"], done.get("attempt", 1), done.get("failures", 0)) == ("Succeeded", 1, 0)
     first = pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]
     assert done["worker"] != first
+
+
+def test_leaders_that_are_killed_while_they_hand_over_lose_and_repeat_nothing(
+    warm: Lake, operator: Operator
+) -> None:
+    operator.scale(2)
+    try:
+        warm.land("people", "first", some_rows(range(10)))
+        warm.apply_table("people")
+        warm.wait_for_ids("people", range(10))
+        for number in range(10, 13):
+            leading = operator.leading_pod()
+            warm.land("people", f"one-{number}", some_rows(range(number, number + 1)))
+            warm.cluster.wait_until(
+                lambda: under_way(warm, "people"), "it is recorded", timeout_s=30, every_s=0.02
+            )
+            operator.kill(leading)
+            warm.wait_for_ids("people", range(number + 1))
+        warm.wait_for_operation("people", "ingest", count=4)
+        done = ingests(warm, "people")
+        assert [(one.get("attempt", 1), one.get("failures", 0)) for one in done] == [(1, 0)] * 4
+        assert len({one["worker"] for one in done}) == 1
+    finally:
+        operator.scale(1)
+
+
+def test_a_write_at_a_worker_goes_on_while_the_operator_is_away(
+    warm: Lake, operator: Operator
+) -> None:
+    warm.land("people", "many", some_rows(range(MANY)))
+    warm.apply_table("people")
+    instant = warm.wait_for_inflight("people")
+    operator.scale(0)
+    warm.cluster.wait_until(
+        lambda: not warm.inflight("people"), "it ends without an operator", timeout_s=120
+    )
+    assert under_way(warm, "people")
+    operator.scale(1)
+    done = warm.wait_for_operation("people", "ingest")
+    assert (done["instant"], done.get("attempt", 1)) == (instant, 1)
+    assert sorted(warm.by_id("people")) == list(range(MANY))
+
+
+def under_way(lake: Lake, table: str) -> bool:
+    """Whether the status names an operation that has begun or is about to."""
+    operations = lake.get(table).get("status", {}).get("operations", [])
+    return any(one["phase"] in ("Pending", "Running") for one in operations)
 
 
 def ingests(lake: Lake, table: str) -> list[Manifest]:
