@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ from tideline.iceberg.commit.changed_partitions import changed_by, changed_latel
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
+from tideline.iceberg.manifest.manifest_entry import FileContent
 from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import QUIET_FOR, RewriteOptions
 from tideline.iceberg.rewrite.plan import Reason, RewritePlan
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
+from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.iceberg_model_files import ModelFiles
+from tideline.testing.iceberg_row_delta import RowDelta
 
 pytest.importorskip("pyiceberg")
 
@@ -109,6 +114,7 @@ def test_changes_in_place_count_and_appends_equality_deletes_and_rewrites_do_not
         (lambda: model.append(range(8)), []),
         (lambda: model.delete_by_value([1]), []),
         (lambda: model.upsert([2]), []),
+        (lambda: model.append_and_delete([10, 11], [11]), []),
         (lambda: model.delete_by_position([4]), [("even",)]),
         (lambda: model.overwrite([3]), [("odd",)]),
         (lambda: commit_rewrite(model.operations(), model.plan_rewrite()), []),
@@ -120,6 +126,29 @@ def test_changes_in_place_count_and_appends_equality_deletes_and_rewrites_do_not
         found = changed_by(model.operations().io, [head])
         assert [partition for _, partition in found] == expected
     assert len(changed_lately(model.operations().io, model.metadata(), head, 0, now_ms=0)) == 0
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_deletes_between_files_of_their_own_commit_do_not_count_and_others_do(is_own: bool) -> None:
+    """As Flink writes them: one delete file, about the data files between its bounds of paths."""
+    model = IcebergModel.create()
+    model.append([0])
+    (old,) = (entry.data_file for entry in model.files().data())
+    operations = model.operations()
+    files = ModelFiles.of(operations.io, operations.load().metadata)
+    added = [*files.write_rows([2], 0), *files.write_rows([4], 0)]
+    paths = [file.file_path.encode() for file in (*added, *(() if is_own else (old,)))]
+    deletes = replace(
+        old,
+        content=FileContent.POSITION_DELETES,
+        file_path=f"{old.file_path}-deletes",
+        lower_bounds={DELETE_PATH_FIELD_ID: paths[0]},
+        upper_bounds={DELETE_PATH_FIELD_ID: paths[-1]},
+    )
+    model._commit(operations, RowDelta("overwrite", [*added, deletes]))
+    head = model.metadata().ref_snapshot()
+    assert head is not None
+    assert len(changed_by(operations.io, [head])) == (0 if is_own else 1)
 
 
 def test_what_was_changed_longer_ago_is_free_again(lake: Lake) -> None:

@@ -35,13 +35,14 @@ def rewrite(
     store: ObjectStore | None = None,
     *,
     positions_max: int = 1000,
+    clock: FakeClock | None = None,
     **options: str,
 ) -> DeleteRewriteRun:
     given = {name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}
     operations = table.model.operations(store)
     parsed = delete_rewrite_options(given, operations.load().metadata.properties)
     return execute_position_deletes(
-        operations, parsed, clock=FakeClock(), positions_max=positions_max
+        operations, parsed, clock=clock or FakeClock(), positions_max=positions_max
     )
 
 
@@ -129,6 +130,18 @@ def test_a_delete_never_begins_to_apply_to_younger_data() -> None:
     assert isinstance(run.outcomes[0], Committed)
     assert len(table.deletes()) == 1
     assert table.rows() == rows
+
+
+def test_partitions_that_other_writers_changed_lately_are_left_to_them() -> None:
+    table = worn()
+    table.model.clock.sleep(700.0)
+    table.delete({"o": [7]}, parity="odd")
+    clock = FakeClock(table.model.clock.now_ms() + 1_000)
+    run = rewrite(table, clock=clock, min_input_files="1", tideline__quiet_for_ms="600000")
+    assert {group.partition for group in run.plan.groups} == {("even",)}
+    clock.advance(700.0)
+    run = rewrite(table, clock=clock, min_input_files="1", tideline__quiet_for_ms="600000")
+    assert {group.partition for group in run.plan.groups} >= {("odd",)}
 
 
 @pytest.mark.parametrize("positions_max", [1, 5, 9])

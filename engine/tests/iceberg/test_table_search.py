@@ -49,6 +49,16 @@ def test_tables_are_folders_with_metadata_of_their_own() -> None:
     )
 
 
+@pytest.mark.minio
+def test_tables_of_a_bucket_are_found(s3_location: StoreLocation) -> None:
+    store = s3_location.open()
+    for name in ("sales/orders", "sales/eu/lines"):
+        store.put(f"{name}/metadata/v1.metadata.json", b"{}")
+        store.put(f"{name}/data/part.parquet", b"rows")
+    store.put("notes.txt", b"")
+    assert [table.name for table in find_tables(store)] == ["sales.eu.lines", "sales.orders"]
+
+
 def test_a_hudi_table_is_none_even_when_it_is_published() -> None:
     store = store_with("a/b/.hoodie/hoodie.properties", "a/b/metadata/v1.metadata.json")
     assert find_tables(store) == ()

@@ -81,6 +81,9 @@ class CatalogCase(ControllerCase):
         found, _ = self.api.list(LAKE_TABLES, self.namespace, labels=f"{LABEL}={catalog}")
         return {item["metadata"]["name"]: item for item in found}
 
+    def labels(self) -> dict[str, str]:
+        return {"namespace": self.namespace, "catalog": "lake"}
+
     def until_owned(self, *names: str, catalog: str = "lake") -> dict[str, Manifest]:
         self.until(lambda: sorted(self.owned(catalog)) == sorted(names), f"LakeTables {names}")
         return self.owned(catalog)
@@ -228,6 +231,39 @@ def test_without_a_listing_all_laketables_stay(case: CatalogCase) -> None:
     case.drop_table("sales.order_lines")
     case.start()
     case.until_owned(ORDERS)
+
+
+def test_a_listing_without_any_table_takes_none_away(case: CatalogCase) -> None:
+    case.declare_catalog()
+    case.start()
+    case.until_owned(ORDERS, LINES)
+    (case.folder / "warehouse").rename(case.folder / "away")
+    case.until(lambda: case.catalog_condition().get("reason") == "NothingFound", "nothing is found")
+    assert "2 tables had been" in case.catalog_condition()["message"]
+    assert sorted(case.owned()) == sorted((ORDERS, LINES))
+    assert case.measured("tideline_catalog_ready", **case.labels()) == 0.0
+    (case.folder / "away").rename(case.folder / "warehouse")
+    case.until(lambda: case.catalog_condition().get("reason") == "Listed", "all are found again")
+    case.until(lambda: case.measured("tideline_catalog_ready", **case.labels()) == 1.0, "the gauge")
+    case.api.delete(LAKE_CATALOGS, "lake", case.namespace)
+    name, labels = "tideline_catalog_ready", case.labels()
+    case.until(
+        lambda: case.metrics.registry.get_sample_value(name, labels) is None, "it is forgotten"
+    )
+
+
+def test_a_laketable_that_was_deleted_by_hand_comes_back(case: CatalogCase) -> None:
+    case.declare_catalog(every="1h")
+    case.start()
+    uid = case.until_owned(ORDERS, LINES)[ORDERS]["metadata"]["uid"]
+    case.api.delete(LAKE_TABLES, ORDERS, case.namespace)
+
+    def is_another() -> bool:
+        table = case.owned().get(ORDERS)
+        return table is not None and table["metadata"]["uid"] != uid
+
+    case.until(is_another, "another one")
+    case.until_ready(ORDERS)
 
 
 def test_failing_and_late_tables_are_counted(case: CatalogCase) -> None:

@@ -55,6 +55,7 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_reconcile_duration_seconds": ("histogram", set()),
     "tideline_reconciles": ("counter", {"result"}),
     "tideline_store_ready": ("gauge", {"namespace", "store"}),
+    "tideline_catalog_ready": ("gauge", {"namespace", "catalog"}),
     "tideline_table_bytes": ("gauge", TABLE),
     "tideline_table_core_seconds": ("counter", OF_KIND),
     "tideline_table_dead_instants": ("gauge", TABLE),
@@ -130,6 +131,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     metrics.show_unavailable(lambda: [("lake", "http://minio.lake.svc:9000")])
     metrics.watch_silent.labels(resource="pods").set(1.5)
     metrics.store_ready.labels("lake", "minio").set(1)
+    metrics.catalog_ready.labels("lake", "sales").set(1)
     metrics.workers.labels(state="busy").set(1)
     process.note_request("get", "jobs", 200)
     found = {

@@ -82,6 +82,32 @@ def test_where_nothing_is_due_nothing_starts() -> None:
     assert planned(table()) == ()
 
 
+def test_what_other_writers_keep_busy_is_looked_at_again_when_they_have_left_it() -> None:
+    (wait,) = planned(table(replace(NOTHING_DUE, quiet_at_ms=NOW_MS + 5_000)))
+    assert isinstance(wait, Wait)
+    assert (wait.kind, wait.until_ms) == (WaitKind.RETRY, NOW_MS + 5_001)
+
+
+def test_quiet_for_is_part_of_every_operation_that_may_get_in_the_way() -> None:
+    services = {"quietFor": "10m", "expireSnapshots": {"olderThan": "1ms"}}
+    rewrite = work(planned(table(SEVERAL), services=services))
+    assert rewrite.options["tideline.quiet-for-ms"] == "600000"
+    deletes = work(planned(table(replace(SEVERAL, rewrite=None)), services=services))
+    assert deletes.options == {"tideline.quiet-for-ms": "600000"}
+    kept = planned(table(), services=services)
+    assert starts(kept) == []
+    expiry = work(planned(table(), now_ms=NOW_MS + 700_000, services=services))
+    assert expiry.arguments == {"older_than_age_ms": "1", "quiet_for_ms": "600000"}
+
+
+def test_a_table_that_a_hudi_table_is_published_as_is_left_alone() -> None:
+    observed = table(SEVERAL)
+    assert observed.iceberg is not None
+    metadata = replace(observed.iceberg.metadata, properties={"tideline.hudi.table": "people"})
+    published = replace(observed, iceberg=replace(observed.iceberg, metadata=metadata))
+    assert planned(published, rerun={"rewriteDataFiles": 1}) == ()
+
+
 def test_a_missing_table_is_reported_and_looked_for_again() -> None:
     resource = resolved_iceberg("s3://lake/orders", storeRef="minio")
     actions = plan(resource, EMPTY, Observed(), NOW_MS)

@@ -12,8 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
+from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.resources.loading import load_resources
 
@@ -35,6 +38,12 @@ SERVICES = """
     expireSnapshots: {olderThan: 1ms, retainLast: 1}
     quietFor: 1ms
     removeOrphanFiles: {enabled: false}
+"""
+STORE = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeStore
+metadata: {{name: minio}}
+spec: {{endpoint: "{endpoint}"}}
 """
 FOLDER = "apiVersion: tideline.dev/v1alpha1\nkind: LakeCatalog\nmetadata: {name: lake}\nspec:\n"
 
@@ -153,6 +162,29 @@ def check_catalog(folder: Path, catalog: Catalog) -> None:
     assert [table.scan().to_arrow().num_rows for table in tables] == [10 * APPENDS] * 3
     assert [len(list(table.scan().plan_files())) for table in tables] == [1, 1, APPENDS]
     assert [len(table.snapshots()) for table in tables] == [1, 1, APPENDS]
+
+
+@pytest.mark.minio
+def test_the_tables_of_a_bucket_are_maintained(tmp_path: Path, s3_location: StoreLocation) -> None:
+    store = s3_location.open()
+    names = ("sales/orders", "tmp/scratch")
+    for name in names:
+        made = IcebergModel.create()
+        for number in range(APPENDS):
+            made.append(range(number * 2, number * 2 + 2))
+        for info in made.location.open().list():
+            store.put(f"{name}/{info.path}", made.location.open().get(info.path))
+    endpoint = dict(s3_location.options)["endpoint"]
+    place = f"  location: {s3_location.uri}\n  storeRef: minio"
+    policy = SERVICES.replace("services:", "services:\n    rewriteDataFiles: {enabled: false}")
+    text = f"{FOLDER}{place}{policy}\n---\n{STORE.format(endpoint=endpoint)}"
+    (tmp_path / "lake.yaml").write_text(text)
+    assert finished(run(tmp_path)) == {("default/lake-sales-orders", "expire")}
+    kept = []
+    for name in names:
+        table = StoreLocation.of(f"{s3_location.uri}/{name}", dict(s3_location.options))
+        kept.append(len(IcebergTable(FileSystemTable(table)).metadata.snapshots))
+    assert kept == [1, APPENDS]
 
 
 def test_a_catalog_that_cannot_be_listed_ends_the_run_with_its_exit_code(tmp_path: Path) -> None:

@@ -104,6 +104,27 @@ def test_a_rewrite_is_due_once_a_partition_has_enough_small_files() -> None:
     assert need.reason.endswith(") would become 2: enough files of the wrong size")
 
 
+def test_partitions_that_others_change_are_left_to_them_until_they_are_quiet() -> None:
+    one = onlooker(appends=5, services={"quietFor": "10m"})
+    one.model.delete_by_position([1])
+    need = one.needs()["rewriteDataFiles"]
+    assert need.is_due
+    assert need.reason.startswith("5 data files (")
+    one.model.delete_by_position([2])
+    need = one.needs()["rewriteDataFiles"]
+    assert not need.is_due
+    assert need.reason.endswith("other writers changed lately are left to them (quietFor)")
+    files = one.seen().files
+    assert files is not None and files.quiet_at_ms is not None
+    wait_ms = files.quiet_at_ms - one.model.clock.now_ms()
+    assert 0 < wait_ms <= 600_000
+    one.model.clock.sleep(601.0)
+    need = one.needs()["rewriteDataFiles"]
+    assert need.is_due
+    assert need.reason.startswith("10 data files (")
+    assert one.needs()["rewriteDataFiles"] == need
+
+
 def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
     few = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
     assert onlooker(appends=2, **few).needs()["rewriteDataFiles"].is_due

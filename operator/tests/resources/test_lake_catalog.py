@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
+from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.parsing import parse_resource, to_json_object
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.resource_examples import LAKE_CATALOG
 
+TABLE_FORM = "application/json;as=Table;v=v1;g=meta.k8s.io"
 HEAD = """
 apiVersion: tideline.dev/v1alpha1
 kind: LakeCatalog
@@ -82,6 +84,21 @@ def test_the_api_server_does_too(name: str, api_server: ApiServer, namespace: st
     assert answer.status in (400, 422)
     assert field in answer.message
     assert words in answer.message
+
+
+@pytest.mark.api_server
+def test_kubectl_shows_the_counts(api_server: ApiServer, namespace: str) -> None:
+    path = f"/apis/tideline.dev/v1alpha1/namespaces/{namespace}/lakecatalogs"
+    assert api_server.request("POST", path, document(MINIMAL).value).status == 201
+    status = to_json_object(LakeCatalogStatus(found=12, maintained=10, excluded=2, late=1))
+    change, form = {"status": status}, "application/merge-patch+json"
+    answer = api_server.request("PATCH", f"{path}/lake/status", change, content_type=form)
+    assert answer.status == 200, answer.content
+    shown = api_server.request("GET", path, accept=TABLE_FORM).content
+    columns = [one["name"] for one in shown["columnDefinitions"] if not one["priority"]]
+    assert columns == ["Name", "Ready", "Tables", "Maintained", "Excluded", "Late", "Failing",
+                       "Looked", "Age"]  # fmt: skip
+    assert shown["rows"][0]["cells"][2:7] == [12, 10, 2, 1, 0]
 
 
 @pytest.mark.api_server

@@ -4,7 +4,8 @@
 2. The catalog, or the store, is asked like those of tables: within the share of its endpoint, and
    not at all while that does not answer.
 3. After a complete listing LakeTables are created, made to be as the policy says, and deleted. A
-   deleted LakeTable leaves its table as it is. While there is no listing all of them stay.
+   deleted LakeTable leaves its table as it is. While there is no listing all of them stay, and also
+   when nothing at all is found: a catalog shows nothing to those whose rights are gone.
 4. The status is written when it changed. Turns without a listing only count.
 
 Catalogs and tables are turns of one queue: a catalog's key has a name that no table can have.
@@ -30,6 +31,7 @@ from tideline_operator.api_objects import (
     Manifest,
     Replaced,
 )
+from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import Endpoints, endpoints_of
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.next_look import jittered
@@ -82,6 +84,7 @@ class CatalogReconciler:
     wake: Callable[[Key], None]
     clock: Clock
     resync_s: float
+    metrics: ControllerMetrics
     catalogs: ObjectCache = field(default_factory=ObjectCache)
     _memories: dict[Key, _Memory] = field(default_factory=dict)
 
@@ -128,6 +131,7 @@ class CatalogReconciler:
         if item is None:
             self._memories.pop(key, None)
             self.endpoints.forget(key)
+            self.metrics.forget_catalog((key[0], catalog_name(key) or ""))
             return None
         if item["metadata"].get("deletionTimestamp"):
             # Its LakeTables are deleted with it, by Kubernetes.
@@ -171,6 +175,9 @@ class CatalogReconciler:
         finally:
             for waiting in self.endpoints.leave(key):
                 self.wake(waiting)
+        if not found and (owned := self._owned(item)):
+            memory.problem = Problem("NothingFound", _nothing_found(len(owned)), 1, True)
+            return False
         plan = plan_catalog(catalog.spec, found)
         if memory.version != _version(item):
             memory.as_wanted.clear()
@@ -206,6 +213,14 @@ class CatalogReconciler:
                 self._take_in(made.object)
         self._report_changes(item, wanted)
 
+    def _owned(self, item: Manifest) -> list[Manifest]:
+        namespace, name = key_of(item)
+        return [
+            table
+            for table in self.tables.all()
+            if key_of(table)[0] == namespace and owner_of(table) == name
+        ]
+
     def _take_in(self, table: Manifest) -> None:
         """The watch reports nothing new when it brings what is known."""
         self.tables.put(table)
@@ -225,12 +240,8 @@ class CatalogReconciler:
             self.events.record(item, event)
 
     def _publish(self, item: Manifest, memory: _Memory) -> None:
-        namespace, name = key_of(item)
-        owned = [
-            table
-            for table in self.tables.all()
-            if key_of(table)[0] == namespace and owner_of(table) == name
-        ]
+        namespace = key_of(item)[0]
+        owned = self._owned(item)
         before = parse_stored(LakeCatalogStatus, item.get("status") or {}) or LakeCatalogStatus()
         status = catalog_status(
             before,
@@ -240,6 +251,7 @@ class CatalogReconciler:
             generation=int(item["metadata"].get("generation") or 0),
             now_ms=self.clock.now_ms(),
         )
+        self.metrics.note_catalog(key_of(item), status)
         if memory.problem is not None:
             problem = memory.problem
             since = next(iter(status.conditions)).last_transition_time.ms
@@ -262,6 +274,13 @@ class CatalogReconciler:
                 raise StaleStatusError(error.message) from error
             raise
         self.catalogs.put(written)
+
+
+def _nothing_found(owned: int) -> str:
+    return (
+        f"no table is found any more where {counted(owned, 'table')} had been: are rights "
+        "missing, or is it another place? Their LakeTables stay; delete them if it is right"
+    )
 
 
 def catalog_key(namespace: str, name: str) -> Key:

@@ -156,6 +156,7 @@ class Controller:
             self.queue.add,
             self._clock,
             self._settings.resync_s,
+            self._metrics,
         )
 
     def _make_source(

@@ -25,6 +25,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.controller.table_metrics import TableMetrics
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.resources.catalog_status import CatalogConditionType, LakeCatalogStatus
 from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
 from tideline_operator.resources.store_status import LakeStoreStatus
 
@@ -111,6 +112,11 @@ class ControllerMetrics:
             "tideline_store_ready",
             "1 while all buckets of a LakeStore are reachable and pass their checks.",
             ("namespace", "store"),
+        )
+        self.catalog_ready = self._gauge(
+            "tideline_catalog_ready",
+            "1 while a LakeCatalog is listed as its spec says.",
+            ("namespace", "catalog"),
         )
 
     def _name_operations(self) -> None:
@@ -248,6 +254,11 @@ class ControllerMetrics:
         (ready,) = status.conditions
         _set_truth(self.store_ready, key, ready.status)
 
+    def note_catalog(self, key: Key, status: LakeCatalogStatus) -> None:
+        """Bring the gauge of one LakeCatalog up to date."""
+        ready = next(one for one in status.conditions if one.type is CatalogConditionType.READY)
+        _set_truth(self.catalog_ready, key, ready.status)
+
     def note_end(self, kind: str, result: OperationResult, seconds: float) -> None:
         """Count an operation that ended, what it took and what it saved."""
         self.operations.labels(kind=kind, result=result.outcome.value).inc()
@@ -282,6 +293,10 @@ class ControllerMetrics:
     def forget_store(self, key: Key) -> None:
         """A LakeStore is gone: so is its gauge."""
         self.store_ready.remove(*key)
+
+    def forget_catalog(self, key: Key) -> None:
+        """A LakeCatalog is gone: so is its gauge."""
+        self.catalog_ready.remove(*key)
 
 
 def _set_truth(gauge: Gauge, key: Key, truth: Truth) -> None:
