@@ -125,6 +125,20 @@ def test_a_restore_takes_back_what_was_published_by_hand(tmp_path: Path) -> None
     assert newest(tmp_path) == [1]
 
 
+def test_a_restore_to_before_a_column_became_wider_is_published(tmp_path: Path) -> None:
+    """Such as pandas writes whole numbers."""
+    table = create(tmp_path)
+    table.write(pa.table({"id": ["a"], "v": pa.array([1], pa.int32())}))
+    saved = table.savepoint()
+    table.write(row(2))
+    table.restore(saved.instant)
+    table.write(pa.table({"id": ["b"], "v": pa.array([5], pa.int32())}))
+    assert newest(tmp_path) == [1, 5]
+    published = StaticTable.from_metadata(metadata_file(str(tmp_path)))
+    assert str(published.schema().find_type("v")) == "long"
+    assert published.scan(row_filter="v > 4").to_arrow()["v"].to_pylist() == [5]
+
+
 def test_cleaning_lets_a_table_go_that_was_published_by_hand(tmp_path: Path) -> None:
     table = LakeTable.create(str(tmp_path), record_key="id", properties=MANUAL)
     table.write(row(0))

@@ -94,6 +94,24 @@ def test_an_archive_is_part_of_it(table: SmallTable) -> None:
     assert after.states[-1] == now(table)
 
 
+def test_a_clean_that_is_older_than_archived_commits_is_in_its_place(table: SmallTable) -> None:
+    for v in range(10):
+        table.write("upsert", batch(range(10 * (v + 1)), v), options=OFTEN)
+        table.fake_clock.advance(60)
+        if v in (4, 9):
+            table.lake().run("cleaning", options={"hoodie.clean.commits.retained": "1"})
+            table.fake_clock.advance(60)
+    before = life_of(table)
+    settings = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+                "hoodie.clean.commits.retained": "1"}  # fmt: skip
+    assert table.lake().run("archival", options=settings).done
+    left = table.lake().timeline().completed()
+    assert [one.action.value for one in left][0] == "clean"
+    after = life_of(table)
+    assert after.done[: len(before.done)] == before.done
+    assert after.states[: len(before.states)] == before.states
+
+
 def test_file_groups_older_than_the_history_count_from_the_start(table: SmallTable) -> None:
     table.write("insert", batch(range(10), 1), options=OFTEN)
     table.fake_clock.advance(60)

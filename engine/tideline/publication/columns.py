@@ -6,7 +6,8 @@
 2. The published schema has the columns of today, without Hudi's. All are optional: files from
    before a column was added do not have it.
 3. A type may only change as Iceberg allows (int to long, float to double, more digits): anything
-   else is refused, because older files could not be read.
+   else is refused, because older files could not be read. A type that a restore made narrower again
+   stays published as the wider one, as which all files can be read.
 
 Pure.
 """
@@ -109,6 +110,8 @@ def _field(
     parts = _fields(_children(column.type), entry.fields, known, f"{name}.")
     found = _of_parts(column.type, parts, name)
     before = known.get(number)
+    if before is not None and _widens(found, before):
+        found = before
     if before is not None and not _is_readable(before, found):
         raise UnsupportedTableError(
             f"column {name} became {_word(found)} and was published as {_word(before)}: Iceberg "

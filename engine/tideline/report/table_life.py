@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from heapq import merge
 from typing import Any
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
@@ -26,6 +27,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.zone import TimelineZone
 
 
@@ -103,25 +105,27 @@ def read_life(table: HoodieTable, slices: Iterable[FileSlice]) -> Life:
     files = _Files()
     played: list[tuple[Done, State]] = []
     unreadable = 0
-    for read in (_archived(table, active), _active(table, timeline)):
-        for entry in read:
-            if entry is None:
-                unreadable += 1
-            else:
-                played.append((_done(entry, zone, files), files.state()))
+    # The active timeline may hold instants that are older than some of the archive, such as cleans.
+    for entry in merge(_archived(table, active), _active(table, timeline), key=_time):
+        if entry.is_unreadable:
+            unreadable += 1
+        else:
+            played.append((_done(entry, zone, files), files.state()))
     older = files.older(slices)
-    played.sort(key=lambda one: one[0].instant)
     states = tuple(state.plus(older) for _, state in played)
     return Life(tuple(done for done, _ in played), states, unreadable)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A completed instant with what it says: a commit, or the record of a clean."""
+    """A completed instant with what it says: a commit, or the record of a clean.
+
+    `is_unreadable`: what it says cannot be read."""
 
     instant: Instant
     commit: CommitMetadata | None = None
     clean: Mapping[str, Any] = field(default_factory=dict)
+    is_unreadable: bool = False
 
 
 @dataclass(slots=True)
@@ -255,8 +259,12 @@ def _rows(stats: Iterable[WriteStat]) -> tuple[int, int, int]:
     return inserted, updated, deleted
 
 
-def _archived(table: HoodieTable, active: frozenset[Instant]) -> Iterator[_Entry | None]:
-    """What left the active timeline; None for what cannot be read."""
+def _time(entry: _Entry) -> InstantTime:
+    return entry.instant.time
+
+
+def _archived(table: HoodieTable, active: frozenset[Instant]) -> Iterator[_Entry]:
+    """What left the active timeline, by time."""
     # The archive gives the newest first.
     for entry in sorted(table.archived().completed(), key=lambda entry: entry.instant):
         instant = entry.instant
@@ -271,10 +279,10 @@ def _archived(table: HoodieTable, active: frozenset[Instant]) -> Iterator[_Entry
             else:
                 yield _Entry(instant)
         except CorruptTableError:
-            yield None
+            yield _Entry(instant, is_unreadable=True)
 
 
-def _active(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[_Entry | None]:
+def _active(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[_Entry]:
     """What is in the active timeline, likewise."""
     for instant in timeline.completed():
         try:
@@ -288,7 +296,7 @@ def _active(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[_Entry | N
             # Archived meanwhile: what it did is in what is stored now.
             continue
         except CorruptTableError:
-            yield None
+            yield _Entry(instant, is_unreadable=True)
 
 
 def _number(text: str | None) -> float:
