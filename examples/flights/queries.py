@@ -214,6 +214,7 @@ def print_what_next(path: Path) -> None:
         f'read {path} --sql "select carrier, count(*) from t group by carrier order by 2 desc"',
     ):
         print(f"  .venv/bin/tideline {command}")
+    print("DuckDB, Polars, a stream, an undo: docs/first-hour.md goes on from here.")
 
 
 def _same_column(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:

@@ -82,7 +82,10 @@ def _due(facts: TableFacts) -> str:
         return ""
     rows = [_plan(plan, facts.uri) for plan in facts.plans]
     heads = ("service", "", "saves", "takes", "run it with")
-    about = "What is due comes first, in the order in which to run it."
+    about = (
+        "By the table's own settings; a LakeTable may set others. "
+        "What is due comes first, in the order in which to run it."
+    )
     return section("Services", about, table(heads, rows))
 
 
