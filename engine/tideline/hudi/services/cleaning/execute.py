@@ -176,6 +176,8 @@ def plan_table_cleaning(
     plan = plan_cleaning(_listings(table, partitions), facts, retention, config)
     now_ms = table.clock.now_ms()
     if plan.is_empty and not is_empty_clean_due(timeline, last, config, now_ms, known):
+        if not plan.partitions_examined:
+            return NotDue("no partition was written to since the last clean")
         where = counted(plan.partitions_examined, "partition")
         return NotDue(f"nothing to delete in the {where} written to since the last clean")
     return plan
