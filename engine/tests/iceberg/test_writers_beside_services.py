@@ -1,14 +1,14 @@
-"""A PyIceberg writer, as it comes, beside all services at full speed: it never fails.
+"""Writers as they come, of PyIceberg and Spark, beside all services at full speed: none fails.
 
-It appends and deletes in a loop. One partition only gets appends, and is rewritten all the time;
-in the other, rows are deleted again and again, and rewrites wait until that has ended.
+They append and delete in a loop. One partition only gets appends, and is rewritten all the time; in
+the other, rows are deleted again and again, and rewrites wait until that has ended.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import QUIET_FOR, RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.testing.iceberg_peer import IcebergPeer
+from tideline.testing.iceberg_rest_server import IcebergRestServer
+from tideline.testing.one_at_a_time import one_at_a_time
 
 pytest.importorskip("pyiceberg")
 
@@ -44,28 +47,14 @@ WRITE_S = 15.0
 
 
 @pytest.fixture(params=["sql", pytest.param("rest", marks=pytest.mark.interop)])
-def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Catalog]:
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
     """A connection of one's own to the same catalog."""
     if request.param == "rest":
-        uri = request.getfixturevalue("iceberg_rest_server").uri
-        one_at_a_time = threading.Lock()
-        return lambda: rest_catalog(uri, one_at_a_time)
+        with one_at_a_time(request.getfixturevalue("iceberg_rest_server").uri) as uri:
+            yield lambda: RestCatalog("test", uri=uri)
+        return
     place = f"sqlite:///{tmp_path}/c.db"
-    return lambda: SqlCatalog("test", uri=place, warehouse=f"file://{tmp_path}")
-
-
-def rest_catalog(uri: str, one_at_a_time: threading.Lock) -> RestCatalog:
-    """The server keeps its tables in a SQLite database in memory, which takes one request at a
-    time."""
-    catalog = RestCatalog("test", uri=uri)
-    send = catalog._session.send
-
-    def in_turn(*args: Any, **given: Any) -> Any:
-        with one_at_a_time:
-            return send(*args, **given)
-
-    catalog._session.send = in_turn  # type: ignore[method-assign]
-    return catalog
+    yield lambda: SqlCatalog("test", uri=place, warehouse=f"file://{tmp_path}")
 
 
 def rows(number: int) -> pa.Table:
@@ -77,18 +66,19 @@ def rows(number: int) -> pa.Table:
 class Writer(threading.Thread):
     """Appends, and deletes the first row of each append, until it is told to stop."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, append: Callable[[int], object], delete: Callable[[int], object]) -> None:
         super().__init__()
-        self.catalog = catalog
+        self.append = append
+        self.delete = delete
         self.stopped = threading.Event()
         self.expected: set[int] = set()
         self.failure: BaseException | None = None
         self.writes = 0
 
     def write(self) -> None:
-        self.catalog.load_table(NAME).append(rows(self.writes))
+        self.append(self.writes)
         first = self.writes * 10
-        self.catalog.load_table(NAME).delete(f"kind = 'busy' and id = {first}")
+        self.delete(first)
         self.expected |= set(range(first + 1, first + 10))
         self.writes += 1
 
@@ -133,15 +123,8 @@ def files_of(catalog: Catalog) -> dict[Any, int]:
     return {kind: found.count(kind) for kind in ("busy", "quiet")}
 
 
-def test_a_writer_never_fails_because_of_services(connect: Callable[[], Catalog]) -> None:
-    catalog = connect()
-    catalog.create_namespace_if_not_exists("lake")
-    if catalog.table_exists(NAME):
-        catalog.drop_table(NAME)
-    table = catalog.create_table(NAME, SCHEMA)
-    with table.update_spec() as update:
-        update.add_field("kind", IdentityTransform(), "kind")
-    writer, services = Writer(connect()), Services(connect())
+def run_beside(writer: Writer, services: Services) -> None:
+    """Both at once for a while, then the services alone; nothing fails, and all is there."""
     writer.write()
     writer.start()
     ends_s = time.monotonic() + WRITE_S
@@ -152,10 +135,61 @@ def test_a_writer_never_fails_because_of_services(connect: Callable[[], Catalog]
     assert writer.failure is None
     assert writer.writes > 5
     assert services.rewritten > 5
-    assert files_of(catalog)["busy"] > 1
+    assert files_of(services.catalog)["busy"] > 1
     time.sleep(QUIET_MS / 1000 + 0.1)
     services.run()
-    assert files_of(catalog) == {"busy": 1, "quiet": 1}
-    assert sorted(catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist()) == sorted(
-        writer.expected
+    assert files_of(services.catalog) == {"busy": 1, "quiet": 1}
+    found = services.catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist()
+    assert sorted(found) == sorted(writer.expected)
+
+
+def fresh(catalog: Catalog) -> None:
+    catalog.create_namespace_if_not_exists("lake")
+    if catalog.table_exists(NAME):
+        catalog.drop_table(NAME)
+
+
+def test_a_pyiceberg_writer_never_fails_because_of_services(
+    connect: Callable[[], Catalog],
+) -> None:
+    catalog = connect()
+    fresh(catalog)
+    table = catalog.create_table(NAME, SCHEMA)
+    with table.update_spec() as update:
+        update.add_field("kind", IdentityTransform(), "kind")
+    writer = Writer(
+        lambda number: catalog.load_table(NAME).append(rows(number)),
+        lambda first: catalog.load_table(NAME).delete(f"kind = 'busy' and id = {first}"),
     )
+    run_beside(writer, Services(connect()))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_spark_writer_never_fails_because_of_services(
+    iceberg_peer: IcebergPeer, iceberg_rest_server: IcebergRestServer, mode: str
+) -> None:
+    def append(number: int) -> None:
+        first = number * 10
+        iceberg_peer.run(
+            f"insert into {table} select id, if(id % 2 = 1, 'quiet', 'busy') "
+            f"from range({first}, {first + 10})"
+        )
+
+    with one_at_a_time(iceberg_rest_server.uri) as uri:
+        name = f"turns_{mode.replace('-', '_')}"
+        table = f"{name}.{NAME}"
+        catalog = RestCatalog("test", uri=uri)
+        fresh(catalog)
+        iceberg_peer.add_catalog(name, {"type": "rest", "uri": uri})
+        iceberg_peer.run(
+            f"create table {table} (id bigint, kind string) using iceberg partitioned by (kind) "
+            f"tblproperties ('format-version'='2', 'write.delete.mode'='{mode}')"
+        )
+        writer = Writer(
+            append,
+            lambda first: iceberg_peer.run(
+                f"delete from {table} where kind = 'busy' and id = {first}"
+            ),
+        )
+        run_beside(writer, Services(catalog))

@@ -1,0 +1,75 @@
+"""A proxy that lets one request through at a time, for servers that cannot take two.
+
+Iceberg's REST catalog for tests keeps its tables in a SQLite database in memory: of two requests at
+the same moment one fails. Writers behind the proxy still meet each other between their requests.
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_TIMEOUT_S = 60.0
+_OWN_HEADERS = ("host", "connection", "content-length", "accept-encoding", "transfer-encoding")
+
+
+@contextmanager
+def one_at_a_time(uri: str) -> Iterator[str]:
+    """The address of a proxy before `uri`, for the length of a `with` block."""
+    handler = partial(_Handler, uri.rstrip("/"), threading.Lock())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Passes a request on, and the answer back."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, uri: str, turn: threading.Lock, *given: object) -> None:
+        self._uri = uri
+        self._turn = turn
+        super().__init__(*given)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        self._pass_on()
+
+    do_POST = do_DELETE = do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        """Tests print nothing."""
+
+    def _pass_on(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        headers = {
+            name: text for name, text in self.headers.items() if name.lower() not in _OWN_HEADERS
+        }
+        body = self.rfile.read(length) if length else None
+        request = urllib.request.Request(
+            self._uri + self.path, data=body, headers=headers, method=self.command
+        )
+        with self._turn:
+            try:
+                with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+                    status, kind, content = answer.status, answer.headers, answer.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    status, kind, content = error.code, error.headers, error.read()
+        self.send_response(status)
+        self.send_header("content-type", kind.get("content-type") or "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
