@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +26,9 @@ def seconds_between(earlier: str, later: str) -> float:
     return (second - first).total_seconds()
 
 
-def test_forty_dead_endpoints_do_not_hold_up_a_healthy_table(lake: Lake) -> None:
+def test_forty_dead_endpoints_do_not_hold_up_a_healthy_table(
+    lake: Lake, record_property: Callable[[str, object], None]
+) -> None:
     for number in range(1, DEAD_ENDPOINTS + 1):
         lake.apply_store(f"dead-{number}", endpoint=NOWHERE.format(number))
         lake.apply_table(f"dead-{number}", storeRef=f"dead-{number}", ingest=dead_ingest(number))
@@ -33,7 +36,11 @@ def test_forty_dead_endpoints_do_not_hold_up_a_healthy_table(lake: Lake) -> None
     lake.land("people", "a", some_rows(3))
     made = lake.apply_table("people", **QUICK)
     done = lake.wait_for_operation("people", "ingest")
-    assert seconds_between(made["metadata"]["creationTimestamp"], done["startedAt"]) <= 10
+    waited_s = seconds_between(made["metadata"]["creationTimestamp"], done["startedAt"])
+    record_property("seconds from the LakeTable to its operation", waited_s)
+    print("seconds from the LakeTable to its operation:", waited_s)
+    # On a quiet machine it is 5 at most.
+    assert waited_s <= 10
     lake.wait_for_ids("people", range(3))
 
 
