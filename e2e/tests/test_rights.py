@@ -33,8 +33,10 @@ def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) ->
         ("create", "pods"),
         ("create", "pods exec"),
         ("delete", "pods"),
-        ("delete", "laketables.tideline.dev"),
-        ("create", "laketables.tideline.dev"),
+        ("delete", "lakecatalogs.tideline.dev"),
+        ("create", "lakecatalogs.tideline.dev"),
+        ("patch", "lakecatalogs.tideline.dev"),
+        ("delete", "lakestores.tideline.dev"),
         ("update", "jobs.batch"),
         ("patch", "jobs.batch"),
         ("get", "configmaps"),
@@ -68,21 +70,25 @@ def test_the_operator_cannot_hand_out_more_than_the_engine_s_role(
     assert "forbidden" in said
 
 
-def test_the_engine_may_start_executors_and_nothing_else(lake: Lake) -> None:
+def test_the_engine_may_start_executors_and_little_else(lake: Lake) -> None:
     lake.land("people", "first", [{"id": 1, "ts": 1}])
     lake.apply_table("people")
     lake.wait_for_ids("people", [1])
     account = f"system:serviceaccount:{lake.namespace}:tideline-engine"
     cluster, namespace = lake.cluster, lake.namespace
     assert may(cluster, account, "create", "pods", namespace)
+    # A warm worker reads the table whose operation it was given.
+    assert may(cluster, account, "get", "laketables.tideline.dev", namespace)
     assert not may(cluster, account, "create", "pods", "default")
     for verb, what in (
         ("get", "secrets"),
         ("list", "secrets"),
         ("create", "jobs.batch"),
         ("create", "pods exec"),
-        ("get", "laketables.tideline.dev"),
+        ("list", "laketables.tideline.dev"),
         ("patch", "laketables.tideline.dev"),
+        ("patch", "laketables.tideline.dev status"),
+        ("get", "lakecatalogs.tideline.dev"),
         ("create", "rolebindings.rbac.authorization.k8s.io"),
     ):
         assert not may(cluster, account, verb, what, namespace), (verb, what)
