@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from tideline.erasure.iceberg_rows import IcebergErasure
     from tideline.iceberg.rewrite.run import RewriteReport
 
 _SYSTEM_CLOCK = SystemClock()
@@ -170,6 +171,28 @@ class IcebergLakeTable:
             engine = engine_for(parsed, lambda: partial(execute_groups, spark))
         return rewrite_data_files(
             self.table, parsed, engine, where=_filter(where), branch=branch, clock=self._clock
+        )
+
+    def erase(
+        self,
+        where: str,
+        *,
+        prove: bool = False,
+        dry_run: bool = False,
+        spark: SparkSession | None = None,
+    ) -> IcebergErasure:
+        """Delete the rows that match a condition in Spark's SQL, and every file that held them.
+
+        Files with such rows, hidden ones included, are written anew, all snapshots but that are
+        expired. `prove` counts matching rows in every file below the table, before and after;
+        `dry_run` changes nothing. A run that died is finished by the next.
+        Raises ConfigError naming branches and tags in the way, ConflictError when other writers
+        were always first (call again), UnknownOutcomeError, UnsupportedTableError.
+        """
+        from tideline.erasure.iceberg_rows import erase_iceberg_rows
+
+        return erase_iceberg_rows(
+            self.table, where, proves=prove, is_preview=dry_run, spark=spark, clock=self._clock
         )
 
     def plan_expire(

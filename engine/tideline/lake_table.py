@@ -209,6 +209,8 @@ class LakeTable:
         *,
         prove: bool = False,
         drop_savepoints: bool = False,
+        landing: str | Iterable[str] = (),
+        delete_landing_files: bool = False,
         dry_run: bool = False,
         options: Options = None,
         spark: SparkSession | None = None,
@@ -216,14 +218,20 @@ class LakeTable:
         """Delete the rows that match, and every older version of the table's files with them.
 
         Logs are compacted, older versions cleaned, an Iceberg publication loses its older
-        snapshots. `prove` counts matching rows in every file before and after; `dry_run` changes
-        nothing; `options` are those of services. A run that died is finished by the next.
+        snapshots. `prove` counts matching rows in every file before and after; source files below
+        `landing`, one place or several, are searched, and with `delete_landing_files` those with
+        such rows are deleted whole. `dry_run` changes nothing; `options` are those of services. A
+        run that died is finished by the next.
         Raises ConfigError naming savepoints, unless they are to be dropped, and pinned readers;
         UnsupportedTableError, and ConflictError as `write` and `run` do (call again).
         """
         from tideline.erasure.execute import ErasureRequest, erase_rows
 
-        request = ErasureRequest(where, prove, drop_savepoints, dry_run)
+        options_of_store = dict(self.hoodie_table.location.options)
+        places = (StoreLocation.of(uri, options_of_store) for uri in one_or_several(landing))
+        request = ErasureRequest(
+            where, prove, drop_savepoints, tuple(places), delete_landing_files, dry_run
+        )
         return erase_rows(self.writer, request, options, spark)
 
     def delete_partitions(

@@ -10,6 +10,7 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.erasure.report import Erasure, HoldingFile, Proof
+from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
 
@@ -29,6 +30,17 @@ from tideline.wording import counted
     is_flag=True,
     help="Give up savepoints, all of which are in the way, once the rows are deleted.",
 )
+@click.option(
+    "--landing",
+    multiple=True,
+    metavar="PATH",
+    help="A prefix with source files, to be searched with its quarantine; may be repeated.",
+)
+@click.option(
+    "--delete-landing-files",
+    is_flag=True,
+    help="With --landing: delete files there that hold such rows, whole.",
+)
 @dry_run_option("Show what matches and what is in the way; change nothing.")
 @yes_option
 def erase_command(
@@ -38,6 +50,8 @@ def erase_command(
     where: str,
     prove: bool,
     drop_savepoints: bool,
+    landing: tuple[str, ...],
+    delete_landing_files: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -45,14 +59,25 @@ def erase_command(
 
     They are deleted, logs are compacted, and every older version of a file is cleaned: time travel
     ends here for all rows. An erasure that died is finished by the same command. Exit code 1 when
-    the proof finds a row left, or a file that it could not read.
+    the proof or the search of --landing finds a row left, or a file that it could not read.
     """
+    if delete_landing_files and not landing:
+        raise ConfigError("--delete-landing-files needs --landing")
     table = LakeTable.open(uri, storage_options=storage)
     if not dry_run and is_asked(yes=yes):
-        found = table.erase(where, dry_run=True)
+        found = table.erase(where, landing=landing, dry_run=True)
+        if delete_landing_files:
+            _print_landing(found)
         ask(f"{_would_erase(found)} Every older version of the table goes. Go on?", yes=yes)
     with progress("looking for the rows" if dry_run else "erasing the rows"):
-        done = table.erase(where, prove=prove, drop_savepoints=drop_savepoints, dry_run=dry_run)
+        done = table.erase(
+            where,
+            prove=prove,
+            drop_savepoints=drop_savepoints,
+            landing=landing,
+            delete_landing_files=delete_landing_files,
+            dry_run=dry_run,
+        )
     if as_json:
         print_json(done.to_json_object())
     else:
@@ -63,7 +88,7 @@ def erase_command(
 
 def _print(done: Erasure) -> None:
     if done.before is not None:
-        _print_proof("Before", done.before)
+        print_proof("Before", done.before)
     if done.is_preview:
         print_line(_would_erase(done))
         for instant in done.savepoints:
@@ -71,7 +96,8 @@ def _print(done: Erasure) -> None:
     else:
         _print_steps(done)
     if done.after is not None:
-        _print_proof("After", done.after)
+        print_proof("After", done.after)
+    _print_landing(done)
     for remark in done.remarks:
         print_line(f"Not done: {remark}.")
     for place in done.not_reached:
@@ -94,13 +120,25 @@ def _print_steps(done: Erasure) -> None:
     print_line(f"Cleaned {counted(len(done.files_cleaned), 'file')} of older versions.")
 
 
-def _print_proof(title: str, proof: Proof) -> None:
+def print_proof(title: str, proof: Proof) -> None:
+    """What is on disk, file by file."""
     held = f"{counted(proof.rows, 'row')} on disk in {counted(len(proof.holding), 'file')}"
     print_line(f"{title}: {held}, of {proof.files_read:,} read.")
     for file in proof.holding:
         print_line(f"  {file.path}  {counted(file.rows, 'row')}, {_kind(file)}")
     for unread in proof.unread:
         print_line(f"  not counted: {unread.path} ({unread.reason})")
+
+
+def _print_landing(done: Erasure) -> None:
+    for search in done.landing:
+        held = f"{counted(search.rows, 'row')} in {counted(len(search.holding), 'file')}"
+        print_line(f"Landing {search.uri}: {held}, of {search.files_read:,} read.")
+        for file in search.holding:
+            gone = ", deleted" if file.path in search.deleted else ""
+            print_line(f"  {file.path}  {counted(file.rows, 'row')}{gone}")
+        for unread in search.unread:
+            print_line(f"  not counted: {unread.path} ({unread.reason})")
 
 
 def _kind(file: HoldingFile) -> str:

@@ -24,6 +24,10 @@ _COMMANDS = {
         "tideline.cli.iceberg_expire:expire_command",
         "Expire old snapshots and delete their files.",
     ),
+    "erase": (
+        "tideline.cli.iceberg_erase:erase_command",
+        "Erase rows from every file of the table.",
+    ),
     "remove-orphans": (
         "tideline.cli.iceberg_orphans:remove_orphans_command",
         "Delete files that the table does not reference.",

@@ -2,14 +2,16 @@
 
 1. Savepoints keep files with the rows from being cleaned, as do pinned readers: unless savepoints
    are to be given up, nothing is done.
-2. Dead writers are rolled back, and the rows that match are deleted, as one commit. Died after:
+2. Landing prefixes that are named are searched; where it was asked for, their files with such rows
+   are deleted, so that no ingest brings them back.
+3. Dead writers are rolled back, and the rows that match are deleted, as one commit. Died after:
    the rows no longer match, and the next run goes on with what follows.
-3. In a merge-on-read table every file group with logs is compacted. A pending compaction is
+4. In a merge-on-read table every file group with logs is compacted. A pending compaction is
    finished first, by this run or the next.
-4. The savepoints are given up. Died after: nothing keeps older versions, the next run cleans them.
-5. An Iceberg publication comes up to the newest commit and loses its older snapshots, whose files
+5. The savepoints are given up. Died after: nothing keeps older versions, the next run cleans them.
+6. An Iceberg publication comes up to the newest commit and loses its older snapshots, whose files
    go now.
-6. A clean leaves the newest version of each file group alone. A pending clean is finished first.
+7. A clean leaves the newest version of each file group alone. A pending clean is finished first.
 
 What happens concurrently is not undone: rows that match and come in meanwhile stay, and the proof
 says so.
@@ -21,11 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tideline.erasure.landing import delete_files, search_landing
 from tideline.erasure.prove import prove
-from tideline.erasure.report import Erasure
+from tideline.erasure.report import Erasure, LandingSearch
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.permission import Permission
+from tideline.hudi.read.table_scan import scan_schema
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.services.compaction.config import StrategyKind
@@ -35,6 +39,7 @@ from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.savepoint.execute import delete_savepoint, list_savepoints
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import without_meta_fields
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.table_writer import TableWriter
@@ -45,6 +50,9 @@ from tideline.publication.published_table import PublishedTable
 from tideline.settings.setting import Place
 from tideline.spark.read.frames import rows_matching
 from tideline.spark.read.matching import count_in_table
+from tideline.spark.session.s3a_connector import connect_s3a
+from tideline.spark.session.spark_session import spark_session
+from tideline.storage.location import StoreLocation
 from tideline.wording import counted
 from tideline.write_and_serve import open_services, write_rows
 
@@ -60,11 +68,14 @@ _COMPACT_ALL = {
 
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """Which rows to erase. `proves`: count them in every file, before and after."""
+    """Which rows to erase. `proves`: count them in every file, before and after. `landing` are the
+    prefixes to search, and `deletes_landing_files` whether files with rows go from there."""
 
     where: str | Column
     proves: bool = False
     drops_savepoints: bool = False
+    landing: tuple[StoreLocation, ...] = ()
+    deletes_landing_files: bool = False
     is_preview: bool = False
 
 
@@ -77,6 +88,8 @@ def erase_rows(
     """See `LakeTable.erase`."""
     table = writer.table
     _refuse_unerasable(table)
+    if request.landing:
+        spark = spark or spark_session(locations=[table.location, *request.landing])
     given = writer.given(options, Place.SERVICE)
     services = open_services(
         writer, {**given, **_COMPACT_ALL}, None if spark is None else lambda: spark
@@ -92,6 +105,7 @@ def erase_rows(
         matching,
         savepoints,
         before=before,
+        landing=_searched(table, request, spark),
         is_preview=request.is_preview,
     )
     if request.is_preview:
@@ -151,6 +165,21 @@ def _cleaning_config(services: TableServices) -> CleaningConfig:
     )
 
 
+def _searched(
+    table: HoodieTable, request: ErasureRequest, spark: SparkSession | None
+) -> tuple[LandingSearch, ...]:
+    if spark is None or not request.landing:
+        return ()
+    columns = without_meta_fields(scan_schema(table, table.timeline()))
+    found = []
+    for landing in request.landing:
+        connect_s3a(spark, landing)
+        searched = search_landing(spark, landing, request.where, columns)
+        deletes = request.deletes_landing_files and not request.is_preview
+        found.append(delete_files(landing, searched) if deletes else searched)
+    return tuple(found)
+
+
 def _delete(writer: TableWriter, request: ErasureRequest, spark: SparkSession | None) -> str:
     """Delete the rows that match; returns the commit. No service of the table's own follows: those
     that do are ours."""
@@ -161,7 +190,7 @@ def _delete(writer: TableWriter, request: ErasureRequest, spark: SparkSession | 
 
 
 def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -> Erasure:
-    """Steps 3 to 6."""
+    """Steps 4 to 7."""
     table = services.table
     remarks: list[str] = []
     compacted: tuple[InstantTime, ...] = ()

@@ -3,15 +3,19 @@
 1. Every file in the folder is listed, and those that are no data files are named, as nothing is
    known of what they hold.
 2. Each base file and each log is read as it is, whatever version it is of, and whatever became of
-   its instant: the file of a rolled back write, or of a group that was replaced, counts.
-3. Spark, whose condition it is, counts by file, some files at a time.
+   its instant: the file of a rolled back write, or of a group that was replaced, counts. Of its
+   columns those of the condition are read.
+3. Threads read the next files; Spark, whose condition it is, counts by file, some files at a time.
+   Memory depends on the number of threads and the size of a batch or a log's block.
 
 An Iceberg publication lists the same files, so it needs no look of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +24,7 @@ import pyarrow as pa
 from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
 from tideline.erasure.stored_rows import StoredRowsReader
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.hudi.read.read_ahead import in_order
 from tideline.hudi.services.savepoint.execute import list_savepoints
 from tideline.hudi.table.file_group import BaseFile, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -27,13 +32,14 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.spark.read.matching import count_matching
+from tideline.spark.read.matching import columns_of_condition, count_matching
 from tideline.storage.object_store import ObjectInfo
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 _ICEBERG_FOLDER = "metadata/"
+_THREADS_MAX = 8
 _EMPTY_SIGNS = ("_SUCCESS", ".gitkeep")
 
 
@@ -41,39 +47,43 @@ def prove(table: HoodieTable, where: str | Column, spark: SparkSession | None) -
     """Count the rows that match in every file. Raises ConfigError for what is no condition."""
     timeline = table.timeline()
     files, unread = _listed(table)
-    reading = _Reading(table, timeline, files)
-    counts = count_matching(spark, table.location, where, reading.reader.schema, reading.rows())
+    reader = StoredRowsReader.of(table, timeline)
+    columns = columns_of_condition(spark, table.location, where, reader.schema)
+    reading = _Reading(reader.with_columns(columns), files)
+    with closing(reading.rows()) as rows:
+        counts = count_matching(spark, table.location, where, reading.reader.schema, rows)
     return Proof(
         holding=tuple(_holding(table, timeline, counts)),
-        unread=(*unread, *reading.unread),
+        unread=(*unread, *sorted(reading.unread, key=lambda file: file.path)),
         files_read=len(files),
     )
 
 
 class _Reading:
-    """All files, read one after the other; `unread` grows while they are."""
+    """All files, some at a time, given one after the other; `unread` grows while they are."""
 
-    def __init__(
-        self, table: HoodieTable, timeline: ActiveTimeline, files: list[BaseFile | LogFile]
-    ) -> None:
-        self.reader = StoredRowsReader.of(table, timeline)
+    def __init__(self, reader: StoredRowsReader, files: list[BaseFile | LogFile]) -> None:
+        self.reader = reader
         self.unread: list[UnreadFile] = []
-        self._files = files
+        self._files = files if reader.schema.names else []
 
-    def rows(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def rows(self) -> Generator[tuple[str, pa.RecordBatch]]:
         """Batches, each with the path of its file."""
-        for file in self._files if self.reader.schema.names else ():
-            try:
-                for batch in self.reader.batches(file, partial(self._miss, file)):
-                    yield file.path, batch
-            except ObjectNotFoundError:
-                continue  # cleaned since it was listed
-            except (CorruptTableError, UnsupportedTableError) as error:
-                if self.reader.table.store.head(file.path) is not None:
-                    self._miss(file, error.message)
-            except (ValueError, OSError) as error:
-                # Arrow reports broken files as ArrowInvalid, UnicodeDecodeError or OSError.
-                self._miss(file, " ".join(str(error).split()))
+        threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self._files), 1))
+        return in_order(self._files, self._rows, threads)
+
+    def _rows(self, file: BaseFile | LogFile) -> Iterator[tuple[str, pa.RecordBatch]]:
+        try:
+            for batch in self.reader.batches(file, partial(self._miss, file)):
+                yield file.path, batch
+        except ObjectNotFoundError:
+            return  # cleaned since it was listed
+        except (CorruptTableError, UnsupportedTableError) as error:
+            if self.reader.table.store.head(file.path) is not None:
+                self._miss(file, error.message)
+        except (ValueError, OSError) as error:
+            # Arrow reports broken files as ArrowInvalid, UnicodeDecodeError or OSError.
+            self._miss(file, " ".join(str(error).split()))
 
     def _miss(self, file: BaseFile | LogFile, reason: str) -> None:
         found = UnreadFile(file.path, reason)

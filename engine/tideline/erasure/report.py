@@ -7,16 +7,21 @@ from enum import Enum
 from typing import Any
 
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.object_store import ObjectInfo
 
+LANDING_NOT_REACHED = (
+    "landing folders and the quarantine in them: name them (--landing), or delete source files and "
+    "rows set aside there"
+)
+"""What is said where no landing prefix was named."""
 NOT_REACHED = (
-    "landing folders and the quarantine in them: delete source files and rows set aside there",
     "earlier versions of objects in a bucket that keeps versions, its replicas and backups",
     "statistics: of commits on the timeline and in the archive, of Hudi's metadata table "
     "(column_stats, record_index) and of Iceberg metadata",
     "names of partitions, as folders and on the timeline",
     "copies that readers made: extracts, caches, shuffle files, logs of engines",
 )
-"""Where an erasure does not look; a report says so."""
+"""Where an erasure never looks; a report says so."""
 
 
 class Version(Enum):
@@ -88,12 +93,61 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class LandingFile:
+    """A source file, or rows set aside from one, with rows that match; `seen` as it was read."""
+
+    path: str
+    rows: int
+    seen: ObjectInfo
+
+    def to_json_object(self) -> dict[str, Any]:
+        return {"path": self.path, "rows": self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class LandingSearch:
+    """What a landing prefix held, of so many files that were read, and what was deleted of it.
+
+    `notes` are those about files that were kept out.
+    """
+
+    uri: str
+    holding: tuple[LandingFile, ...]
+    unread: tuple[UnreadFile, ...]
+    files_read: int
+    notes: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows matched."""
+        return sum(file.rows for file in self.holding)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every file was read, and those that held rows are gone."""
+        left = {file.path for file in self.holding} - set(self.deleted)
+        return not left and not self.unread
+
+    def to_json_object(self) -> dict[str, Any]:
+        return {
+            "uri": self.uri,
+            "rows": self.rows,
+            "is_clean": self.is_clean,
+            "files_read": self.files_read,
+            "holding": [file.to_json_object() for file in self.holding],
+            "unread": [file.to_json_object() for file in self.unread],
+            "deleted": list(self.deleted),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Erasure:
     """What an erasure did, or with `is_preview` would do.
 
     `matching` are the rows of the table that matched, `deleted_at` the commit that deleted them.
     `savepoints` were given up, or are in the way. `before` and `after` are there where a proof was
-    asked for; `remarks` say what could not be done.
+    asked for, `landing` for each prefix that was named; `remarks` say what could not be done.
     """
 
     where: str
@@ -105,14 +159,21 @@ class Erasure:
     iceberg_snapshots_dropped: int = 0
     before: Proof | None = None
     after: Proof | None = None
+    landing: tuple[LandingSearch, ...] = ()
     remarks: tuple[str, ...] = ()
-    not_reached: tuple[str, ...] = NOT_REACHED
     is_preview: bool = False
 
     @property
+    def not_reached(self) -> tuple[str, ...]:
+        """Where it did not look."""
+        return NOT_REACHED if self.landing else (LANDING_NOT_REACHED, *NOT_REACHED)
+
+    @property
     def is_complete(self) -> bool:
-        """Whether all was done, and the proof, where there is one, found nothing left."""
-        return not self.remarks and (self.after is None or self.after.is_clean)
+        """Whether all was done, and neither the proof nor the landing prefixes, where these were
+        asked for, have anything left."""
+        is_proven = self.after is None or self.after.is_clean
+        return not self.remarks and is_proven and all(one.is_clean for one in self.landing)
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""
@@ -126,6 +187,7 @@ class Erasure:
             "iceberg_snapshots_dropped": self.iceberg_snapshots_dropped,
             "before": self.before and self.before.to_json_object(),
             "after": self.after and self.after.to_json_object(),
+            "landing": [one.to_json_object() for one in self.landing],
             "remarks": list(self.remarks),
             "not_reached": list(self.not_reached),
             "is_complete": self.is_complete,

@@ -7,8 +7,8 @@ and are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -32,10 +32,11 @@ Complain = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StoredRowsReader:
-    """Reads any data file of one table; `schema` is that of all its batches."""
+    """Reads some columns of any data file of one table; `schema` is that of all its batches."""
 
     table: HoodieTable
     schema: pa.Schema
+    full_schema: pa.Schema
     layout: PartitionLayout | None
     context: SliceContext
 
@@ -45,16 +46,21 @@ class StoredRowsReader:
         return cls(
             table,
             nullable(found),
+            nullable(found),
             PartitionLayout.of(table.config, found),
             SliceContext.of(table, timeline, found, merges=False),
         )
+
+    def with_columns(self, names: Sequence[str]) -> StoredRowsReader:
+        """The same for these columns alone."""
+        return replace(self, schema=pa.schema([self.full_schema.field(name) for name in names]))
 
     def batches(self, file: BaseFile | LogFile, complain: Complain) -> Iterator[pa.RecordBatch]:
         """Every row of the file. Raises CorruptTableError, UnsupportedTableError, what Arrow raises
         for broken files, and ObjectNotFoundError or CorruptTableError where it is gone."""
         if isinstance(file, BaseFile):
             piece = FileSlice(file.group, file.instant, file)
-            reader = SliceReader(self.context, self.schema)
+            reader = SliceReader(self.context, self.full_schema)
             task = SliceTask.by_path(piece, self.layout)
             yield from reader.rows(self.table.store, task, self.schema.names)
         elif file.is_cdc:

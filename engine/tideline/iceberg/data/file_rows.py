@@ -87,9 +87,10 @@ class FileRows:
         return merged(positions for positions in found if positions is not None)
 
     def columns(
-        self, file: DataFile, fields: Sequence[NestedField], part: FilePart
+        self, file: DataFile, fields: Sequence[NestedField], part: FilePart | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of a part of a data file, deleted ones too, in these columns alone."""
+        """All rows of a part of a data file, or of all of it, deleted ones too, in these columns
+        alone."""
         for found in self._source(file).batches(fields, part):
             yield found.rows
 

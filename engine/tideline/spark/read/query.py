@@ -22,8 +22,7 @@ def query_rows(frame: DataFrame, sql: str, limit: int | None) -> ShownRows:
 
     At most `limit` rows, all of them for None. Raises ConfigError for a query Spark refuses.
     """
-    for name in _NOISY_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    silence_refusals()
     try:
         frame.createOrReplaceTempView(VIEW_NAME)
         answer = frame.sparkSession.sql(sql)
@@ -32,3 +31,9 @@ def query_rows(frame: DataFrame, sql: str, limit: int | None) -> ShownRows:
         reason = next((line for line in str(error).splitlines() if line.strip()), "")
         raise ConfigError(f"Spark refuses the query: {reason}", value=sql) from error
     return ShownRows.of(rows, limit)
+
+
+def silence_refusals() -> None:
+    """For queries that Spark may refuse, where the caller says so."""
+    for name in _NOISY_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)

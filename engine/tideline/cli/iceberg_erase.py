@@ -1,0 +1,72 @@
+"""`tideline iceberg erase`: rows leave every file of an Iceberg table, with a proof."""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.erase import print_proof
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
+from tideline.erasure.iceberg_rows import IcebergErasure, erase_iceberg_rows
+from tideline.wording import counted
+
+
+@command("erase")
+@iceberg_table_options
+@click.option(
+    "--where", required=True, metavar="CONDITION", help="Which rows, in SQL: \"email = 'x@y.org'\"."
+)
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Count the rows in every file, before and after; reads all files twice.",
+)
+@dry_run_option("Show what matches; change nothing.")
+@yes_option
+def erase_command(
+    source: TableSource, as_json: bool, where: str, prove: bool, dry_run: bool, yes: bool
+) -> None:
+    """Erase rows of TABLE: from its newest snapshot and from every older file.
+
+    Files that hold such rows are written anew, and all older snapshots are expired: time travel
+    ends here. Branches and tags are in the way. An erasure that died is finished by the same
+    command. Exit code 1 when the proof finds a row left, or a file that it could not read.
+    """
+    table = source.open()
+    if not dry_run and is_asked(yes=yes):
+        found = erase_iceberg_rows(table, where, is_preview=True)
+        ask(f"{_would_erase(found)} Every older snapshot goes. Go on?", yes=yes)
+    with progress("looking for the rows" if dry_run else "erasing the rows"):
+        done = erase_iceberg_rows(table, where, proves=prove, is_preview=dry_run)
+    if as_json:
+        print_json({"table": table.io.location.uri, **done.to_json_object()})
+    else:
+        _print(done)
+    if not done.is_complete:
+        raise click.exceptions.Exit(1)
+
+
+def _print(done: IcebergErasure) -> None:
+    if done.before is not None:
+        print_proof("Before", done.before)
+    if done.is_preview:
+        print_line(_would_erase(done))
+    else:
+        files = counted(done.files_rewritten, "file")
+        print_line(f"Erased {counted(done.matching, 'row')}: {files} written anew.")
+        print_line(
+            f"Expired {counted(done.snapshots_expired, 'snapshot')}, deleted "
+            f"{counted(done.files_deleted, 'file')}."
+        )
+    if done.after is not None:
+        print_proof("After", done.after)
+    for remark in done.remarks:
+        print_line(f"Not done: {remark}.")
+
+
+def _would_erase(done: IcebergErasure) -> str:
+    files = counted(done.files_rewritten, "file")
+    return f"Would erase {counted(done.matching, 'row')} in {files} of the newest snapshot."

@@ -1,0 +1,195 @@
+"""Which files in an Iceberg table's folders hold rows that match a condition.
+
+Every file below the table's location is looked at, and the live files of the newest snapshot
+wherever they are. Parquet files are read as they are, rows that deletes hide included; lists of
+positions hold no values. What is read in no other way is named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
+from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
+from tideline.hudi.read.read_ahead import in_order
+from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.parquet_rows import ParquetSource
+from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.manifest.manifest_entry import (
+    DataFile,
+    FileContent,
+    ManifestEntry,
+    ManifestFile,
+)
+from tideline.iceberg.manifest.manifest_reading import entries_of, in_parallel, manifests_of
+from tideline.iceberg.metadata.field_type import NestedField
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.spark.read.matching import columns_of_condition, count_matching
+from tideline.storage.nested_tables import CONTROL_FOLDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_THREADS_MAX = 8
+_METADATA = "metadata/"
+_VECTORS = ".puffin"
+"""Deletion vectors and statistics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition, and the columns of the table that it asks for."""
+
+    where: str
+    fields: tuple[NestedField, ...]
+
+    @classmethod
+    def of(cls, spark: SparkSession, io: FileIO, metadata: TableMetadata, where: str) -> Condition:
+        """Raises ConfigError for what Spark refuses over the table's columns."""
+        fields = metadata.schema().fields
+        schema = arrow_schema(fields)
+        names = columns_of_condition(spark, io.location, where, schema)
+        # A file that lacks a column, as equality deletes do, has nulls for it.
+        found = (replace(one, required=False) for one in fields if one.name in names)
+        return cls(where, tuple(found))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return arrow_schema(self.fields)
+
+
+@dataclass(slots=True)
+class TableFiles:
+    """The files that snapshots list: live ones of the newest, and all others, by location."""
+
+    newest: dict[str, DataFile] = field(default_factory=dict)
+    older: dict[str, DataFile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, io: FileIO, metadata: TableMetadata) -> TableFiles:
+        """Reads every manifest once. Raises CorruptTableError, StorageUnavailableError."""
+        found = cls()
+        known: dict[str, list[ManifestEntry]] = {}
+        for snapshot in metadata.snapshots:
+            manifests = manifests_of(io, snapshot)
+            unread = [one for one in manifests if one.path not in known]
+
+            def live(manifest: ManifestFile) -> list[ManifestEntry]:
+                return list(entries_of(io, manifest, with_metrics=False, live_only=True))
+
+            known.update(zip((one.path for one in unread), in_parallel(live, unread), strict=True))
+            is_newest = snapshot.snapshot_id == metadata.current_snapshot_id
+            files = found.newest if is_newest else found.older
+            for manifest in manifests:
+                files |= {one.data_file.file_path: one.data_file for one in known[manifest.path]}
+        return found
+
+    def version(self, location: str) -> Version:
+        """Which snapshots list a file."""
+        if location in self.newest:
+            return Version.NEWEST
+        return Version.OLDER if location in self.older else Version.NONE
+
+    def get(self, location: str) -> DataFile | None:
+        """What is known of a file."""
+        return self.newest.get(location) or self.older.get(location)
+
+
+def prove_iceberg(
+    spark: SparkSession, io: FileIO, metadata: TableMetadata, condition: Condition
+) -> Proof:
+    """Count the rows that match in every file.
+
+    Raises UnsupportedTableError for the folder of a Hudi table.
+    """
+    files = TableFiles.of(io, metadata)
+    sizes, unread = _listed(io, metadata, files)
+    reading = _Reading(io, RowLayout.of(metadata), condition, files, sizes)
+    with closing(reading.rows()) as rows:
+        counts = count_matching(spark, io.location, condition.where, condition.schema, rows)
+    holding = (
+        HoldingFile(path, count, files.version(path)) for path, count in sorted(counts.items())
+    )
+    missed = sorted((*unread, *reading.unread), key=lambda one: one.path)
+    return Proof(tuple(holding), tuple(missed), len(sizes))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Some files at a time; `unread` grows while they are read."""
+
+    io: FileIO
+    layout: RowLayout
+    condition: Condition
+    files: TableFiles
+    sizes: dict[str, int]
+    unread: list[UnreadFile] = field(default_factory=list)
+
+    def rows(self) -> Generator[tuple[str, pa.RecordBatch]]:
+        """Batches, each with the location of its file."""
+        threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self.sizes), 1))
+        return in_order(sorted(self.sizes), self._rows, threads)
+
+    def _rows(self, location: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+        known = self.files.get(location)
+        constants = {} if known is None else self.layout.constants(known)
+        mapping = self.layout.mapping
+        source = ParquetSource(self.io, location, self.sizes[location], mapping, constants)
+        schema = self.condition.schema
+        try:
+            for found in source.batches(self.condition.fields):
+                columns = [
+                    one if one.type == wanted.type else one.cast(wanted.type)
+                    for one, wanted in zip(found.rows.columns, schema, strict=True)
+                ]
+                yield location, pa.RecordBatch.from_arrays(columns, schema=schema)
+        except (CorruptTableError, UnsupportedTableError) as error:
+            self.unread.append(UnreadFile(location, error.message))
+
+
+def _listed(
+    io: FileIO, metadata: TableMetadata, files: TableFiles
+) -> tuple[dict[str, int], list[UnreadFile]]:
+    """The parquet files to read with their sizes, and what else there is that may hold rows."""
+    sizes = {path: file.file_size_bytes for path, file in files.newest.items()}
+    root = metadata.location.rstrip("/")
+    for location, info in io.list(root):
+        below = location.removeprefix(f"{root}/")
+        if below.startswith(f"{CONTROL_FOLDER}/"):
+            message = "a Hudi table is in this folder, with Iceberg metadata: erase from that"
+            raise UnsupportedTableError(message, table=root)
+        if not below.startswith(_METADATA) and info.size_bytes:
+            sizes[location] = info.size_bytes
+    others: list[UnreadFile] = []
+    for location in list(sizes):
+        known = files.get(location)
+        is_positions = known is not None and known.content is FileContent.POSITION_DELETES
+        if is_positions or location.endswith((_VECTORS, ".crc")):
+            del sizes[location]
+        elif not location.endswith(".parquet") and (known is None or _is_other(known)):
+            del sizes[location]
+            others.append(UnreadFile(location, "it is no parquet file"))
+    return sizes, others
+
+
+def _is_other(file: DataFile) -> bool:
+    return file.file_format != "PARQUET"
+
+
+def refuse_other_refs(metadata: TableMetadata, main: str) -> None:
+    """Raise ConfigError for branches and tags, which keep snapshots that hold the rows."""
+    others = sorted(name for name in metadata.refs if name != main)
+    if others:
+        raise ConfigError(
+            "branches and tags are in the way, whose snapshots may hold the rows: drop them first",
+            table=metadata.location,
+            value=", ".join(others),
+        )

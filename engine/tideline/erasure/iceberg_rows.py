@@ -1,0 +1,275 @@
+"""Erasing rows of an Iceberg table, so that a run that died is finished by running it again.
+
+1. Branches and tags keep snapshots: unless `main` is the only one, nothing is done.
+2. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
+   equality deletes apply to, whose files hold values, are written anew: without rows that match
+   and without those that are deleted. One commit exchanges them. Where another writer was first,
+   the new files are removed and it is planned again.
+3. One more commit drops the delete files that are left without a purpose.
+4. All other snapshots are expired, and the files that only they led to are deleted.
+
+Died after 2: no row matches, and the next run goes on with 3. Rows that come in concurrently stay,
+and the proof says so.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.clock import Clock
+from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
+from tideline.erasure.report import Proof
+from tideline.errors import ConflictError
+from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
+from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
+from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.partitioned_writer import Output, write_data_files
+from tideline.iceberg.maintenance.expire_plan import ExpireOptions
+from tideline.iceberg.maintenance.expire_snapshots import execute_expire
+from tideline.iceberg.maintenance.table_setting import refuse_without_gc
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
+from tideline.iceberg.rewrite.execute import RewriteContext
+from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import (
+    Conflicted,
+    Unknown,
+    committed_location,
+    data_location,
+    unknown_error,
+)
+from tideline.spark.read.matching import count_matching, matching_rows
+from tideline.spark.session.spark_session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ATTEMPTS = 3
+_PART_BYTES = 64 * 1024 * 1024
+_FILE_BYTES_MIN = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergErasure:
+    """What an erasure of an Iceberg table did, or with `is_preview` would do.
+
+    `matching` are the rows in data files of the newest snapshot that matched, those included that
+    deletes hide.
+    """
+
+    where: str
+    matching: int
+    files_rewritten: int = 0
+    files_added: int = 0
+    snapshot_id: int | None = None
+    delete_files_removed: int = 0
+    snapshots_expired: int = 0
+    files_deleted: int = 0
+    before: Proof | None = None
+    after: Proof | None = None
+    remarks: tuple[str, ...] = ()
+    is_preview: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was done, and the proof, where there is one, found nothing left."""
+        return not self.remarks and (self.after is None or self.after.is_clean)
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The report for machines."""
+        return {
+            "where": self.where,
+            "matching": self.matching,
+            "files_rewritten": self.files_rewritten,
+            "files_added": self.files_added,
+            "snapshot": None if self.snapshot_id is None else str(self.snapshot_id),
+            "delete_files_removed": self.delete_files_removed,
+            "snapshots_expired": self.snapshots_expired,
+            "files_deleted": self.files_deleted,
+            "before": self.before and self.before.to_json_object(),
+            "after": self.after and self.after.to_json_object(),
+            "remarks": list(self.remarks),
+            "is_complete": self.is_complete,
+            "dry_run": self.is_preview,
+        }
+
+
+def erase_iceberg_rows(
+    table: IcebergTable,
+    where: str,
+    *,
+    proves: bool = False,
+    is_preview: bool = False,
+    spark: SparkSession | None = None,
+    clock: Clock | None = None,
+) -> IcebergErasure:
+    """Erase the rows that match a condition in Spark's SQL.
+
+    Raises ConfigError for what is no condition, for branches, tags and tables whose files are
+    shared; ConflictError when other writers were always first (call again), UnknownOutcomeError,
+    UnsupportedTableError and CorruptTableError.
+    """
+    table.refresh()
+    refuse_other_refs(table.metadata, MAIN)
+    refuse_without_gc(table.metadata)
+    spark = spark or spark_session(locations=[table.io.location])
+    condition = Condition.of(spark, table.io, table.metadata, where)
+    before = prove_iceberg(spark, table.io, table.metadata, condition) if proves else None
+    found = _affected(spark, table, condition)
+    done = IcebergErasure(where, found.matching, before=before, is_preview=is_preview)
+    if is_preview:
+        return replace(done, files_rewritten=len(found.tasks))
+    for _ in range(_ATTEMPTS):
+        exchanged = _exchange(spark, table, condition, found, done)
+        table.refresh()
+        if exchanged is not None:
+            break
+        found = _affected(spark, table, condition)
+    else:
+        raise ConflictError("other writers were always first", table=table.metadata.location)
+    done = _drop_history(table, exchanged, clock)
+    if proves:
+        done = replace(done, after=prove_iceberg(spark, table.io, table.metadata, condition))
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Affected:
+    """The files to write anew, and how many rows that match they hold."""
+
+    tasks: tuple[FileScanTask, ...]
+    matching: int
+
+
+def _affected(spark: SparkSession, table: IcebergTable, condition: Condition) -> _Affected:
+    io, metadata = table.io, table.metadata
+    tasks = list(plan_files(io, metadata, metadata.snapshot()))
+    reader = FileRows(io, RewriteContext.of(metadata, data_location="", write_id="").rows)
+
+    def rows() -> Iterator[tuple[str, pa.RecordBatch]]:
+        for task in tasks:
+            for batch in reader.columns(task.data_file, condition.fields):
+                columns = pa.RecordBatch.from_arrays(batch.columns, schema=condition.schema)
+                yield task.data_file.file_path, columns
+
+    counts = count_matching(spark, io.location, condition.where, condition.schema, rows())
+    chosen = (one for one in tasks if one.data_file.file_path in counts or one.equality_deletes)
+    return _Affected(tuple(chosen), sum(counts.values()))
+
+
+def _exchange(
+    spark: SparkSession,
+    table: IcebergTable,
+    condition: Condition,
+    found: _Affected,
+    done: IcebergErasure,
+) -> IcebergErasure | None:
+    """Write the files anew and exchange them; None where another writer was first."""
+    if not found.tasks:
+        return done
+    io, metadata = table.io, table.metadata
+    written: list[DataFile] = []
+    try:
+        for number, task in enumerate(found.tasks):
+            written += _written(spark, table, condition, task, number)
+        removed = tuple(task.data_file for task in found.tasks)
+        exchange = ExchangeFiles(metadata.current_snapshot_id, tuple(written), removed)
+        outcome = commit_exchange(table.operations, exchange)
+    except BaseException:
+        remove_quietly(io, (file.file_path for file in written))
+        raise
+    if isinstance(outcome, Unknown):
+        raise unknown_error(outcome, table=metadata.location, what="the rows are erased")
+    if isinstance(outcome, Conflicted):
+        remove_quietly(io, (file.file_path for file in written))
+        return None
+    return replace(
+        done,
+        matching=found.matching,
+        files_rewritten=len(removed),
+        files_added=len(written),
+        snapshot_id=outcome.snapshot_id,
+    )
+
+
+def _written(
+    spark: SparkSession, table: IcebergTable, condition: Condition, task: FileScanTask, number: int
+) -> tuple[DataFile, ...]:
+    """New files with the live rows of one that do not match."""
+    io, metadata, file = table.io, table.metadata, task.data_file
+    name = f"{number:05d}-erase-{uuid.uuid4()}"
+    location = data_location(metadata)
+    context = RewriteContext.of(metadata, data_location=location, write_id=name)
+    spec = context.rows.specs[task.spec_id]
+    partition = (None,) * len(spec.fields) if spec.is_unpartitioned else file.partition
+    target = Output(
+        schema=context.rows.schema,
+        spec=spec,
+        partition=partition,
+        data_location=location,
+        name_prefix=name,
+        row_bytes=file.file_size_bytes / max(1, file.record_count),
+        size_bytes_max=max(_FILE_BYTES_MIN, 2 * file.file_size_bytes),
+    )
+    rows = FileRows(io, context.rows).batches(task)
+    return write_data_files(io, context.files, target, _kept(spark, condition, rows))
+
+
+def _kept(
+    spark: SparkSession, condition: Condition, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows that do not match, some batches at a time."""
+    for part in _parts(batches):
+        rows = pa.Table.from_batches(part)
+        asked = rows.select(condition.schema.names)
+        kept = np.ones(rows.num_rows, bool)
+        kept[matching_rows(spark, condition.where, asked)] = False
+        yield from rows.filter(pa.array(kept)).to_batches()
+
+
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.nbytes for one in held) >= _PART_BYTES:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _drop_history(table: IcebergTable, done: IcebergErasure, clock: Clock | None) -> IcebergErasure:
+    """Steps 3 and 4."""
+    head = table.metadata.snapshot()
+    if head is None:
+        return done
+    dangling = find_dangling_deletes(table.io, table.metadata, head)
+    if dangling:
+        rewrite = RewriteFiles(head.snapshot_id, removed_deletes=dangling)
+        outcome = commit_rewrite(table.operations, rewrite, clock=clock)
+        committed_location(outcome, table=table.metadata.location)
+        table.refresh()
+    current = table.metadata.current_snapshot_id
+    others = tuple(
+        one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != current
+    )
+    run = execute_expire(table.operations, ExpireOptions(snapshot_ids=others), clock=clock)
+    committed_location(run.outcome, table=table.metadata.location)
+    table.refresh()
+    return replace(
+        done,
+        delete_files_removed=len(dangling),
+        snapshots_expired=len(run.plan.snapshot_ids),
+        files_deleted=run.deleted.counts.total(),
+        remarks=run.left,
+    )
