@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from uuid import uuid4
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_a_table_is_created_by_options_and_shown_by_environment(
     for command in (["show"], ["list-instants"], ["list-files"], ["plan", "rollback"]):
         assert run([*command, s3_location.uri, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)
+
+
+def test_a_missing_bucket_is_created_when_asked(
+    s3_location: StoreLocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = ["--endpoint", endpoint_of(s3_location), "--allow-http"]
+    create = ["create", f"s3://bucket-{uuid4().hex}/t", "--record-key", "id", *connection]
+    assert run(create) == 2
+    assert "tideline create --create-bucket" in capsys.readouterr().err
+    assert run([*create, "--create-bucket"]) == 0
+    assert run(["show", create[1], *connection]) == 0
 
 
 def test_wrong_credentials_are_storage_trouble_and_never_printed(

@@ -97,6 +97,7 @@ class _NameChoice(click.Choice[str]):
     type=click.Choice([ICEBERG], case_sensitive=False),
     help="Publish every commit as Iceberg metadata over the same files.",
 )
+@click.option("--create-bucket", is_flag=True, help="Create the bucket, too, where it is missing.")
 @dry_run_option("Show what would be created; change nothing.")
 def create_command(
     uri: str,
@@ -106,6 +107,7 @@ def create_command(
     schema_path: str | None,
     properties: tuple[str, ...],
     publish: str | None,
+    create_bucket: bool,
     **asked: Any,
 ) -> None:
     """Create an empty table at URI.
@@ -122,6 +124,8 @@ def create_command(
             **({} if publish is None else {PUBLISH: publish}),
         },
     }
+    if create_bucket:
+        storage = {**storage, "create_bucket": "true"}
     if dry_run:
         description = _preview(StoreLocation.of(uri, storage), wanted)
     else:

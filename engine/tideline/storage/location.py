@@ -181,5 +181,6 @@ def _endpoint(value: str, allow_http: bool) -> str:
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
         raise ConfigError("the endpoint must be a URL like https://host:9000", value=value)
     if parts.scheme == "http" and not allow_http:
-        raise ConfigError("an http endpoint needs the option allow_http=true", value=value)
+        message = "an http endpoint needs --allow-http (the storage option allow_http=true)"
+        raise ConfigError(message, value=value)
     return value.rstrip("/")

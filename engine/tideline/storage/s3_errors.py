@@ -117,8 +117,8 @@ class S3Failure:
         if self.code == _NO_BUCKET:
             return MissingBucketError(
                 f"Cannot {action} at {endpoint}: the bucket does not exist; create it, or have "
-                "Tideline create it (createBuckets of the LakeStore, or the storage option "
-                "create_bucket)",
+                "Tideline create it (tideline create --create-bucket, createBuckets of the "
+                "LakeStore, or the storage option create_bucket)",
                 path=uri,
             )
         if self.code in _WRONG_REQUEST or self.status in (301, 307):

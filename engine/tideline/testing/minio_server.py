@@ -222,9 +222,12 @@ def main() -> None:
     # Leave the block, and so end the server, on the signal that `kill` sends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with MinioServer() as server:
-        for name, value in server.environment().items():
+        server.create_bucket("lake")
+        here = {"TIDELINE_S3_ENDPOINT": server.endpoint, "TIDELINE_S3_ALLOW_HTTP": "true"}
+        print("# MinIO runs until Ctrl-C, with the bucket lake. Paste this into another terminal:")
+        for name, value in {**server.environment(), **here}.items():
             print(f"export {name}={value}")
-        print(f"# endpoint {server.endpoint}", flush=True)
+        sys.stdout.flush()
         with suppress(KeyboardInterrupt):
             signal.pause()
 
