@@ -213,6 +213,32 @@ def test_counting_that_takes_long_is_put_off(monkeypatch: pytest.MonkeyPatch) ->
     assert one.seen().files is not None
 
 
+def test_partitions_that_become_quiet_do_not_make_counting_more_frequent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = onlooker(appends=5, services={"quietFor": "30s"})
+    one.model.delete_by_position([2])
+    clock, inner, reads = one.model.clock, one.store.get, []
+
+    def slow(path: str) -> bytes:
+        reads.append(path)
+        clock.sleep(2 * COUNTING_FREE_MS / 1000)
+        return inner(path)
+
+    monkeypatch.setattr(one.store, "get", slow)
+    assert one.seen().files is not None
+    clock.sleep(31.0)
+    reads.clear()
+    known = one.seen().files
+    assert known is not None and known.quiet_at_ms is not None
+    assert known.quiet_at_ms > clock.now_ms()
+    assert not [path for path in reads if path.endswith(".avro")]
+    clock.sleep((known.quiet_at_ms - clock.now_ms()) / 1000 + 1)
+    again = one.seen().files
+    assert again is not None and again.quiet_at_ms is None
+    assert again.rewrite is not None
+
+
 def test_snapshots_expire_when_their_age_has_come() -> None:
     one = onlooker(appends=3)
     assert one.needs()["expireSnapshots"].reason == "nothing to expire: 3 snapshots"

@@ -79,9 +79,12 @@ def observe_iceberg(
     key = (loaded.metadata_location, settings)
     started_ms = clock.now_ms()
     seen = ObservedIceberg(loaded.metadata, loaded.metadata_location)
-    is_quiet_again = memory.files is not None and memory.files.is_quiet_at(started_ms)
-    if memory.counted == key and not is_quiet_again:
-        return replace(seen, files=memory.files)
+    files = memory.files if memory.counted == key else None
+    if files is not None and not files.is_quiet_at(started_ms):
+        return replace(seen, files=files)
+    if started_ms < memory.count_again_ms and files is not None:
+        # It still holds, but for partitions that have become quiet.
+        return replace(seen, files=replace(files, quiet_at_ms=memory.count_again_ms))
     if started_ms < memory.count_again_ms:
         return replace(seen, count_at_ms=memory.count_again_ms)
     memory.files = count_snapshot_files(source.io, loaded.metadata, settings, now_ms=started_ms)
