@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,6 +192,28 @@ def test_a_trigger_that_asks_for_everything_has_no_limit(
     stream = Stream(spark, table, {"maxCommitsPerTrigger": "1"}, trigger={"once": True})
     stream.run()
     assert [len(rows) for _, rows in stream.batches] == [3]
+
+
+def test_a_query_that_goes_on_keeps_to_the_limit_and_says_how_far_behind_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = SmallTable.create(StoreLocation.of(tmp_path / "table"))
+    for v in range(1, 4):
+        do(table, "upsert", [v], v)
+    register(spark)
+    reader = spark.readStream.format("tideline").option("maxCommitsPerTrigger", "1")
+    writer = reader.load(table.location.uri).writeStream.format("noop")
+    query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").start()
+    try:
+        query.processAllAvailable()
+        sources = [progress["sources"][0] for progress in query.recentProgress]
+    finally:
+        query.stop()
+    batches = [one for one in sources if one["numInputRows"]]
+    assert [one["numInputRows"] for one in batches] == [1, 1, 1]
+    ends = [json.loads(one["endOffset"])["until"] for one in batches]
+    assert ends == sorted(set(ends))
+    assert {json.loads(one["latestOffset"])["until"] for one in batches} == {ends[-1]}
 
 
 @pytest.mark.parametrize("changes", ["true", "false"])
