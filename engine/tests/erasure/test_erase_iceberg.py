@@ -30,9 +30,11 @@ WHERE = "number IN (3, 7)"
 
 
 def worn() -> DeleteTable:
-    """3 is hidden by a position, 7 by a value in one file and visible in another."""
+    """3 is hidden by a position, 7 by a value in one file and visible in another. The value applies
+    to a file without either, too."""
     table = DeleteTable.create()
     table.append("a", range(5))
+    table.append("c", [100])
     table.append("b", range(5, 10))
     table.append("o", [7, 11], parity="odd")
     table.append("p", [13], parity="odd")
@@ -76,12 +78,12 @@ def numbers_on_disk(table: DeleteTable) -> list[int]:
 
 def test_no_file_holds_the_rows_afterwards(spark: SparkSession) -> None:
     table = worn()
-    visible = [0, 1, 2, 4, 5, 6, 7, 9, 11, 13]
+    visible = [0, 1, 2, 4, 5, 6, 7, 9, 11, 13, 100]
     done = erase(spark, table, proves=True)
     assert done.before and done.after
     assert done.before.rows == 4  # 3 and 7 twice, and the value of the delete file
     assert {file.version for file in done.before.holding} == {Version.NEWEST}
-    assert (done.matching, done.files_rewritten, done.files_added) == (3, 3, 3)
+    assert (done.matching, done.files_rewritten, done.files_added) == (3, 4, 4)
     assert (done.after.rows, done.after.unread, done.is_complete) == (0, (), True)
     assert numbers_on_disk(table) == [number for number in visible if number != 7]
     assert stored(table.model) >= referenced(table.model)
@@ -133,7 +135,7 @@ def test_a_preview_changes_nothing(spark: SparkSession) -> None:
     table = worn()
     before = stored(table.model)
     done = erase(spark, table, is_preview=True, proves=True)
-    assert (done.matching, done.files_rewritten, done.after) == (3, 3, None)
+    assert (done.matching, done.files_rewritten, done.after) == (3, 4, None)
     assert stored(table.model) == before
 
 

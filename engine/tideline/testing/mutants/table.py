@@ -8,6 +8,7 @@ from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
 from tideline.testing.mutants.metadata_faults import METADATA_FAULTS
 from tideline.testing.mutants.nature_faults import NATURE_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
+from tideline.testing.mutants.range_faults import RANGE_FAULTS
 from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
@@ -18,6 +19,7 @@ FAULTS: tuple[Fault, ...] = (
     *STORAGE_FAULTS,
     *WRITE_FAULTS,
     *SCHEMA_FAULTS,
+    *RANGE_FAULTS,
     *INGEST_FAULTS,
     *SERVICE_FAULTS,
     *METADATA_FAULTS,

@@ -1,0 +1,72 @@
+"""Faults in reads of a range of commits, and in erasures: what was passed over, what was kept."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_ASKED = "engine/tideline/hudi/read/asked_range.py"
+_NET = "engine/tideline/hudi/read/net_changes.py"
+_COMPLETION_TESTS = ("engine/tests/spark/read/test_incremental_by_completion.py",)
+_NET_TESTS = ("engine/tests/hudi/read/test_net_changes.py",)
+
+RANGE_FAULTS = (
+    Fault(
+        "a time at which a commit completed is taken for the request of another",
+        _ASKED,
+        "    if any(one.completed_at == time for one in commits):\n",
+        "    if False:\n",
+        _COMPLETION_TESTS,
+    ),
+    Fault(
+        "the completions of archived commits are forgotten",
+        _ASKED,
+        "    if meant is None or time in _archived_since(table, timeline, time).values():\n",
+        "    if meant is None:\n",
+        _COMPLETION_TESTS,
+    ),
+    Fault(
+        "changes of an archived commit that completed last are passed over",
+        "engine/tideline/hudi/read/change_plan.py",
+        "        earliest = max(archived_after(table, timeline, begin).values(), default=begin)\n",
+        "        earliest = begin\n",
+        _COMPLETION_TESTS,
+    ),
+    Fault(
+        "what came and went within a range is deleted",
+        _NET,
+        "        kept = (part == last[codes]) & ~(is_delete & is_new)\n",
+        "        kept = part == last[codes]\n",
+        _NET_TESTS,
+    ),
+    Fault(
+        "a row that was deleted and came back counts as new",
+        _NET,
+        "        is_new = is_insert[first][codes]\n",
+        "        is_new = is_insert\n",
+        _NET_TESTS,
+    ),
+    Fault(
+        "a proof does not read a column that Spark takes for a function",
+        "engine/tideline/spark/read/matching.py",
+        "    found = {*needed(names), *(name for name in names if name.lower() in text)}\n",
+        "    found = {*needed(names)}\n",
+        ("engine/tests/spark/read/test_matching.py",),
+    ),
+    Fault(
+        "values in equality deletes outlive an erasure",
+        "engine/tideline/erasure/iceberg_rows.py",
+        " in counts or one.equality_deletes)\n",
+        " in counts)\n",
+        ("engine/tests/erasure/test_erase_iceberg.py::test_no_file_holds_the_rows_afterwards",),
+    ),
+    Fault(
+        "a landing file that was replaced since it was read is deleted",
+        "engine/tideline/erasure/landing.py",
+        "        return None if is_same else ",
+        "        return None if is_same or path else ",
+        (
+            "engine/tests/erasure/test_erase_landing.py::"
+            "test_a_file_that_was_replaced_since_it_was_read_stays",
+        ),
+    ),
+)
