@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from tideline.erasure.report import Erasure
     from tideline.hudi.read.changes import ChangeFeed
     from tideline.hudi.read.net_changes import NetChanges
-    from tideline.publication.publish import Published
+    from tideline.publication.outcome import Published
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -430,13 +430,15 @@ class LakeTable:
         catalog: str | None = None,
         identifier: str | None = None,
         catalog_options: Mapping[str, str] | None = None,
+        merge: bool | None = None,
         dry_run: bool = False,
     ) -> Published:
         """Bring the table's Iceberg metadata up to its newest commit: see docs/publishing.md.
 
         It is in the table's folder, or the table `identifier` (`namespace.name`) of a `catalog`, a
         name in PyIceberg's configuration or a URI, with `catalog_options` `type`, `uri` and
-        `warehouse`: the table remembers these. `dry_run` only says which files would come and go.
+        `warehouse`. `merge`: what logs of a merge-on-read table hold is published as well. The
+        table remembers these. `dry_run` only says which files would come and go.
         Raises UnsupportedTableError for what Iceberg could not read rightly, ConfigError for a
         place other than where it is published, ConflictError when other processes were always
         first, UnknownOutcomeError, StorageUnavailableError.
@@ -445,7 +447,8 @@ class LakeTable:
         from tideline.publication.publish import preview_publication, publish_table
 
         act = preview_publication if dry_run else publish_table
-        return act(self.hoodie_table, place_named(catalog, identifier, catalog_options))
+        to = place_named(catalog, identifier, catalog_options)
+        return act(self.hoodie_table, to, merges=merge)
 
     def stop_publishing(self, *, drop: bool = False) -> int:
         """Commits are no longer published; what is published stays, unless `drop`: then a catalog

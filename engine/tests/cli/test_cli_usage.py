@@ -133,7 +133,7 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
             "upgrade",
             "downgrade",
         ),
-        *("iceberg expire", "iceberg remove-orphans"),
+        *("iceberg erase", "iceberg expire", "iceberg remove-orphans"),
     }
 
 

@@ -170,6 +170,21 @@ def test_a_publication_loses_the_snapshots_that_listed_the_rows(
     assert list(files_with_the_person(table.folder)) == []
 
 
+def test_rows_of_logs_leave_the_publication_that_has_copies_of_them(
+    merge_on_read: WrittenTable,
+) -> None:
+    merge_on_read.lake.publish(merge=True)
+    copies = list((merge_on_read.folder / "metadata" / "merged").rglob("*.parquet"))
+    assert copies
+    done = merge_on_read.lake.erase(WHERE, prove=True)
+    assert done.is_complete
+    assert done.before and {one.path for one in done.before.unread} == {
+        path.relative_to(merge_on_read.folder).as_posix() for path in copies
+    }
+    assert [path for path in copies if path.exists()] == []
+    assert list(files_with_the_person(merge_on_read.folder)) == []
+
+
 @pytest.mark.parametrize("prove", [False, True])
 def test_a_condition_that_is_none_changes_nothing(table: WrittenTable, prove: bool) -> None:
     commits = len(table.lake.timeline())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from tideline.hudi.table.table_config import (
 from tideline.lake_table import LakeTable
 from tideline.publication.published_table import PublishedTable
 from tideline.testing.faulty_store import SimulatedCrash
+from tideline.testing.minio_server import MinioServer
 
 pytest.importorskip("sqlalchemy")
 
@@ -387,3 +389,30 @@ def test_the_command_publishes_stops_and_drops(
     assert run(["publish", str(sql.folder), "--stop", "--drop", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["files_removed"] > 4
     assert not sql.catalog.table_exists(sql.identifier)
+
+
+@pytest.mark.minio
+@pytest.mark.usefixtures("minio_credentials")
+def test_a_table_in_s3_is_known_to_a_catalog(
+    minio_server: MinioServer, minio_bucket: str, tmp_path: Path
+) -> None:
+    """PyIceberg reaches the files where the table's location says, with the same credentials."""
+    folder = f"s3://{minio_bucket}/{secrets.token_hex(8)}"
+    options = {"endpoint": minio_server.endpoint, "region": "us-east-1", "allow_http": "true"}
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    place = {PUBLISH_IDENTIFIER: "shop.flights", PUBLISH_CATALOG_URI: uri}
+    table = LakeTable.create(
+        folder,
+        record_key="id",
+        storage_options=options,
+        properties={**MANUAL, PUBLISH: ICEBERG, **place},
+    )
+    for v in range(1, 6):
+        (note,) = table.write(row(v)).notes
+        assert "published as Iceberg snapshot" in note
+    assert table.run("cleaning").done
+    reached = {"s3.endpoint": minio_server.endpoint, "s3.region": "us-east-1"}
+    found = load_catalog("default", uri=uri, **reached).load_table("shop.flights")
+    seen = [found.scan(snapshot_id=one.snapshot_id).to_arrow() for one in found.snapshots()]
+    assert [rows["v"].to_pylist() for rows in seen] == [[4], [5]]
+    assert table.stop_publishing(drop=True) > 4

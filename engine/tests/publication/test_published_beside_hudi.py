@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 
-from tideline.hudi.table.table_config import ICEBERG, PUBLISH
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, PUBLISH_MERGE
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.iceberg_peer import metadata_file
@@ -34,17 +34,27 @@ def by_pyiceberg(folder: Path) -> dict[str, int]:
     return values(StaticTable.from_metadata(metadata_file(str(folder))).scan().to_arrow())
 
 
-@pytest.mark.parametrize(("version", "partition_by"), [(6, "day"), (9, "day"), (9, "")])
+@pytest.mark.parametrize(
+    ("version", "partition_by", "table_type"),
+    [
+        (6, "day", "COPY_ON_WRITE"),
+        (9, "day", "COPY_ON_WRITE"),
+        (9, "", "COPY_ON_WRITE"),
+        (6, "day", "MERGE_ON_READ"),
+        (9, "day", "MERGE_ON_READ"),
+    ],
+)
 def test_hudi_reads_and_writes_a_published_table(
-    version: int, partition_by: str, tmp_path: Path, hudi_peer: HudiPeer
+    version: int, partition_by: str, table_type: str, tmp_path: Path, hudi_peer: HudiPeer
 ) -> None:
     folder = tmp_path / "t"
     table = LakeTable.create(
         str(folder),
         record_key="id",
         partition_by=partition_by,
+        table_type=table_type,
         table_version=version,
-        properties={PUBLISH: ICEBERG},
+        properties={PUBLISH: ICEBERG, PUBLISH_MERGE: "true", "hoodie.compact.inline": "false"},
     )
     table.write(rows([1, 2, 3], 1))
     assert values(hudi_peer.read(str(folder))) == {"k1": 1, "k2": 1, "k3": 1}
@@ -52,6 +62,8 @@ def test_hudi_reads_and_writes_a_published_table(
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.partitionpath.field": partition_by,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.compact.inline": "false",
         **version_options(version),
         **metadata_table(version),
     }

@@ -12,7 +12,7 @@ from tideline.cli.progress import progress
 from tideline.errors import ConfigError
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.lake_table import LakeTable
-from tideline.publication.publish import Published
+from tideline.publication.outcome import Published
 from tideline.wording import counted
 
 _FROM_NOW_ON = {
@@ -45,6 +45,11 @@ _FROM_NOW_ON = {
     help="The catalog's type, uri or warehouse; may be repeated.",
 )
 @click.option(
+    "--merge/--no-merge",
+    default=None,
+    help="Publish what logs of a merge-on-read table hold as well. The table remembers it.",
+)
+@click.option(
     "--stop", is_flag=True, help="Commits are no longer published; what is published stays."
 )
 @click.option("--drop", is_flag=True, help="With --stop: delete what is published as well.")
@@ -58,6 +63,7 @@ def publish_command(
     identifier: str | None,
     catalog: str | None,
     catalog_options: tuple[str, ...],
+    merge: bool | None,
     stop: bool,
     drop: bool,
     yes: bool,
@@ -71,7 +77,7 @@ def publish_command(
     options = parse_pairs(catalog_options, option="--catalog-option")
     if drop and not stop:
         raise ConfigError("--drop needs --stop")
-    if stop and (always or dry_run or identifier or catalog or options):
+    if stop and (always or dry_run or identifier or catalog or options or merge is not None):
         raise ConfigError("--stop goes with --drop alone")
     table = LakeTable.open(uri, storage_options=storage)
     if stop:
@@ -81,7 +87,11 @@ def publish_command(
         return
     with progress("looking what to publish" if dry_run else "publishing the table"):
         done = table.publish(
-            catalog=catalog, identifier=identifier, catalog_options=options, dry_run=dry_run
+            catalog=catalog,
+            identifier=identifier,
+            catalog_options=options,
+            merge=merge,
+            dry_run=dry_run,
         )
     if always and not dry_run:
         with table.hoodie_table.lock().acquire():

@@ -8,7 +8,8 @@
 3. Threads read the next files; Spark, whose condition it is, counts by file, some files at a time.
    Memory depends on the number of threads and the size of a batch or a log's block.
 
-An Iceberg publication lists the same files, so it needs no look of its own.
+An Iceberg publication lists the same files, so it needs no look of its own. Where it has rows of
+logs in files of its own, these are named as unread: they go with their snapshots.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.publication.merged_slices import MERGED
 from tideline.spark.read.matching import columns_of_condition, count_matching
 from tideline.storage.object_store import ObjectInfo
 
@@ -96,6 +98,9 @@ def _listed(table: HoodieTable) -> tuple[list[BaseFile | LogFile], list[UnreadFi
     files: list[BaseFile | LogFile] = []
     others = []
     for info in table.list_objects():
+        if info.path.startswith(f"{MERGED}/"):
+            others.append(UnreadFile(info.path, "it holds rows of logs that were published"))
+            continue
         if is_table_metadata(info.path) or info.path.startswith(_ICEBERG_FOLDER):
             continue
         file = parse_data_file(*split_path(info.path), info.size_bytes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,6 @@ from pyarrow import types
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.parquet_footer import is_broken_footer
-from tideline.hudi.table.file_group import BaseFile
 from tideline.iceberg.data.column_metrics import FileLeaf, FileMetrics, foreign_file_metrics
 from tideline.iceberg.data.metrics_mode import FULL, MetricsConfig
 from tideline.iceberg.data.name_mapping import (
@@ -40,16 +39,27 @@ from tideline.storage.object_store import ObjectStore
 _MS_PER_US = 1000
 
 
+class PlacedFile(Protocol):
+    """A file of rows: a base file, or one of the publication's own."""
+
+    @property
+    def partition(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Footer:
-    """A base file and its footer."""
+    """A file of rows and its footer."""
 
-    file: BaseFile
+    file: PlacedFile
     footer: Any
     columns: pa.Schema
 
 
-def read_footers(store: ObjectStore, files: Iterable[BaseFile]) -> tuple[Footer, ...]:
+def read_footers(store: ObjectStore, files: Iterable[PlacedFile]) -> tuple[Footer, ...]:
     """The footers of base files, a few at a time.
 
     Raises ObjectNotFoundError, CorruptTableError, UnsupportedTableError and
@@ -58,7 +68,13 @@ def read_footers(store: ObjectStore, files: Iterable[BaseFile]) -> tuple[Footer,
     return tuple(in_parallel(lambda file: _read_footer(store, file), files))
 
 
-def _read_footer(store: ObjectStore, file: BaseFile) -> Footer:
+def read_footer_of(file: PlacedFile, body: bytes) -> Footer:
+    """The footer of a file that was written just now."""
+    footer = pq.ParquetFile(pa.BufferReader(body)).metadata
+    return Footer(file, footer, footer.schema.to_arrow_schema())
+
+
+def _read_footer(store: ObjectStore, file: PlacedFile) -> Footer:
     try:
         with store.open_reader(file.path) as reader:
             footer = pq.ParquetFile(reader).metadata
@@ -131,7 +147,7 @@ class DataFiles:
             split_offsets=metrics.split_offsets or None,
         )
 
-    def _leaf(self, leaf: Leaf, file: BaseFile) -> FileLeaf:
+    def _leaf(self, leaf: Leaf, file: PlacedFile) -> FileLeaf:
         field = None if leaf.field_id is None else self.schema.field(leaf.field_id)
         if field is None or leaf.field_id is None:
             return FileLeaf(None, leaf.repeated)
@@ -148,7 +164,7 @@ class DataFiles:
 
     def _partition(
         self,
-        file: BaseFile,
+        file: PlacedFile,
         row_count: int,
         metrics: FileMetrics,
         kinds: Mapping[int, FieldType],
@@ -173,7 +189,7 @@ class DataFiles:
                 return UNPARTITIONED.spec_id, ()
         return spec.spec_id, values
 
-    def _unsupported(self, message: str, file: BaseFile) -> UnsupportedTableError:
+    def _unsupported(self, message: str, file: PlacedFile) -> UnsupportedTableError:
         return UnsupportedTableError(message, table=self.store.uri, path=file.path)
 
 

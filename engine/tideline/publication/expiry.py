@@ -1,28 +1,34 @@
 """Snapshots of the publication that go: with files that they need, with commits that were undone,
 and when there are too many.
 
-The metadata says so first, then manifests and lists that no snapshot names any more are deleted.
-Died in between: these stay, and cost nothing but room. No data file is ever deleted here: those are
-Hudi's.
+The metadata says so first, then manifests and lists that no snapshot names any more are deleted,
+with the publication's own files of rows. Died in between: these stay, and cost nothing but room. No
+other data file is ever deleted here: those are Hudi's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 
 from tideline.errors import ConflictError, TidelineError
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.iceberg.manifest.manifest_entry import ManifestFile
 from tideline.iceberg.manifest.manifest_reading import in_parallel, live_paths, manifests_of
 from tideline.iceberg.metadata.metadata_update import RemoveSnapshots
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import Committed
+from tideline.publication.merged_slices import MERGED
 from tideline.publication.published_table import INSTANT, PublishedTable
 
 SNAPSHOTS_MAX = 100
+_UNLISTED_KEPT_MS = 86_400_000
+"""A file that no snapshot lists may be of a publication under way."""
 _SURPLUS = 20
 """Snapshots are dropped by the dozen, not one with every commit."""
 
@@ -85,18 +91,47 @@ def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
         ids = tuple(one.snapshot_id for one in gone)
         outcome = place.commit(base, (RemoveSnapshots(ids),))
         if isinstance(outcome, Committed):
-            _remove_metadata(place.operations.io, gone, outcome.loaded.metadata)
+            _remove_metadata(place, gone, outcome.loaded.metadata)
             return len(gone)
     raise ConflictError("snapshots could not be dropped: others were first", table=place.table.uri)
 
 
-def _remove_metadata(io: FileIO, gone: Collection[Snapshot], after: TableMetadata) -> None:
-    """Remove the lists and manifests of dropped snapshots that no other names."""
+def _remove_metadata(
+    place: PublishedTable, gone: Collection[Snapshot], after: TableMetadata
+) -> None:
+    """Remove the lists and manifests of dropped snapshots that no other names, and the files of
+    rows of the publication's own that only they have."""
+    io = place.operations.io
     try:
         lists = {one.manifest_list for one in gone if one.manifest_list}
-        kept = {one.path for snapshot in after.snapshots for one in manifests_of(io, snapshot)}
-        listed = {one.path for snapshot in gone for one in manifests_of(io, snapshot)}
+        kept = {one.path: one for snapshot in after.snapshots for one in manifests_of(io, snapshot)}
+        listed = {one.path: one for snapshot in gone for one in manifests_of(io, snapshot)}
+        dropped = [one for path, one in listed.items() if path not in kept]
+        files = _own_files(place, dropped, kept.values(), after)
     except TidelineError:
         return  # What cannot be read now stays.
-    own = f"{after.location}/metadata/"
-    remove_quietly(io, [path for path in (*(listed - kept), *lists) if path.startswith(own)])
+    own = f"{after.location}/{FOLDER}/"
+    paths = (*(one.path for one in dropped), *lists, *files)
+    remove_quietly(io, [path for path in paths if path.startswith(own)])
+
+
+def _own_files(
+    place: PublishedTable,
+    dropped: Iterable[ManifestFile],
+    kept: Iterable[ManifestFile],
+    after: TableMetadata,
+) -> list[str]:
+    """Files for logs that no snapshot lists any more, also old ones that none ever did."""
+    written = list(place.table.store.list(MERGED))
+    if not written:
+        return []
+    io = place.operations.io
+    live = set(chain.from_iterable(in_parallel(lambda one: set(live_paths(io, one)), kept)))
+    lost = set(chain.from_iterable(in_parallel(lambda one: set(live_paths(io, one)), dropped)))
+    before_ms = place.table.clock.now_ms() - _UNLISTED_KEPT_MS
+    return [
+        location
+        for info in written
+        if (location := f"{after.location}/{info.path}") not in live
+        and (location in lost or info.modified_ms < before_ms)
+    ]

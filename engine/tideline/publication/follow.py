@@ -15,7 +15,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.publication.expiry import drop_snapshots, snapshots_needing
 from tideline.publication.place import place_in
 from tideline.publication.publish import publish_table
-from tideline.publication.published_table import PublishedTable
+from tideline.publication.published_table import PublishedTable, merges_logs
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def publish_after_commit(table: HoodieTable, properties: Mapping[str, str]) -> s
     """Publish what was committed where `properties` say; in words what came of it, None where
     nothing was new."""
     try:
-        done = publish_table(table, place_in(properties))
+        done = publish_table(table, place_in(properties), merges=merges_logs(properties))
     except Exception as error:
         # Any error: the commit itself took place.
         _log.warning("what is committed could not be published as Iceberg: %s", error)

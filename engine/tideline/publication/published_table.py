@@ -7,7 +7,7 @@ so that no engine of Iceberg deletes Hudi's files, whether as expired or as orph
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from tideline.errors import TableNotFoundError, UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS
+from tideline.hudi.table.table_config import PUBLISH_MERGE
 from tideline.iceberg.metadata.metadata_update import (
     AssertRefSnapshotId,
     AssertTableUuid,
@@ -118,6 +119,21 @@ class PublishedTable:
         metadata = base.metadata
         head = AssertRefSnapshotId(MAIN, metadata.current_snapshot_id)
         return self.operations.commit(base, (AssertTableUuid(metadata.table_uuid), head), updates)
+
+
+def remember_merging(table: HoodieTable, *, merges: bool) -> None:
+    """Keep in the table whether its logs are merged for readers of Iceberg."""
+    if merges == merges_logs(table.config.properties):
+        return
+    with table.lock().acquire():
+        table.reload_config()
+        table.update_properties({PUBLISH_MERGE: str(merges).lower()})
+
+
+def merges_logs(properties: Mapping[str, str]) -> bool | None:
+    """What properties say of it, None for nothing."""
+    text = properties.get(PUBLISH_MERGE, "").strip().lower()
+    return text == "true" if text else None
 
 
 def remember_place(table: HoodieTable, place: CatalogPlace) -> None:

@@ -16,6 +16,7 @@ import re
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import PUBLISH
 from tideline.iceberg.table.file_system_table import FOLDER, FileSystemTable
+from tideline.publication.merged_slices import MERGED
 from tideline.publication.place import without_place
 from tideline.publication.published_table import PublishedTable
 from tideline.storage.delete_scope import DeleteScope
@@ -54,10 +55,12 @@ def drop_publication(table: HoodieTable) -> int:
     scope = DeleteScope(table.store, "dropping the publication")
     for listed in (versions[:-1], versions[-1:], others):
         scope.remove_many(f"{FOLDER}/{name}" for name in listed)
+    merged = [info.path for info in table.store.list(MERGED)]
+    scope.remove_many(merged)
     with table.lock().acquire():
         table.reload_config()
         table.update_properties(without_place())
-    return len(versions) + len(others)
+    return len(versions) + len(others) + len(merged)
 
 
 def _version(name: str) -> int:

@@ -3,7 +3,7 @@
 A seed chooses the table, whether a catalog keeps the publication, and the steps: writes of every
 kind, services, savepoints and restores, new columns, dropped partitions. After each step the
 publication must have exactly the rows that a reader of the Hudi table sees, of a merge-on-read
-table those of its base files.
+table whose logs are not merged those of its base files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tideline.errors import ConfigError
-from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TableType
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, PUBLISH_MERGE, TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
 from tideline.lake_table import LakeTable
@@ -54,6 +54,9 @@ class PublishedHistory:
         self.table_type = self._chance.choice(("COPY_ON_WRITE", "COPY_ON_WRITE", "MERGE_ON_READ"))
         self._is_followed = self._chance.random() < 0.5
         asked = {PUBLISH: ICEBERG} if self._is_followed else {}
+        self._is_merged = self._chance.random() < 0.6
+        if self._is_merged:
+            asked[PUBLISH_MERGE] = "true"
         if self._chance.random() < 0.3:
             place = CatalogPlace.of(f"sqlite:///{folder}/catalog.db", "lake.published")
             asked |= place.to_properties()
@@ -95,7 +98,8 @@ class PublishedHistory:
         table = self._open()
         if table.schema is None:
             return
-        wanted = _sorted(base_file_rows(table), table.schema.names)
+        rows = table.to_arrow() if self._is_merged else base_file_rows(table)
+        wanted = _sorted(rows, table.schema.names)
         for name, read in self._readers.items():
             found = _sorted(read(self._published()), table.schema.names)
             assert found == wanted, f"{name} reads {found}, not {wanted}"

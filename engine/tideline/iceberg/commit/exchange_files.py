@@ -44,14 +44,11 @@ class ExchangeFiles:
     added_data: tuple[DataFile, ...] = ()
     removed_data: tuple[DataFile, ...] = ()
     removed_deletes: tuple[DataFile, ...] = ()
+    added_deletes: tuple[AddedDelete, ...] = ()
     updates: tuple[MetadataUpdate, ...] = ()
     summary_extra: Mapping[str, str] = field(default_factory=dict)
     snapshot_property: str | None = None
     is_rearrangement: bool = False
-
-    @property
-    def added_deletes(self) -> tuple[AddedDelete, ...]:
-        return ()
 
     @property
     def sequence_number(self) -> None:
@@ -60,11 +57,19 @@ class ExchangeFiles:
     @property
     def operation(self) -> str:
         """As Iceberg names what such a commit does."""
-        if not self.removed_data and not self.removed_deletes:
+        is_changed = self.removed_data or self.removed_deletes or self.added_deletes
+        if not is_changed:
             return "append"
         if self.is_rearrangement:
             return "replace"
         return "overwrite" if self.added_data else "delete"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file comes or goes."""
+        return not (
+            self.added_data or self.removed_data or self.added_deletes or self.removed_deletes
+        )
 
 
 def commit_exchange(

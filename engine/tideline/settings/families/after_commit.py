@@ -81,6 +81,11 @@ SETTINGS = (
         ("iceberg",),
         "publish every commit as Iceberg metadata over the same files; not done unless set",
     ),
+    flag(
+        "tideline.publish.merge",
+        "false",
+        "publish merge-on-read tables with what their logs hold, not as of the newest compaction",
+    ),
     text(
         "tideline.publish.identifier",
         "",
