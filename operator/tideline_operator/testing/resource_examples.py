@@ -29,6 +29,11 @@ spec:
   - {name: fares, type: "map<string,decimal(10,2)>"}
   timezone: America/Los_Angeles
   publish: [Iceberg]
+  catalog:
+    type: rest
+    uri: https://catalog.example/api
+    table: travel.flights
+    credentials: {secretName: catalog}
   properties: {hoodie.parquet.max.file.size: "1048576"}
   ingest:
   - name: landing

@@ -8,6 +8,7 @@ from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
 from tideline.testing.mutants.metadata_faults import METADATA_FAULTS
 from tideline.testing.mutants.nature_faults import NATURE_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
+from tideline.testing.mutants.publication_faults import PUBLICATION_FAULTS
 from tideline.testing.mutants.range_faults import RANGE_FAULTS
 from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
@@ -26,5 +27,6 @@ FAULTS: tuple[Fault, ...] = (
     *UPGRADE_FAULTS,
     *NATURE_FAULTS,
     *ICEBERG_FAULTS,
+    *PUBLICATION_FAULTS,
     *OPERATOR_FAULTS,
 )

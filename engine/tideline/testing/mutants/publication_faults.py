@@ -1,0 +1,61 @@
+"""Faults in what Hudi tables are published as."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_PUBLICATION = "engine/tideline/publication"
+_TESTS = "engine/tests/publication"
+
+PUBLICATION_FAULTS = (
+    Fault(
+        "a clean deletes files that published snapshots need",
+        f"{_PUBLICATION}/follow.py",
+        "    drop_snapshots(place, needing)\n",
+        "    drop_snapshots(place, needing if len(needing) > 99 else ())\n",
+        (f"{_TESTS}/test_publish.py", f"{_TESTS}/test_publish_follows.py"),
+    ),
+    Fault(
+        "what a catalog no longer has counts as given up",
+        f"{_PUBLICATION}/presence.py",
+        "    if not found and place is not None:\n        refuse_lost(table, place)\n",
+        "",
+        (f"{_TESTS}/test_publish_in_catalog.py",),
+    ),
+    Fault(
+        "another table of the catalog is taken for the publication",
+        f"{_PUBLICATION}/presence.py",
+        "    return is_here and OWNER in metadata.properties\n",
+        "    return OWNER in metadata.properties or is_here\n",
+        (f"{_TESTS}/test_publish_in_catalog.py",),
+    ),
+    Fault(
+        "a publication moves to another catalog and leaves its snapshots behind",
+        f"{_PUBLICATION}/published_table.py",
+        "        PublishedTable(table, place).load()\n        table.update",
+        "        table.update",
+        (f"{_TESTS}/test_publish_in_catalog.py",),
+    ),
+    Fault(
+        "a row that a log deletes stays published",
+        f"{_PUBLICATION}/merged_slices.py",
+        "        if not len(positions):\n            return None\n",
+        "        if not len(positions) or merged.piece.size_bytes:\n            return None\n",
+        (f"{_TESTS}/test_publish_merged.py",),
+    ),
+    Fault(
+        "logs of a slice that commits wrote to again are not read again",
+        f"{_PUBLICATION}/merged_slices.py",
+        '                parts = [f"{file.path} {file.size_bytes}" for file in piece.files]\n'
+        "                parts += sorted({str(one) for one in blocks.select_blocks().instants})\n",
+        "                parts = [str(piece.base_file), str(bool(blocks))]\n",
+        (f"{_TESTS}/test_publish_merged.py",),
+    ),
+    Fault(
+        "files of a publication's own stay when their snapshots go",
+        f"{_PUBLICATION}/expiry.py",
+        "        and (location in lost or info.modified_ms < before_ms)\n",
+        "        and info.modified_ms < before_ms\n",
+        (f"{_TESTS}/test_publish_merged.py",),
+    ),
+)
