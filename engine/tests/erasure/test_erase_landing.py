@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from pyspark.sql import SparkSession
 from tideline.cli.main import run
 from tideline.erasure import landing as erasure_landing
 from tideline.erasure.report import LandingSearch
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.spark.session.s3a_jars import install_s3a_jars
+from tideline.storage.location import StoreLocation
 from tideline.testing.written_table import WrittenTable
 
 pytestmark = pytest.mark.spark
@@ -23,6 +28,34 @@ pytestmark = pytest.mark.spark
 SCHEMA = pa.schema([("id", pa.int64()), ("who", pa.string()), ("v", pa.int64())])
 PERSON = "zaphod@example.org"
 WHERE = f"who = '{PERSON}'"
+
+ON_S3 = """
+import io, json, sys
+import pyarrow as pa, pyarrow.parquet as pq
+import tideline
+from tideline.storage.location import StoreLocation
+
+uri, endpoint = sys.argv[1:]
+options = {"endpoint": endpoint, "allow_http": "true"}
+rows = pa.table({"id": [1], "who": ["zaphod"], "v": [1]})
+lake = tideline.create(uri, record_key=["id"], schema=rows.schema, storage_options=options)
+lake.write(rows, "insert")
+place = StoreLocation.of(uri + "-landing", options)
+store, body = place.open(), io.BytesIO()
+pq.write_table(rows, body)
+store.put("a folder/x.parquet", body.getvalue())
+store.put("y.csv", b"id,who,v\\n1,zaphod,1\\n")
+done = lake.erase("who = 'zaphod'", landing=place.uri, delete_landing_files=True)
+lake.write(rows, "insert")
+spark = tideline.spark_session()
+net = lake.incremental(spark, done.deleted_at, deletes=True).select("_change_type", "id").collect()
+print(json.dumps({
+    "held": {file.path: file.rows for file in done.landing[0].holding},
+    "complete": done.is_complete,
+    "left": [info.path for info in store.list()],
+    "net": [list(row) for row in net],
+}))
+"""
 
 
 @pytest.fixture
@@ -155,3 +188,29 @@ def test_the_command_says_what_it_deleted(
     shown = capsys.readouterr().out
     assert "6 rows in 5 files, of 6 read" in shown
     assert "c.csv  2 rows, deleted\n" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.minio
+def test_a_landing_prefix_on_s3(s3_location: StoreLocation) -> None:
+    """In a process of its own: the session of tests cannot read from S3."""
+    ask_s3a_jars()
+    endpoint = dict(s3_location.options)["endpoint"]
+    arguments = [sys.executable, "-c", ON_S3, s3_location.uri, endpoint]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "held": {"a folder/x.parquet": 1, "y.csv": 1},
+        "complete": True,
+        "left": [],
+        "net": [["INSERT", 1]],
+    }
+
+
+def ask_s3a_jars() -> None:
+    try:
+        install_s3a_jars()
+    except StorageUnavailableError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"the S3A jars cannot be downloaded: {error.message}")
