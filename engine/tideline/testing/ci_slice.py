@@ -49,7 +49,8 @@ MUTANTS = (
     " hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/"
     " tideline/in_process/",
-    "tideline/iceberg/ tideline/publication/ hudi/nature/ hudi/upgrade/ tideline_operator/",
+    "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/nature/"
+    " hudi/upgrade/ tideline_operator/",
 )
 SLICES = (
     *_parts("slow", 6),
