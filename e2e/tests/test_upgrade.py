@@ -21,7 +21,8 @@ def test_this_release_takes_over_the_job_that_the_last_one_started(
         (old,) = operator.pods()
         assert image_of(old) == previous_release.images["tideline-operator"]
         lake.land("people", "many", [{"id": number, "ts": 1} for number in range(MANY)])
-        lake.apply_table("people")
+        # A driver without Spark would be done before the new operator leads.
+        lake.apply_table("people", engine={"small": "Spark"})
         driver = lake.wait_for_pod(DRIVER)
         assert image_of(driver) == previous_release.images["tideline-engine"]
         (before,) = lake.jobs("people")

@@ -13,6 +13,8 @@ import pytest
 
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, ApiResource, Manifest
+from tideline_operator.controller.controller import Controller
+from tideline_operator.report.status import _RETRY_FIRST_MS
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.simulated_cluster import CarryingOut
@@ -247,7 +249,8 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
     assert names <= {"people"}
 
 
-def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: ControllerCase) -> None:
+def forbid_jobs(case: ControllerCase) -> None:
+    """Let the API server refuse every new Job."""
     quota: Manifest = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -258,6 +261,29 @@ def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: Contr
     status = {"status": {"hard": {"count/jobs.batch": "0"}, "used": {"count/jobs.batch": "0"}}}
     case.api.patch(QUOTAS, "no-jobs", status, case.namespace, subresource="status")
     time.sleep(1.0)
+
+
+def test_a_refused_start_is_retried_though_no_event_follows(
+    case: ControllerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = Controller._table_changed
+
+    def is_new(controller: Controller, before: Manifest | None, after: Manifest | None) -> None:
+        if before is None:
+            changed(controller, before, after)
+
+    monkeypatch.setitem(_RETRY_FIRST_MS, False, 1_000)
+    # Events of the controller's own writes of the status change nothing if they come later.
+    monkeypatch.setattr(Controller, "_table_changed", is_new)
+    forbid_jobs(case)
+    case.declare()
+    case.start()
+    case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")
+    case.until(lambda: case.operations()[0].get("attempt") == 2, "it is tried again")
+
+
+def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: ControllerCase) -> None:
+    forbid_jobs(case)
     case.declare()
     case.start()
     case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,7 @@ from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.decide.observed import Observed
 from tideline_operator.observe.observation import Observer
-from tideline_operator.observe.resting import REST_MS
+from tideline_operator.observe.resting import REST_MS, REST_MS_MAX
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
@@ -155,6 +156,26 @@ def test_what_ends_the_rest(lake: Lake, happens: Callable[[Lake], object]) -> No
     assert requests > 1
     assert observed.table is not None
     assert observed.table.latest == "20260102000000000"
+
+
+def test_a_table_rests_as_long_as_it_has_not_changed_and_five_minutes_at_most(lake: Lake) -> None:
+    now_s, looked_s = 0, [0]
+    while now_s < 1600:
+        lake.clock.advance(10)
+        now_s += 10
+        if lake.look()[1] > 1:
+            looked_s.append(now_s)
+    rests = [after - before for before, after in pairwise(looked_s)]
+    assert rests == sorted(rests)
+    assert (rests[0], rests[-1]) == (REST_MS / 1000, REST_MS_MAX / 1000)
+    # A commit of another engine is noticed, and the rests are short again.
+    lake.commit(2)
+    lake.clock.advance(REST_MS_MAX / 1000)
+    observed, _ = lake.look()
+    assert observed.table is not None
+    assert observed.table.latest == "20260102000000000"
+    lake.clock.advance(REST_MS / 1000)
+    assert lake.look()[1] > 1
 
 
 def test_after_an_operation_the_table_is_looked_at(lake: Lake) -> None:

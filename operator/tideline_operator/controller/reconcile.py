@@ -329,6 +329,8 @@ class TableReconciler:
             return
         if isinstance(outcome, StartRefused):
             self._note_refused(turn, start, outcome.message)
+            # No Job and no pod will wake the table: when to retry is in the next plan.
+            turn.look_at_ms = turn.now_ms
             return
         started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, started)

@@ -33,7 +33,7 @@ class ControllerSettings:
     hourly: HourlyLimits = field(default_factory=HourlyLimits)
     workers: int = 4
     resync_s: float = 300.0
-    idle_polls_per_s: float = 5.0
+    idle_polls_per_s: float = 17.0
     deletion_deadline_s: float = 600.0
     start_deadline_s: float = 900.0
     pod_name: str = ""
@@ -86,7 +86,7 @@ class ControllerSettings:
             ),
             workers=read.number("TIDELINE_WORKERS", 4),
             resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
-            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 5)),
+            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 17)),
             deletion_deadline_s=read.seconds("TIDELINE_DELETION_DEADLINE", 600.0),
             start_deadline_s=read.seconds("TIDELINE_START_DEADLINE", 900.0),
             pod_name=read.text("POD_NAME") or socket.gethostname(),

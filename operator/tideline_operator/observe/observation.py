@@ -176,7 +176,7 @@ class Observer:
             landings = self._landings(table, status, resting, now_ms)
             if landings and is_quiet(table, resting, landings, now_ms):
                 return Observed(resting, landings)
-        self._resting.forget(table)
+        before = self._resting.take(table)
         lacks_bucket = False
         try:
             found = self._table(table, status)
@@ -195,7 +195,7 @@ class Observer:
             if problem is not None:
                 return Observed(running=running, problem=problem)
         if not running:
-            self._resting.note(table, found, now_ms)
+            self._resting.note(table, found, now_ms, before)
         landings = landings or self._landings(table, status, found, self._clock.now_ms())
         return Observed(found, landings, running, lacks_bucket=lacks_bucket)
 
