@@ -196,7 +196,10 @@ def main() -> None:
     console.print()
     console.print(report)
     if wrong:
-        sys.exit(f"{wrong} of {len(QUERIES)} answers are wrong.")
+        sys.exit(
+            f"{wrong} of {len(QUERIES)} answers are not those of the source. Was the table changed "
+            "by hand, as docs/first-hour.md does? `make clean run` begins anew."
+        )
     print_what_next(path)
 
 
