@@ -18,31 +18,32 @@ from e2e.harness.lake import Lake, Row
 
 
 class IcebergFolder:
-    """The table `name` in a lake's bucket."""
+    """The table at `path` in a lake's bucket."""
 
-    def __init__(self, lake: Lake, name: str) -> None:
+    def __init__(self, lake: Lake, path: str) -> None:
         self._lake = lake
-        self._name = name
-        self.location = f"s3://{lake.bucket}/{name}"
+        self._path = path
+        self.location = f"s3://{lake.bucket}/{path}"
 
     def write(self, batches: Iterable[list[Row]], workspace: Path) -> None:
         """Make the table, with one append for each batch of rows."""
         catalog = SqlCatalog(
             "outside", uri=f"sqlite:///{workspace}/catalog.db", **self._connection()
         )
-        catalog.create_namespace("lake")
+        catalog.create_namespace_if_not_exists("lake")
+        name = self._path.replace("/", "_")
         tables = [pa.Table.from_pylist([dict(row) for row in rows]) for rows in batches]
-        table = catalog.create_table(f"lake.{self._name}", tables[0].schema, self.location)
+        table = catalog.create_table(f"lake.{name}", tables[0].schema, self.location)
         for rows in tables:
             table.append(rows)
         newest = table.metadata_location.removeprefix(f"s3://{self._lake.bucket}/")
         body = self._lake.minio.client().get_object(self._lake.bucket, newest).read()
-        self._lake.put(f"{self._name}/metadata/v1.metadata.json", body)
-        self._lake.put(f"{self._name}/metadata/version-hint.text", b"1")
+        self._lake.put(f"{self._path}/metadata/v1.metadata.json", body)
+        self._lake.put(f"{self._path}/metadata/version-hint.text", b"1")
 
     def open(self) -> StaticTable:
         """The table's newest version, as PyIceberg reads it."""
-        hint = f"{self._name}/metadata/version-hint.text"
+        hint = f"{self._path}/metadata/version-hint.text"
         version = self._lake.minio.client().get_object(self._lake.bucket, hint).read().decode()
         location = f"{self.location}/metadata/v{version}.metadata.json"
         return StaticTable.from_metadata(location, self._connection())
