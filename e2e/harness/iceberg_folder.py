@@ -16,6 +16,12 @@ from pyiceberg.table import StaticTable
 
 from e2e.harness.lake import Lake, Row
 
+BATCHES: list[list[Row]] = [
+    [{"id": batch * 10 + number, "name": f"row {batch}.{number}"} for number in range(10)]
+    for batch in range(6)
+]
+"""What tests append, batch by batch, to have small files."""
+
 
 class IcebergFolder:
     """The table at `path` in a lake's bucket."""

@@ -22,6 +22,7 @@ STORE = "minio"
 SECRET = "minio-credentials"
 DRIVER = "tideline.dev/role=driver"
 EXECUTOR = "tideline.dev/role=executor"
+WORKER = "tideline.dev/worker"
 EVERY = "2s"
 """How often the landing prefix of a table is looked at."""
 FIRST_RUN_TIMEOUT_S = 240.0

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2e.harness.iceberg_folder import IcebergFolder
-from e2e.harness.lake import QUICK_JAVA, SMALL_RESOURCES, STORE, Lake, Row
-
-BATCHES: list[list[Row]] = [
-    [{"id": batch * 10 + number, "name": f"row {batch}.{number}"} for number in range(10)]
-    for batch in range(6)
-]
+from e2e.harness.iceberg_folder import BATCHES, IcebergFolder
+from e2e.harness.lake import QUICK_JAVA, SMALL_RESOURCES, STORE, Lake
 
 
 def test_small_files_become_one_and_old_snapshots_go(lake: Lake, tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 from e2e.build.previous_release import PreviousRelease
 from e2e.harness.cluster import Manifest
 from e2e.harness.installation import IMAGES, Operator
-from e2e.harness.lake import DRIVER, Lake
+from e2e.harness.lake import DRIVER, WORKER, Lake
 
 MANY = 600_000
-WORKER = "tideline.dev/worker"
 
 
 def test_this_release_takes_over_the_job_that_the_last_one_started(

@@ -10,9 +10,8 @@ import pytest
 
 from e2e.harness.cluster import Manifest
 from e2e.harness.installation import Operator
-from e2e.harness.lake import Lake, Row
+from e2e.harness.lake import WORKER, Lake, Row
 
-WORKER = "tideline.dev/worker"
 MANY = 200_000
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from e2e.harness.cluster import condition
-from e2e.harness.iceberg_folder import IcebergFolder
-from e2e.harness.lake import API_VERSION, QUICK_JAVA, SMALL_RESOURCES, STORE, Lake, Row
+from e2e.harness.iceberg_folder import BATCHES, IcebergFolder
+from e2e.harness.lake import API_VERSION, QUICK_JAVA, SMALL_RESOURCES, STORE, Lake
 
-BATCHES: list[list[Row]] = [
-    [{"id": batch * 10 + number, "name": f"row {batch}.{number}"} for number in range(10)]
-    for batch in range(6)
-]
 OF_THE_LAKE = "tideline.dev/catalog=lake"
 
 

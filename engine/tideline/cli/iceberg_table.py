@@ -11,6 +11,7 @@ import click
 
 from tideline.cli.options import json_option, parse_pairs, storage_options
 from tideline.errors import ConfigError
+from tideline.iceberg.table.catalog_name import catalog_named, with_catalogs
 from tideline.iceberg.table.open_table import IcebergTable
 
 
@@ -30,20 +31,11 @@ class TableSource:
             if self.catalog_properties:
                 raise ConfigError("--catalog-option needs --catalog")
             return IcebergTable.open(self.target, self.storage)
-        properties = dict(self.catalog_properties)
-        name = self.catalog
-        if "://" in name:
-            properties.setdefault("uri", name)
-            name = "default"
-        try:
+        name, properties = catalog_named(self.catalog, dict(self.catalog_properties))
+        with with_catalogs():
             return IcebergTable.from_catalog(
                 name, self.target, properties=properties, storage_options=self.storage
             )
-        except ImportError as error:
-            raise ConfigError(
-                "catalogs need the extra iceberg: pip install 'tideline[iceberg]'",
-                value=str(error),
-            ) from error
 
 
 def iceberg_table_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -94,9 +94,7 @@ def publish_command(
             dry_run=dry_run,
         )
     if always and not dry_run:
-        with table.hoodie_table.lock().acquire():
-            table.hoodie_table.reload_config()
-            table.hoodie_table.update_properties({PUBLISH: ICEBERG})
+        table.hoodie_table.set_properties({PUBLISH: ICEBERG})
     if as_json:
         print_json({**done.to_json_object(), "dry_run": dry_run})
         return

@@ -7,7 +7,6 @@ positions hold no values. What is read in no other way is named.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
-from tideline.hudi.read.read_ahead import in_order
+from tideline.hudi.read.read_ahead import in_order, reading_threads
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.row_layout import RowLayout
@@ -29,6 +28,7 @@ from tideline.iceberg.manifest.manifest_entry import (
 )
 from tideline.iceberg.manifest.manifest_reading import entries_of, in_parallel, manifests_of
 from tideline.iceberg.metadata.field_type import NestedField
+from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.read.matching import columns_of_condition, count_matching
@@ -37,7 +37,6 @@ from tideline.storage.nested_tables import CONTROL_FOLDER
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_THREADS_MAX = 8
 _METADATA = "metadata/"
 _VECTORS = ".puffin"
 """Deletion vectors and statistics."""
@@ -135,8 +134,7 @@ class _Reading:
 
     def rows(self) -> Generator[tuple[str, pa.RecordBatch]]:
         """Batches, each with the location of its file."""
-        threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self.sizes), 1))
-        return in_order(sorted(self.sizes), self._rows, threads)
+        return in_order(sorted(self.sizes), self._rows, reading_threads())
 
     def _rows(self, location: str) -> Iterator[tuple[str, pa.RecordBatch]]:
         known = self.files.get(location)
@@ -174,19 +172,17 @@ def _listed(
         is_positions = known is not None and known.content is FileContent.POSITION_DELETES
         if is_positions or location.endswith((_VECTORS, ".crc")):
             del sizes[location]
-        elif not location.endswith(".parquet") and (known is None or _is_other(known)):
+        elif not location.endswith(".parquet") and (
+            known is None or known.file_format != "PARQUET"
+        ):
             del sizes[location]
             others.append(UnreadFile(location, "it is no parquet file"))
     return sizes, others
 
 
-def _is_other(file: DataFile) -> bool:
-    return file.file_format != "PARQUET"
-
-
-def refuse_other_refs(metadata: TableMetadata, main: str) -> None:
+def refuse_other_refs(metadata: TableMetadata) -> None:
     """Raise ConfigError for branches and tags, which keep snapshots that hold the rows."""
-    others = sorted(name for name in metadata.refs if name != main)
+    others = sorted(name for name in metadata.refs if name != MAIN)
     if others:
         raise ConfigError(
             "branches and tags are in the way, whose snapshots may hold the rows: drop them first",

@@ -29,12 +29,12 @@ from tideline.errors import ConflictError
 from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.gathered_rows import gathered
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import DataFile
-from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.scan.plan import plan_files
@@ -120,7 +120,7 @@ def erase_iceberg_rows(
     UnsupportedTableError and CorruptTableError.
     """
     table.refresh()
-    refuse_other_refs(table.metadata, MAIN)
+    refuse_other_refs(table.metadata)
     refuse_without_gc(table.metadata)
     spark = spark or spark_session(locations=[table.io.location])
     condition = Condition.of(spark, table.io, table.metadata, where)
@@ -229,23 +229,11 @@ def _kept(
     spark: SparkSession, condition: Condition, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The rows that do not match, some batches at a time."""
-    for part in _parts(batches):
-        rows = pa.Table.from_batches(part)
+    for rows in gathered(batches, _PART_BYTES):
         asked = rows.select(condition.schema.names)
         kept = np.ones(rows.num_rows, bool)
         kept[matching_rows(spark, condition.where, asked)] = False
         yield from rows.filter(pa.array(kept)).to_batches()
-
-
-def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.nbytes for one in held) >= _PART_BYTES:
-            yield held
-            held = []
-    if held:
-        yield held
 
 
 def _drop_history(table: IcebergTable, done: IcebergErasure, clock: Clock | None) -> IcebergErasure:

@@ -14,7 +14,6 @@ logs in files of its own, these are named as unread: they go with their snapshot
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
@@ -25,7 +24,7 @@ import pyarrow as pa
 from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
 from tideline.erasure.stored_rows import StoredRowsReader
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.hudi.read.read_ahead import in_order
+from tideline.hudi.read.read_ahead import in_order, reading_threads
 from tideline.hudi.services.savepoint.execute import list_savepoints
 from tideline.hudi.table.file_group import BaseFile, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 _ICEBERG_FOLDER = "metadata/"
-_THREADS_MAX = 8
 _EMPTY_SIGNS = ("_SUCCESS", ".gitkeep")
 
 
@@ -71,8 +69,7 @@ class _Reading:
 
     def rows(self) -> Generator[tuple[str, pa.RecordBatch]]:
         """Batches, each with the path of its file."""
-        threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self._files), 1))
-        return in_order(self._files, self._rows, threads)
+        return in_order(self._files, self._rows, reading_threads())
 
     def _rows(self, file: BaseFile | LogFile) -> Iterator[tuple[str, pa.RecordBatch]]:
         try:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from tideline.hudi.nature.guard import refused_by_properties
 from tideline.hudi.nature.permission import Permission
+from tideline.hudi.read.arrow_scan import nullable
 from tideline.hudi.table.file_group import FileSlice, join_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import RECORD_KEY, with_meta_fields
@@ -146,7 +147,7 @@ class SliceMerges:
         found = pa.Table.from_batches(parts).select(self._columns.names) if parts else None
         rows = None
         if found is not None and found.num_rows:
-            rows = self._written_rows(merged, found.cast(_nullable(self._columns)))
+            rows = self._written_rows(merged, found.cast(nullable(self._columns)))
         return Written(rows, self._written_positions(merged, keys))
 
     def _written_rows(self, merged: MergedSlice, rows: pa.Table) -> Footer:
@@ -183,7 +184,3 @@ class SliceMerges:
 
 def _own_name(merged: MergedSlice, suffix: str) -> str:
     return f"{merged.stem}.{uuid.uuid4().hex}{suffix}"
-
-
-def _nullable(columns: pa.Schema) -> pa.Schema:
-    return pa.schema([item.with_nullable(True) for item in columns])

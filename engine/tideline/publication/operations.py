@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.iceberg.table.catalog_name import with_catalogs
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.publication.place import CatalogPlace
 
@@ -25,11 +25,8 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
     """
     if place is None:
         return FileSystemTable(table.location, store=table.store, clock=table.clock)
-    try:
+    with with_catalogs():
         from tideline.iceberg.table.catalog_table import CatalogTable, open_catalog
-    except ImportError as error:
-        message = "catalogs need the extra iceberg: pip install 'tideline[iceberg]'"
-        raise ConfigError(message, value=str(error)) from error
     given = dict(table.location.options)
     store = {own: given[name] for name, own in _STORE_OPTIONS.items() if given.get(name)}
     return CatalogTable(

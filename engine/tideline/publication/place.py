@@ -19,8 +19,8 @@ from tideline.hudi.table.table_config import (
     PUBLISH_CATALOG_WAREHOUSE,
     PUBLISH_IDENTIFIER,
 )
+from tideline.iceberg.table.catalog_name import catalog_named
 
-DEFAULT_CATALOG = "default"
 _OPTIONS = {
     "type": PUBLISH_CATALOG_TYPE,
     "uri": PUBLISH_CATALOG_URI,
@@ -48,11 +48,7 @@ class CatalogPlace:
         Raises ConfigError for an identifier without a namespace, for a password, and for options
         but `type`, `uri` and `warehouse`.
         """
-        given = dict(options or {})
-        name = catalog or DEFAULT_CATALOG
-        if "://" in name:
-            given.setdefault("uri", name)
-            name = DEFAULT_CATALOG
+        name, given = catalog_named(catalog, options)
         if not _IDENTIFIER.fullmatch(identifier):
             message = "a published table is named by its namespace, a dot and its name"
             raise ConfigError(message, value=identifier)

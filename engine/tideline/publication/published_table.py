@@ -123,11 +123,8 @@ class PublishedTable:
 
 def remember_merging(table: HoodieTable, *, merges: bool) -> None:
     """Keep in the table whether its logs are merged for readers of Iceberg."""
-    if merges == merges_logs(table.config.properties):
-        return
-    with table.lock().acquire():
-        table.reload_config()
-        table.update_properties({PUBLISH_MERGE: str(merges).lower()})
+    if merges != merges_logs(table.config.properties):
+        table.set_properties({PUBLISH_MERGE: str(merges).lower()})
 
 
 def merges_logs(properties: Mapping[str, str]) -> bool | None:

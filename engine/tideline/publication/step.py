@@ -308,7 +308,7 @@ class PublicationStep:
         return AddSchema(schema), chosen_schema, properties
 
     def _merged(self, view: FileSystemView) -> Iterator[MergedSlice]:
-        if self._kind == "snapshot" and self._merges_logs:
+        if self._merges_logs:
             for partition in view.partitions:
                 yield from self._merges.named(view.latest_slices(partition))
 

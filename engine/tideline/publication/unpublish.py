@@ -57,9 +57,7 @@ def drop_publication(table: HoodieTable) -> int:
         scope.remove_many(f"{FOLDER}/{name}" for name in listed)
     merged = [info.path for info in table.store.list(MERGED)]
     scope.remove_many(merged)
-    with table.lock().acquire():
-        table.reload_config()
-        table.update_properties(without_place())
+    table.set_properties(without_place())
     return len(versions) + len(others) + len(merged)
 
 

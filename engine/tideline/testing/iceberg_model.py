@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tideline.clock import Clock
+from tideline.clock import Clock, SystemClock
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.replacement import RewriteFiles
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
@@ -62,13 +62,25 @@ class IcebergModel:
         store.put(HINT_PATH, b"1")
         return model
 
+    @classmethod
+    def create_in(cls, folder: str, appends: int = 0) -> IcebergModel:
+        """A table in a folder of this machine, with so many appends of two rows."""
+        model = cls(StoreLocation.of(f"file://{folder}"), SystemClock())
+        cls.create()._copy_to(model)
+        for number in range(appends):
+            model.append(range(number * 2, number * 2 + 2))
+        return model
+
     def copy(self) -> IcebergModel:
         """The same table once more, with objects of its own, moved as it were."""
         twin = IcebergModel(StoreLocation.of(f"memory://{uuid.uuid4().hex}/table"))
+        self._copy_to(twin)
+        return twin
+
+    def _copy_to(self, twin: IcebergModel) -> None:
         source, target = self.location.open(), twin.location.open()
         for info in source.list():
             target.put(info.path, source.get(info.path))
-        return twin
 
     def operations(self, store: ObjectStore | None = None) -> FileSystemTable:
         """The table, seen through `store`."""

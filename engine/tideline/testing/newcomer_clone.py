@@ -21,14 +21,10 @@ from pathlib import Path
 
 from tideline.cache_directory import cache_directory
 from tideline.testing.library_apart import prepare_library
+from tideline.testing.peer_environment import DUCKDB, DUCKDB_REQUIREMENTS
 
-DUCKDB = "1.5.5"
 PACKAGES: Mapping[str, tuple[str, ...]] = {
-    "duckdb": (
-        f"duckdb=={DUCKDB}",
-        f"duckdb-extension-avro=={DUCKDB}",
-        f"duckdb-extension-iceberg=={DUCKDB}",
-    ),
+    "duckdb": DUCKDB_REQUIREMENTS,
     "polars": ("polars==2.1.0", "polars-runtime-32==2.1.0"),
 }
 """What pip installs here by which name."""

@@ -40,13 +40,17 @@ HUDI_REQUIREMENTS = (
     "setuptools",
 )
 HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+DUCKDB = "1.5.5"
+"""Each of its extensions is for this one release of it."""
+DUCKDB_REQUIREMENTS = (
+    f"duckdb=={DUCKDB}",
+    f"duckdb-extension-avro=={DUCKDB}",
+    f"duckdb-extension-iceberg=={DUCKDB}",
+)
 ICEBERG_REQUIREMENTS = (
     "pyspark==4.1.4",
     "pyiceberg[pyarrow,sql-sqlite]==0.12.0",
-    # Each extension is for this one release of DuckDB.
-    "duckdb==1.5.5",
-    "duckdb-extension-avro==1.5.5",
-    "duckdb-extension-iceberg==1.5.5",
+    *DUCKDB_REQUIREMENTS,
     "pandas>=2.2,<3",
     "setuptools",
 )

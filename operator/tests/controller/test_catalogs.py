@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tideline.clock import SystemClock
-from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_TABLES, SECRETS, Manifest
 from tideline_operator.controller import catalog_reconcile
@@ -30,15 +28,8 @@ class CatalogCase(ControllerCase):
     """A folder `warehouse` of tables, and LakeCatalogs about it."""
 
     def create_table(self, name: str, appends: int = 1) -> IcebergModel:
-        made = IcebergModel.create()
-        path = f"{self.folder}/warehouse/{name.replace('.', '/')}"
-        model = IcebergModel(StoreLocation.of(f"file://{path}"), SystemClock())
-        source, target = made.location.open(), model.location.open()
-        for info in source.list():
-            target.put(info.path, source.get(info.path))
-        for number in range(appends):
-            model.append(range(number * 2, number * 2 + 2))
-        return model
+        folder = f"{self.folder}/warehouse/{name.replace('.', '/')}"
+        return IcebergModel.create_in(folder, appends)
 
     def drop_table(self, name: str) -> None:
         shutil.rmtree(self.folder / "warehouse" / name.replace(".", "/"))

@@ -8,13 +8,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tideline.clock import SystemClock
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.table.table_operations import Committed
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import MaintainIceberg
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.api_objects import Manifest
 from tideline_operator.decide import planner
@@ -44,14 +42,7 @@ def declare(case: ControllerCase, services: dict[str, Any] | None = None, **spec
 
 def create_as_other_writer(case: ControllerCase, appends: int = 0) -> IcebergModel:
     """A table of others at the declared place."""
-    made = IcebergModel.create()
-    model = IcebergModel(StoreLocation.of(f"file://{case.folder}/{NAME}"), SystemClock())
-    source, target = made.location.open(), model.location.open()
-    for info in source.list():
-        target.put(info.path, source.get(info.path))
-    for number in range(appends):
-        model.append(range(number * 2, number * 2 + 2))
-    return model
+    return IcebergModel.create_in(f"{case.folder}/{NAME}", appends)
 
 
 def work_of(case: ControllerCase, job: Manifest) -> MaintainIceberg:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
@@ -42,7 +42,7 @@ from tideline_operator.controller.owned_tables import (
     owned_tables,
     owner_of,
 )
-from tideline_operator.controller.status_writer import StaleStatusError
+from tideline_operator.controller.status_writer import StaleStatusError, status_manifest
 from tideline_operator.controller.table_source import TableSource, Unresolved
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.catalog_plan import plan_catalog
@@ -194,10 +194,7 @@ class CatalogReconciler:
         }
         wanted = owned_tables(item, catalog, memory.found, tables, catalogs, memory.as_wanted)
         assert memory.listed is not None
-        listed = memory.listed
-        memory.listed = Listed(
-            listed.at_ms, listed.found, listed.excluded, wanted.left_to_others, listed.left
-        )
+        memory.listed = replace(memory.listed, left_to_others=wanted.left_to_others)
         for table in wanted.gone:
             metadata = table["metadata"]
             # It leaves the cache with the watch, which tells all that it concerns.
@@ -260,13 +257,7 @@ class CatalogReconciler:
             self.events.record(item, event)
         if status == before:
             return
-        metadata = {one: item["metadata"][one] for one in ("name", "namespace", "uid")}
-        manifest = {
-            "apiVersion": LAKE_CATALOGS.api_version,
-            "kind": LAKE_CATALOGS.kind,
-            "metadata": metadata,
-            "status": to_json_object(status),
-        }
+        manifest = status_manifest(LAKE_CATALOGS, item, to_json_object(status))
         try:
             written = self.api.apply(LAKE_CATALOGS, manifest, namespace, subresource="status")
         except ApiRefusedError as error:

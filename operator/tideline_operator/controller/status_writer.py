@@ -6,9 +6,10 @@ controllers can never both record an operation, and fields of other managers sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tideline_operator.api_objects import LAKE_TABLES, ApiRefusedError, Manifest
+from tideline_operator.api_objects import LAKE_TABLES, ApiRefusedError, ApiResource, Manifest
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.bounds import within_bounds
@@ -36,18 +37,9 @@ class StatusWriter:
         content = to_json_object(within_bounds(status))
         if _meaning(content) == _meaning(item.get("status") or {}):
             return item
+        manifest = status_manifest(LAKE_TABLES, item, content)
         metadata = item["metadata"]
-        manifest = {
-            "apiVersion": LAKE_TABLES.api_version,
-            "kind": LAKE_TABLES.kind,
-            "metadata": {
-                "name": metadata["name"],
-                "namespace": metadata["namespace"],
-                "uid": metadata["uid"],
-                "resourceVersion": metadata["resourceVersion"],
-            },
-            "status": content,
-        }
+        manifest["metadata"]["resourceVersion"] = metadata["resourceVersion"]
         try:
             written = self._api.apply(
                 LAKE_TABLES, manifest, metadata["namespace"], subresource="status"
@@ -58,6 +50,16 @@ class StatusWriter:
             raise
         self._tables.put(written)
         return without_managed_fields(written)
+
+
+def status_manifest(kind: ApiResource, item: Manifest, status: Mapping[str, Any]) -> Manifest:
+    """What is applied to make `status` that of this very object."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {name: item["metadata"][name] for name in ("name", "namespace", "uid")},
+        "status": status,
+    }
 
 
 def _meaning(status: dict[str, Any]) -> dict[str, Any]:

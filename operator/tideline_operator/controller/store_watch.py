@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
 
 from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError, TidelineError
@@ -35,6 +34,7 @@ from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import probing
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.status_writer import status_manifest
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
@@ -216,12 +216,7 @@ class StoreWatch:
         if status == before:
             self._metrics.note_store(key, status)
             return
-        manifest: dict[str, Any] = {
-            "apiVersion": LAKE_STORES.api_version,
-            "kind": LAKE_STORES.kind,
-            "metadata": {name: item["metadata"][name] for name in ("name", "namespace", "uid")},
-            "status": to_json_object(status),
-        }
+        manifest = status_manifest(LAKE_STORES, item, to_json_object(status))
         try:
             written = self._api.apply(LAKE_STORES, manifest, key[0], subresource="status")
         except ApiRefusedError as error:

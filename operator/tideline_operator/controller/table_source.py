@@ -34,7 +34,8 @@ from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, store_names
+from tideline_operator.resources.resolving import resolve_table, store_names
+from tideline_operator.resources.table_rules import S3_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class CatalogTables:
                 names.add(table.resource.metadata.name)
                 tables.append(table)
         known.tables = tuple(tables)
-        parts = [f"{counted(plan.found, 'table')}", f"{len(tables):,} maintained"]
+        parts = [counted(plan.found, "table"), f"{len(tables):,} maintained"]
         if plan.excluded:
             parts.append(f"{plan.excluded:,} excluded")
         if len(tables) < len(plan.wanted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideline.errors import ConfigError
+from tideline.iceberg.table.catalog_name import with_catalogs
 from tideline.iceberg.table.folder_search import find_tables
 from tideline.iceberg.table.found_table import FoundTable
 from tideline_operator.decide.planned_operation import catalog_entry
@@ -27,12 +27,9 @@ def list_warehouse(
     entry = catalog_entry(place.spec.catalog)
     if entry is None:
         return find_tables(open_store(place, place.location))
-    try:
+    with with_catalogs():
         from tideline.iceberg.table.catalog_search import list_tables
         from tideline.iceberg.table.catalog_table import TIMEOUT_S, open_catalog
-    except ImportError as error:
-        message = "catalogs need the extra iceberg: pip install 'tideline[iceberg]'"
-        raise ConfigError(message, value=str(error)) from error
     catalog = open_catalog(
         entry.catalog,
         dict(entry.properties),

@@ -22,13 +22,13 @@ from tideline_operator.resources.lake_table import (
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import Services
+from tideline_operator.resources.table_rules import STORE_RULE, store_fault
 
 QUIET_FOR = Duration(600_000)
 """How long the tables of a catalog must have been left alone by writers, unless it says so."""
 _PATTERN = r"[^\s]+"
 _PATTERN_MEANING = "a pattern such as sales.* without blanks"
 _ONE_PLACE = "give one of location (a folder of tables that no catalog keeps) and catalog"
-_NO_STORE = "is required for an s3:// location: name a LakeStore"
 _ANY_TABLE = "any.table"
 
 
@@ -87,12 +87,7 @@ class LakeCatalogSpec:
 
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule("has(self.location) != has(self.catalog)", _ONE_PLACE, field="location"),
-        CelRule(
-            "has(self.storeRef) || !has(self.location) || "
-            "!(self.location.startsWith('s3://') || self.location.startsWith('s3a://'))",
-            _NO_STORE,
-            field="storeRef",
-        ),
+        STORE_RULE,
         *hudi_service_rules(Services),
     )
 
@@ -100,8 +95,7 @@ class LakeCatalogSpec:
         """What no single field can say."""
         if bool(self.location) == (self.catalog is not None):
             yield "location", _ONE_PLACE
-        if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
-            yield "storeRef", _NO_STORE
+        yield from store_fault(self.location, self.store_ref)
         yield from hudi_service_faults(self.services)
 
 

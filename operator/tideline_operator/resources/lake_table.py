@@ -49,6 +49,7 @@ from tideline_operator.resources.table_rules import (
     EVENT_TIME,
     TABLE_RULES,
     TABLE_VERSIONS_TEXT,
+    store_fault,
 )
 from tideline_operator.resources.uniqueness import (
     UNIQUENESS_RULES,
@@ -359,8 +360,7 @@ class LakeTableSpec:
             yield "tableVersion", f"must be one of {TABLE_VERSIONS_TEXT}"
         if not is_iceberg and not self.record_key:
             yield "recordKey", "is required: the columns that identify a row"
-        if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
-            yield "storeRef", "is required for an s3:// location: name a LakeStore"
+        yield from store_fault(self.location, self.store_ref)
         yield from self._unknown_zone()
         kind = None if self.index is None else self.index.type.value
         yield from uniqueness_faults(self.uniqueness, kind, self.properties)

@@ -14,8 +14,7 @@ from tideline_operator.resources.ingest import Source
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
-
-S3_SCHEMES = ("s3://", "s3a://")
+from tideline_operator.resources.table_rules import S3_SCHEMES
 
 
 def resolve_table(

@@ -6,12 +6,15 @@ it. Every list and string in these rules is bounded, which keeps them inside the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSIONS
 from tideline_operator.resources.field import CelRule, no_credentials_in
 from tideline_operator.resources.format_rules import ICEBERG_SERVICE_NAMES, SERVICE_NAMES
 
 EVENT_TIME = ("hoodie.record.merge.mode", "EVENT_TIME_ORDERING")
 
+S3_SCHEMES = ("s3://", "s3a://")
 _COMPARISONS_MAX = 5_000
 _IS_S3 = "{0}.startsWith('s3://') || {0}.startsWith('s3a://')"
 _AS_FOLDER = "({0}.endsWith('/') ? {0} : {0} + '/')"
@@ -47,6 +50,17 @@ def _declared(field: str, *, owner: str = "self") -> CelRule:
     )
 
 
+def store_fault(location: str, store_ref: str | None) -> Iterator[tuple[str, str]]:
+    """What STORE_RULE refuses in a parsed spec."""
+    if location.startswith(S3_SCHEMES) and store_ref is None:
+        yield "storeRef", STORE_RULE.message
+
+
+STORE_RULE = CelRule(
+    f"has(self.storeRef) || !has(self.location) || !({_IS_S3.format('self.location')})",
+    "is required for an s3:// location: name a LakeStore",
+    field="storeRef",
+)
 TABLE_VERSIONS_TEXT = ", ".join(map(str, TABLE_VERSIONS))
 
 TABLE_RULES = (
@@ -60,11 +74,7 @@ TABLE_RULES = (
         "is required: the columns that identify a row",
         field="recordKey",
     ),
-    CelRule(
-        f"has(self.storeRef) || !has(self.location) || !({_IS_S3.format('self.location')})",
-        "is required for an s3:// location: name a LakeStore",
-        field="storeRef",
-    ),
+    STORE_RULE,
     CelRule(
         "has(self.storeRef) || !has(self.ingest) || self.ingest.all(i, "
         f"has(i.source.storeRef) || !({_IS_S3.format('i.source.path')}))",

@@ -12,7 +12,6 @@ size of a batch and that of a slice's log.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +21,11 @@ import pyarrow as pa
 from tideline.errors import ConfigError
 from tideline.formats.row_filter import RowFilter, having
 from tideline.hudi.read.partition_values import PartitionLayout
-from tideline.hudi.read.read_ahead import in_order
+from tideline.hudi.read.read_ahead import THREADS_MAX, in_order, reading_threads
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
-
-_THREADS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +76,13 @@ class ArrowScan:
             tuple(SliceTask.by_path(piece, layout) for piece in slices),
         )
 
-    def batches(self, threads_max: int = _THREADS_MAX) -> Generator[pa.RecordBatch]:
+    def batches(self, threads_max: int = THREADS_MAX) -> Generator[pa.RecordBatch]:
         """The rows, at least one a batch, slices read by so many threads.
 
         Raises CorruptTableError, UnsupportedTableError, and ConfigError for a condition that a
         row's value does not suit.
         """
-        threads = min(threads_max, 2 * (os.cpu_count() or 1), max(len(self.tasks), 1))
-        return in_order(self.tasks, self._rows, threads)
+        return in_order(self.tasks, self._rows, reading_threads(threads_max))
 
     def _rows(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
         return self.reader.rows(self.table.store, task, self.schema.names)

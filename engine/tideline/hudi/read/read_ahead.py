@@ -13,9 +13,12 @@ from queue import Empty, Full, Queue
 from threading import Event, Thread, current_thread, main_thread
 from typing import Generic, TypeVar
 
+from tideline.machine import processors
+
 Piece = TypeVar("Piece")
 Item = TypeVar("Item")
 
+THREADS_MAX = 8
 _ITEMS_AHEAD = 4
 _STOP_NOTICED_S = 0.1
 
@@ -38,6 +41,11 @@ def in_order(
         stop.set()
         for lane in running:
             lane.join()
+
+
+def reading_threads(threads_max: int = THREADS_MAX) -> int:
+    """How many pieces to read at once: twice the processors, because a store is waited for."""
+    return min(threads_max, 2 * processors())
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,11 +134,15 @@ class HoodieTable:
 
     def update_properties(
         self, changes: Mapping[str, str | None], guard: Guard = unguarded
-    ) -> TableConfig:
-        """Change the table's properties (None removes one). Call under the table lock, of which
-        `guard` raises that it was lost."""
+    ) -> None:
+        """Change properties (None removes one) under the table lock; `guard` says it was lost."""
         self.config = update_table_properties(self.store, changes, clock=self.clock, guard=guard)
-        return self.config
+
+    def set_properties(self, changes: Mapping[str, str | None]) -> None:
+        """Take the table lock and change properties; see `update_properties`."""
+        with self.lock().acquire():
+            self.reload_config()
+            self.update_properties(changes)
 
     def declare_zone(self, name: str | None) -> None:
         """Set the time zone of the table's instants, over its own property; no name sets none.
@@ -164,8 +168,7 @@ class HoodieTable:
         """The zone of the instants, and how it is known; asks the store nothing."""
         if self.config.timeline_timezone == UTC_ZONE.name:
             return KNOWN_UTC
-        declared = self._declared_zone
-        if declared is not None:
+        if (declared := self._declared_zone) is not None:
             return KnownZone(declared, ZoneBasis.DECLARED)
         return zone_of_objects(timeline.made_ms)
 

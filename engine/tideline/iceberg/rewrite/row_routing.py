@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.gathered_rows import gathered
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.metadata.schema import Schema
@@ -47,7 +48,8 @@ class Routes:
         self, io: FileIO, layout: RowLayout, pieces: Sequence[FilePiece]
     ) -> Iterator[tuple[int, pa.Table]]:
         """The live rows of some pieces by the number of their part, tens of megabytes at a time."""
-        for rows in _gathered(read_pieces(io, layout, pieces)):
+        for gathered_rows in gathered(read_pieces(io, layout, pieces), _ROUTED_BYTES):
+            rows = gathered_rows.combine_chunks()
             numbers = self.order.part_numbers(self.order.keys(rows, self.schema), self.splits)
             if self.splits.num_rows < _SHORT_NUMBERS:
                 # Which are sorted by their bytes.
@@ -87,17 +89,3 @@ def sampled_keys(
         for rows in read_pieces(io, keys, pieces)
     ]
     return pa.Table.from_batches(thinned, schema=arrow_schema(keys.fields))
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together until it is worth while to cut them by part."""
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= _ROUTED_BYTES:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, held_bytes = [], 0
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()

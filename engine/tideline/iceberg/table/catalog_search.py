@@ -13,6 +13,7 @@ from pyiceberg.exceptions import (
 )
 
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.iceberg.table.catalog_table import asking_catalog
 from tideline.iceberg.table.found_table import FoundTable
 
 NAMESPACES_MAX = 10_000
@@ -24,20 +25,12 @@ def list_tables(catalog: Catalog) -> tuple[FoundTable, ...]:
 
     Raises ConfigError when there are too many namespaces, and StorageUnavailableError.
     """
-    try:
-        return tuple(sorted(_listed(catalog)))
-    except ConfigError:
-        raise
-    except OSError as error:
-        # The text of the client's error has addresses of objects in it.
-        message = f"the catalog does not answer ({type(error).__name__})"
-        raise StorageUnavailableError(message, value=catalog.name) from error
-    except (ForbiddenError, UnauthorizedError) as error:
-        message = f"the catalog denies access: {error}"
-        raise StorageUnavailableError(message, value=catalog.name) from error
-    except Exception as error:  # a catalog's client raises any exception
-        message = f"the catalog does not answer: {error}"
-        raise StorageUnavailableError(message, value=catalog.name) from error
+    with asking_catalog(value=catalog.name):
+        try:
+            return tuple(sorted(_listed(catalog)))
+        except (ForbiddenError, UnauthorizedError) as error:
+            message = f"the catalog denies access: {error}"
+            raise StorageUnavailableError(message, value=catalog.name) from error
 
 
 def _listed(catalog: Catalog) -> set[FoundTable]:

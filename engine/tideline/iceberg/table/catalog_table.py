@@ -127,6 +127,22 @@ def open_catalog(
         raise ConfigError(f"the catalog cannot be opened: {error}", value=name) from error
 
 
+@contextmanager
+def asking_catalog(**subject: str) -> Iterator[None]:
+    """Raises StorageUnavailableError about `subject` for whatever a catalog's client raises."""
+    try:
+        yield
+    except TidelineError:
+        raise
+    except OSError as error:
+        # The text of the client's error has addresses of objects in it.
+        message = f"the catalog does not answer ({type(error).__name__})"
+        raise StorageUnavailableError(message, **subject) from error
+    except Exception as error:  # it may be any exception
+        message = f"the catalog does not answer: {error}"
+        raise StorageUnavailableError(message, **subject) from error
+
+
 class CatalogTable:
     """TableOperations of the table `identifier` (`namespace.name`) of a catalog."""
 
@@ -253,18 +269,11 @@ class CatalogTable:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        try:
-            yield
-        except TidelineError:
-            raise
-        except NoSuchTableError as error:
-            raise self._missing() from error
-        except OSError as error:
-            message = f"the catalog does not answer ({type(error).__name__})"
-            raise StorageUnavailableError(message, table=self._name) from error
-        except Exception as error:  # a catalog's client raises any exception
-            message = f"the catalog does not answer: {error}"
-            raise StorageUnavailableError(message, table=self._name) from error
+        with asking_catalog(table=self._name):
+            try:
+                yield
+            except NoSuchTableError as error:
+                raise self._missing() from error
 
     def _missing(self) -> TableNotFoundError:
         return TableNotFoundError("the catalog has no such table", table=self._name)

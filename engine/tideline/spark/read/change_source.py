@@ -87,8 +87,8 @@ class CommitPartition(InputPartition):
             table = HoodieTable.open(self.location)
             asked = AskedRange(self.after, self.until, is_exact=True)
             feed = replace(ChangeFeed.of_range(table, asked, self.only), schema=self.full)
-            net = NetChanges(feed).read_all().to_batches() if self.is_net else None
-            for batch in feed.batches() if net is None else net:
+            whole = NetChanges(feed).read_all().to_batches() if self.is_net else feed.batches()
+            for batch in whole:
                 arrays = [
                     converted_array(batch.column(field.name), field.type) for field in self.asked
                 ]

@@ -1,0 +1,32 @@
+"""How a catalog is named, and the extra that it takes to open one. Needs nothing of that extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tideline.errors import ConfigError
+
+DEFAULT_CATALOG = "default"
+"""PyIceberg's own name for a catalog that has none."""
+
+
+def catalog_named(
+    name: str | None, properties: Mapping[str, str] | None = None
+) -> tuple[str, dict[str, str]]:
+    """The name and properties of a catalog that people name, or give the URI of."""
+    given = dict(properties or {})
+    if name is not None and "://" in name:
+        given.setdefault("uri", name)
+        name = None
+    return name or DEFAULT_CATALOG, given
+
+
+@contextmanager
+def with_catalogs() -> Iterator[None]:
+    """Raises ConfigError where importing within fails because the extra is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        message = "catalogs need the extra iceberg: pip install 'tideline[iceberg]'"
+        raise ConfigError(message, value=str(error)) from error
