@@ -95,6 +95,25 @@ def test_no_file_holds_the_rows_afterwards(spark: SparkSession) -> None:
     assert again.is_complete
 
 
+@pytest.mark.parametrize("is_gone", [False, True], ids=["in its file, too", "its file is gone"])
+def test_rows_that_position_deletes_keep_are_erased(spark: SparkSession, is_gone: bool) -> None:
+    table = DeleteTable.create()
+    table.append("a", [0, 3])
+    table.append("b", [5, 9])
+    table.append("p", [13], parity="odd")
+    table.delete({"a": [1], "b": [0]}, keeps_rows=True)
+    if is_gone:
+        table.remove("a")
+    done = erase(spark, table, proves=True)
+    assert done.before and done.after
+    newest = [file.rows for file in done.before.holding if file.version is Version.NEWEST]
+    assert newest == ([1] if is_gone else [1, 1])
+    assert (done.matching, done.files_rewritten) == ((0, 1) if is_gone else (1, 2))
+    assert (done.after.rows, done.after.unread, done.is_complete) == (0, (), True)
+    assert table.deletes() == []
+    assert numbers_on_disk(table) == ([9, 13] if is_gone else [0, 9, 13])
+
+
 def test_older_snapshots_hold_rows_until_they_are_expired(spark: SparkSession) -> None:
     table = DeleteTable.create()
     table.append("a", [3, 4])

@@ -1,8 +1,8 @@
 """Which files in an Iceberg table's folders hold rows that match a condition.
 
 Every file below the table's location is looked at, and the live files of the newest snapshot
-wherever they are. Parquet files are read as they are, rows that deletes hide included; lists of
-positions hold no values. What is read in no other way is named.
+wherever they are. Parquet files are read as they are, rows that deletes hide included, and those
+that position deletes keep. What is read in no other way is named.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableErro
 from tideline.hudi.read.read_ahead import in_order, reading_threads
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.parquet_rows import ParquetSource
+from tideline.iceberg.data.position_deletes import deleted_rows
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
@@ -143,14 +144,20 @@ class _Reading:
         source = ParquetSource(self.io, location, self.sizes[location], mapping, constants)
         schema = self.condition.schema
         try:
-            for found in source.batches(self.condition.fields):
+            for found in self._batches(source, known):
                 columns = [
                     one if one.type == wanted.type else one.cast(wanted.type)
-                    for one, wanted in zip(found.rows.columns, schema, strict=True)
+                    for one, wanted in zip(found.columns, schema, strict=True)
                 ]
                 yield location, pa.RecordBatch.from_arrays(columns, schema=schema)
         except (CorruptTableError, UnsupportedTableError) as error:
             self.unread.append(UnreadFile(location, error.message))
+
+    def _batches(self, source: ParquetSource, known: DataFile | None) -> Iterator[pa.RecordBatch]:
+        fields = self.condition.fields
+        if known is not None and known.content is FileContent.POSITION_DELETES:
+            return deleted_rows(source, fields)
+        return (found.rows for found in source.batches(fields))
 
 
 def _listed(
@@ -169,8 +176,7 @@ def _listed(
     others: list[UnreadFile] = []
     for location in list(sizes):
         known = files.get(location)
-        is_positions = known is not None and known.content is FileContent.POSITION_DELETES
-        if is_positions or location.endswith((_VECTORS, ".crc")):
+        if location.endswith((_VECTORS, ".crc")):
             del sizes[location]
         elif not location.endswith(".parquet") and (
             known is None or known.file_format != "PARQUET"

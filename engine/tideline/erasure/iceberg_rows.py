@@ -2,9 +2,10 @@
 
 1. Branches and tags keep snapshots: unless `main` is the only one, nothing is done.
 2. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
-   equality deletes apply to, whose files hold values, are written anew: without rows that match
-   and without those that are deleted. One commit exchanges them. Where another writer was first,
-   the new files are removed and it is planned again.
+   deletes apply to whose files hold values (equality deletes, and position deletes that keep rows
+   that match), are written anew: without rows that match and without those that are deleted. One
+   commit exchanges them. Where another writer was first, the new files are removed and it is
+   planned again.
 3. One more commit drops the delete files that are left without a purpose.
 4. All other snapshots are expired, and the files that only they led to are deleted.
 
@@ -15,7 +16,7 @@ and the proof says so.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.scan.plan import plan_files
@@ -156,15 +158,34 @@ def _affected(spark: SparkSession, table: IcebergTable, condition: Condition) ->
     tasks = list(plan_files(io, metadata, metadata.snapshot()))
     reader = FileRows(io, RewriteContext.of(metadata, data_location="", write_id="").rows)
 
-    def rows() -> Iterator[tuple[str, pa.RecordBatch]]:
-        for task in tasks:
-            for batch in reader.columns(task.data_file, condition.fields):
-                columns = pa.RecordBatch.from_arrays(batch.columns, schema=condition.schema)
-                yield task.data_file.file_path, columns
+    positions = {
+        delete.file_path: delete
+        for task in tasks
+        for delete in task.position_deletes
+        if delete.file_format == "PARQUET"
+    }
 
-    counts = count_matching(spark, io.location, condition.where, condition.schema, rows())
-    chosen = (one for one in tasks if one.data_file.file_path in counts or one.equality_deletes)
-    return _Affected(tuple(chosen), sum(counts.values()))
+    def matching(
+        files: Iterable[DataFile],
+        read: Callable[[DataFile, Sequence[NestedField]], Iterator[pa.RecordBatch]],
+    ) -> Mapping[str, int]:
+        rows = (
+            (file.file_path, pa.RecordBatch.from_arrays(batch.columns, schema=condition.schema))
+            for file in files
+            for batch in read(file, condition.fields)
+        )
+        return count_matching(spark, io.location, condition.where, condition.schema, rows)
+
+    in_data = matching((task.data_file for task in tasks), reader.columns)
+    in_deletes = matching(positions.values(), reader.deleted)
+    chosen = (
+        task
+        for task in tasks
+        if task.data_file.file_path in in_data
+        or task.equality_deletes
+        or any(delete.file_path in in_deletes for delete in task.position_deletes)
+    )
+    return _Affected(tuple(chosen), sum(in_data.values()))
 
 
 def _exchange(

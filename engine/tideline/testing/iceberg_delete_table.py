@@ -18,6 +18,7 @@ from tideline.testing.iceberg_model_files import PATH_FIELD_ID
 from tideline.testing.iceberg_row_delta import RowDelta
 
 POSITION_FIELD_ID = 2147483545
+ROW_FIELD_ID = 2147483544
 
 
 @dataclass(slots=True)
@@ -50,16 +51,22 @@ class DeleteTable:
         *,
         parity: str = "even",
         names_file: bool = False,
+        keeps_rows: bool = False,
         store: ObjectStore | None = None,
     ) -> str:
         """A position delete file, by data file; its location. With `names_file` the manifest says
-        which data file it is about."""
+        which data file it is about, with `keeps_rows` the file repeats the deleted numbers."""
         paths = {name: self.path(name) for name in positions}
         pairs = [(paths[name], at) for name, listed in positions.items() for at in listed]
         columns = {
             PATH_FIELD_ID: pa.array([path for path, _ in pairs], pa.string()),
             POSITION_FIELD_ID: pa.array([at for _, at in pairs], pa.int64()),
         }
+        if keeps_rows:
+            numbers = {one.data_file.file_path: self._read(one.data_file)[0] for one in self.data()}
+            number = pa.field("number", pa.int64(), metadata={"PARQUET:field_id": "1"})
+            rows = [{"number": numbers[path][at].as_py()} for path, at in pairs]
+            columns[ROW_FIELD_ID] = pa.array(rows, pa.struct([number]))
         path = f"{self.model.metadata().location}/data/{uuid.uuid4()}-deletes.parquet"
         file = self._write(path, columns, parity)
         only = self.path(next(iter(positions))) if names_file else None

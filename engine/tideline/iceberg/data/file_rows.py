@@ -29,6 +29,7 @@ from tideline.iceberg.data.nested_column import ColumnPath, only_field
 from tideline.iceberg.data.parquet_rows import FilePart, ParquetSource, PositionedRows
 from tideline.iceberg.data.position_deletes import (
     DELETE_FIELDS,
+    deleted_rows,
     live_rows,
     merged,
     positions_by_path,
@@ -93,6 +94,10 @@ class FileRows:
         alone."""
         for found in self._source(file).batches(fields, part):
             yield found.rows
+
+    def deleted(self, file: DataFile, fields: Sequence[NestedField]) -> Iterator[pa.RecordBatch]:
+        """These columns of the rows that a position delete file keeps."""
+        return deleted_rows(self._source(file), fields)
 
     def _source(self, file: DataFile) -> ParquetSource:
         if file.file_format != "PARQUET":

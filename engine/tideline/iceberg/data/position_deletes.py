@@ -1,13 +1,14 @@
 """Position delete files: pairs of a data file's path and a row number in it.
 
 A file may cover many data files, and many files may cover one; each is read once and cut by path.
+Writers may keep the rows that they delete next to their positions.
 
 Source: Iceberg's specification, "Position Delete Files".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ import pyarrow as pa
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.data.deletion_vector import Positions
-from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.data.parquet_rows import ParquetSource
+from tideline.iceberg.metadata.field_type import NestedField, Primitive, StructType
 
 FILE_PATH = NestedField(2147483546, "file_path", Primitive("string"), True)
 POSITION = NestedField(2147483545, "pos", Primitive("long"), True)
 DELETE_FIELDS = (FILE_PATH, POSITION)
+ROW_FIELD_ID = 2147483544
 
 NO_POSITIONS: Positions = np.empty(0, np.int64)
 
@@ -38,6 +41,18 @@ def positions_by_path(batches: Iterable[pa.RecordBatch], *, path: str) -> Mappin
         for number, name in enumerate(encoded.dictionary.to_pylist()):
             found.setdefault(name, []).append(positions[cuts[number] : cuts[number + 1]])
     return {name: merged(parts) for name, parts in found.items()}
+
+
+def deleted_rows(source: ParquetSource, fields: Sequence[NestedField]) -> Iterator[pa.RecordBatch]:
+    """These fields of the rows that a delete file keeps next to their positions, where it does.
+
+    Raises as `ParquetSource.batches`.
+    """
+    row = NestedField(ROW_FIELD_ID, "row", StructType(tuple(fields)))
+    for found in source.batches((row,)):
+        kept = found.rows.column(0).drop_null()
+        if len(kept):
+            yield pa.RecordBatch.from_struct_array(kept)
 
 
 def merged(parts: Iterable[Positions]) -> Positions:
