@@ -158,7 +158,7 @@ def _state_facts(state: TableState) -> dict[str, object]:
         facts |= {
             "partitions": files.partitions,
             "file groups": f"{files.file_groups}, {files.groups_with_logs} of them with logs",
-            "base files": f"{files.base_files}, {files.small_files} of them small",
+            "base files": f"{files.base_files}, {files.small_files} of them inserts would fill",
             "log files": files.log_files,
             "change logs": files.change_logs or None,
             "size": size_text(files.size_bytes),

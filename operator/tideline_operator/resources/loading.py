@@ -68,7 +68,7 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
     tables = _resolve_tables(parsed, stores, ca_bundle, problems)
     catalogs = _resolve_catalogs(parsed, stores, ca_bundle, problems)
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(";\n".join(problems))
     if not tables and not catalogs:
         shown = ", ".join(str(path) for path in files) or "no file"
         raise ConfigError(f"no LakeTable and no LakeCatalog (apiVersion {API_VERSION}) in {shown}")

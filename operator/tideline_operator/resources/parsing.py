@@ -63,7 +63,7 @@ def parse_resource(kind: type[Resource], document: Document) -> Resource:
         value.pop(header, None)
     parsed = parser.read(kind, value, ())
     if parser.faults:
-        raise ConfigError("\n".join(_describe(document, item) for item in parser.faults))
+        raise ConfigError(";\n".join(_describe(document, item) for item in parser.faults))
     return cast("Resource", parsed)
 
 
