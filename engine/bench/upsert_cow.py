@@ -18,7 +18,7 @@ from bench.measurement import Claim, Limit, Series
 from bench.process_memory import watch_processes
 from bench.workbench import Workbench, run
 
-PROCESS_BYTES_MAX = 1 << 30
+PROCESS_BYTES_MAX = 400 << 20
 
 
 def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
