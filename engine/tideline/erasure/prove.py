@@ -32,7 +32,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.publication.merged_slices import MERGED
+from tideline.publication.published_files import MERGED
 from tideline.spark.read.matching import columns_of_condition, count_matching
 from tideline.storage.object_store import ObjectInfo
 

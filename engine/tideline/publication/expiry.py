@@ -23,7 +23,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import Committed
-from tideline.publication.merged_slices import MERGED
+from tideline.publication.published_files import MERGED
 from tideline.publication.published_table import INSTANT, PublishedTable
 
 SNAPSHOTS_MAX = 100

@@ -35,11 +35,10 @@ from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.position_deletes import DELETE_FIELDS, FILE_PATH
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
-from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.publication.data_file import Footer, read_footer_of
+from tideline.publication.published_files import MERGED
 from tideline.storage.object_store import ObjectStore
 
-MERGED = f"{FOLDER}/merged"
 _ROWS, _DELETES = ".rows.parquet", ".deletes.parquet"
 _DIGEST_BYTES = 12
 

@@ -49,7 +49,6 @@ from tideline.publication.data_file import DataFiles, read_footers
 from tideline.publication.difference import Progress, chosen, plan_files, remembered
 from tideline.publication.expiry import drop_snapshots, outgrown, undone_snapshots
 from tideline.publication.merged_slices import (
-    MERGED,
     MergedSlice,
     SliceMerges,
     can_be_merged,
@@ -57,6 +56,7 @@ from tideline.publication.merged_slices import (
 )
 from tideline.publication.outcome import Published
 from tideline.publication.partitions import UNPARTITIONED, PublishedPartitions
+from tideline.publication.published_files import MERGED
 from tideline.publication.published_table import (
     INSTANT,
     INSTANTS,

@@ -11,19 +11,13 @@ looks for their publication, so nothing that it needs goes in between.
 
 from __future__ import annotations
 
-import re
-
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import PUBLISH
-from tideline.iceberg.table.file_system_table import FOLDER, FileSystemTable
-from tideline.publication.merged_slices import MERGED
+from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.publication.place import without_place
+from tideline.publication.published_files import PublishedFiles
 from tideline.publication.published_table import PublishedTable
 from tideline.storage.delete_scope import DeleteScope
-from tideline.storage.nested_tables import is_table_metadata_file
-
-_NUMBER = re.compile(r"\D*(\d+)")
-_OTHERS = (".avro", "/version-hint.text")
 
 
 def stop_publishing(table: HoodieTable) -> bool:
@@ -49,18 +43,9 @@ def drop_publication(table: HoodieTable) -> int:
     place = PublishedTable(table)
     if place.find() is not None and not isinstance(place.operations, FileSystemTable):
         place.operations.drop()
-    names = [info.path.rpartition("/")[2] for info in table.store.list_directory(FOLDER).objects]
-    versions = sorted(filter(is_table_metadata_file, names), key=_version)
-    others = [name for name in names if f"/{name}".endswith(_OTHERS)]
+    files = PublishedFiles.of(table.store)
     scope = DeleteScope(table.store, "dropping the publication")
-    for listed in (versions[:-1], versions[-1:], others):
-        scope.remove_many(f"{FOLDER}/{name}" for name in listed)
-    merged = [info.path for info in table.store.list(MERGED)]
-    scope.remove_many(merged)
+    for paths in (files.versions[:-1], files.versions[-1:], files.others, files.merged):
+        scope.remove_many(paths)
     table.set_properties(without_place())
-    return len(versions) + len(others) + len(merged)
-
-
-def _version(name: str) -> int:
-    match = _NUMBER.match(name)
-    return int(match[1]) if match else 0
+    return len(files.known_to_the_last())

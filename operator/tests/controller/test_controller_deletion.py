@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tideline.lake_table import LakeTable
+from tideline.publication.place import CatalogPlace
 from tideline_operator.api_objects import LAKE_TABLES, Manifest
 from tideline_operator.controller.deletion import FINALIZER
 from tideline_operator.testing.api_server import ApiServer
@@ -64,6 +66,24 @@ def test_a_deleted_table_takes_its_data_with_it(case: ControllerCase) -> None:
     assert files_of(case) == []
     assert (case.folder / "people-landing" / "a.parquet").exists()
     case.until_event("DataDeleted")
+
+
+def test_where_the_table_is_published_is_said_for_the_catalog_is_not_asked(
+    case: ControllerCase,
+) -> None:
+    case.land("a.parquet")
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
+        case.until_ready()
+    place = CatalogPlace("lake", "sales.people").to_properties()
+    LakeTable.open(str(case.folder / "people")).hoodie_table.set_properties(place)
+    delete(case)
+    case.until(lambda: is_gone(case), "it is gone")
+    assert files_of(case) == []
+    case.until_event("DataDeleted")
+    assert "sales.people in catalog lake is still named there" in case.event_notes()
 
 
 def test_the_finalizer_follows_the_policy_and_leaves_those_of_others(case: ControllerCase) -> None:

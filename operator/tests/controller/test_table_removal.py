@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import PUBLISH_MERGE, TableType
+from tideline.publication.owner import OWNER
+from tideline.publication.publish import publish_table
+from tideline.publication.published_files import PublishedFiles
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline_operator.controller import table_removal
@@ -39,6 +43,16 @@ def small_table(table_type: TableType = TableType.COPY_ON_WRITE) -> SmallTable:
     return table
 
 
+def published_table() -> SmallTable:
+    """Two files of it have logs, which it is published with."""
+    properties = {PUBLISH_MERGE: "true"}
+    table = SmallTable.in_memory(properties, table_type=TableType.MERGE_ON_READ)
+    table.write("upsert", batch(range(10), 1))
+    table.write("upsert", batch(range(5), 2))
+    publish_table(table.lake().hoodie_table)
+    return table
+
+
 def removal(store: ObjectStore, may_go_on: Callable[[], bool] = always) -> TableRemoval:
     return TableRemoval(store, {"in": "lake/reader"}, may_go_on)
 
@@ -61,12 +75,12 @@ def test_a_table_goes_whole_and_everything_else_stays(table_type: TableType) -> 
     assert "and 8 more" in str(work.kept)
 
 
+@pytest.mark.parametrize("table", [small_table, published_table])
 def test_what_names_the_table_goes_last_so_that_any_turn_can_be_the_last(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, table: Callable[[], SmallTable]
 ) -> None:
     monkeypatch.setattr(table_removal, "_OBJECTS_AT_ONCE", 1)
-    table = small_table()
-    store = table.location.open()
+    store = table().location.open()
     turns, left = 0, [len(paths(store))]
     while True:
         answers = iter([True])
@@ -79,6 +93,39 @@ def test_what_names_the_table_goes_last_so_that_any_turn_can_be_the_last(
         left.append(len(found))
     assert paths(store) == set()
     assert turns == left[0] - 1
+
+
+def test_its_publication_goes_before_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_removal, "_OBJECTS_AT_ONCE", 1)
+    store = published_table().location.open()
+    own = paths(store)
+    publication = {path for path in own if path.startswith("metadata/")}
+    assert any(path.startswith("metadata/merged/") for path in publication)
+    store.put("metadata/notes.txt", b"not ours")
+    answers = iter([True] * len(publication))
+    assert not removal(store, partial(next, answers, False)).run()
+    assert paths(store) == own - publication | {"metadata/notes.txt"}
+    work = removal(store)
+    assert work.run()
+    assert (paths(store), work.kept.count) == ({"metadata/notes.txt"}, 1)
+
+
+def test_an_iceberg_table_of_somebody_elses_in_the_folder_stays() -> None:
+    store = small_table().location.open()
+    theirs = published_table().location.open()
+    document = json.loads(theirs.get("metadata/v2.metadata.json"))
+    del document["properties"][OWNER]
+    foreign = {
+        "metadata/v1.metadata.json": json.dumps(document).encode(),
+        "metadata/snap-1.avro": b"not ours",
+        "metadata/version-hint.text": b"1",
+    }
+    for path, body in foreign.items():
+        store.put(path, body)
+    assert removal(store).run()
+    assert paths(store) == set(foreign)
+    store.put("metadata/v2.metadata.json", b"{")
+    assert PublishedFiles.of_table(store) is None
 
 
 def test_a_former_leader_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ Only such a table carries our finalizer; with Retain there is nothing to wait fo
    identity, and its timeline has the newest instant that was seen. Otherwise the data is kept.
 4. Delete the table's own files (table_removal.py), in batches. No Job is started for it: none could
    run in a namespace that is being deleted. Stores and Secrets that were deleted before are
-   remembered.
+   remembered. A catalog is not asked: an event says where the table was published.
 5. Remove the finalizer.
 
 Landing prefixes, locations of other LakeTables, tables below this one and files that are not the
@@ -31,6 +31,7 @@ from tideline.errors import ObjectNotFoundError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.ingest.operation.operation import OperationKind
+from tideline.publication.place import place_in
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
@@ -233,7 +234,7 @@ class Deletion:
             self._note(case, is_verified=True)
         elif not _is_owned(case.status, table, hoodie):
             return _kept(f"another table is at {place.uri} by now; it stays")
-        return self._remove(case, table, store)
+        return self._remove(case, table, hoodie)
 
     def _objection(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
         """Why the table at the location must not be deleted."""
@@ -268,7 +269,8 @@ class Deletion:
         case.status = replace(case.status, owned=owned)
         return None
 
-    def _remove(self, case: _Case, table: ResolvedTable, store: ObjectStore) -> _Outcome:
+    def _remove(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> _Outcome:
+        store = hoodie.store
         until_s = self._clock.monotonic_s() + _TURN_S
 
         def may_go_on() -> bool:
@@ -284,6 +286,9 @@ class Deletion:
         if not removal.run():
             return _ToDo(f"{counted(removal.deleted, 'object')} deleted, more are left")
         note = f"deleted the table at {table.location.uri}: {counted(removal.deleted, 'object')}"
+        published = place_in(hoodie.config.properties)
+        if published is not None:
+            note += f"; {published} is still named there: drop it from the catalog"
         return _Done("DataDeleted", note, removal.kept)
 
     def _stop_jobs(self, key: Key, status: LakeTableStatus) -> str | None:

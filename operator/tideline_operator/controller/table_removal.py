@@ -2,9 +2,10 @@
 
 1. A first listing finds what else is there: tables below the root, and which folders are partitions
    of this table.
-2. Data is deleted first: base and log files, by name, in partitions. Then the partitions' metadata,
-   then `.hoodie`, and hoodie.properties last: the file that identifies the table stays as long as
-   any other file of it. After a death in between, or out of time, the next turn continues.
+2. What it is published as goes first, so that no engine of Iceberg looks for files that are gone.
+   Data is next: base and log files, by name, in partitions. Then the partitions' metadata, then
+   `.hoodie`, and hoodie.properties last: the file that identifies the table stays as long as any
+   other file of it. After a death in between, or out of time, the next turn continues.
 3. Files that are not the table's stay and are reported: files of unknown names, folders that are
    not partitions, tables below the root, places of other LakeTables.
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.partition_metadata import METADATA_NAMES
+from tideline.publication.published_files import PublishedFiles
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.nested_tables import CONTROL_FOLDER, HUDI, nested_tables, root_around
 from tideline.storage.object_store import ObjectStore
@@ -66,7 +68,7 @@ class TableRemoval:
     kept: Kept = field(default_factory=Kept)
     _partitions: set[str] = field(default_factory=set)
     _nested: dict[str, str] = field(default_factory=dict)
-
+    _published: frozenset[str] = frozenset()
     _is_surveyed: bool = False
 
     def run(self) -> bool:
@@ -74,13 +76,16 @@ class TableRemoval:
         if not self._is_surveyed:
             self._survey()
         self.kept = Kept()
+        published = PublishedFiles.of_table(self.store)
+        files = () if published is None else published.known_to_the_last()
+        self._published = frozenset(files)
         data = (path for path in self._paths() if self._is_data(path))
         metadata = (path for path in self._paths() if not _is_control(path))
         control = (path for path in self._paths() if _is_control(path) and path != _PROPERTIES)
         last = (path for path in self._paths() if path == _PROPERTIES)
-        for number, paths in enumerate((data, metadata, control, last)):
-            # What is neither data nor metadata is judged, and kept, in the second round.
-            if not self._delete(paths, counts_kept=number == 1):
+        for paths in (files, data, metadata, control, last):
+            # What is neither data nor metadata is judged, and kept, with the metadata.
+            if not self._delete(paths, counts_kept=paths is metadata):
                 return False
         return True
 
@@ -136,6 +141,8 @@ class TableRemoval:
         place = root_around(path, self.others)
         if place is not None:
             return f"it belongs to LakeTable {self.others[place]}"
+        if path in self._published:
+            return None
         folder, name = split_path(path)
         if folder not in self._partitions:
             return "its folder is not a partition of the table"
