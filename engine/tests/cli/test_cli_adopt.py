@@ -14,6 +14,7 @@ import pytest
 from tideline.cli.main import run
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import BUCKET_COUNT, INDEX_TYPE, TableType
+from tideline.publication.publish import publish_table
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.fixtures import all_expected, fixture_table
@@ -104,6 +105,13 @@ def test_it_reports_what_the_table_is_and_what_lies_in_it(
     assert (state["files"]["file_groups"], state["files"]["groups_with_logs"]) == (2, 2)
     assert state["foreign"]["nested_tables"] == [{"path": "below", "format": "hudi"}]
     assert (state["foreign"]["files"], state["foreign"]["examples"]) == (1, ["notes.txt"])
+
+
+def test_what_it_is_published_as_is_its_own(table: SmallTable, capsys: Captured) -> None:
+    publish_table(table.lake().hoodie_table)
+    state = adopt(table.location.uri, capsys)["state"]
+    assert (state["published_files"], state["foreign"]["files"]) == (5, 0)
+    assert "as Iceberg, 5 files in metadata/" in page(table.location.uri, capsys)
 
 
 def test_every_name_in_its_json_is_documented(table: SmallTable, capsys: Captured) -> None:

@@ -15,6 +15,7 @@ from tideline.cli.output import print_json, print_line
 from tideline.errors import ObjectNotFoundError, TableNotFoundError, UnsupportedTableError
 from tideline.hudi.adoption.dossier import Dossier, read_dossier
 from tideline.iceberg.adoption import IcebergDossier, read_iceberg_dossier
+from tideline.publication.published_files import PublishedFiles
 from tideline.storage.location import StoreLocation
 
 _SWITCHES = {
@@ -34,8 +35,12 @@ def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_
     """
     location = StoreLocation.of(uri, storage)
     repeated = (uri, *_given_storage(context, storage))
+    store = location.open()
     try:
-        dossier: Dossier | IcebergDossier = with_bucket_count(read_dossier(location), location)
+        found = read_dossier(
+            location, store, published=frozenset(PublishedFiles.of_table(store).paths())
+        )
+        dossier: Dossier | IcebergDossier = with_bucket_count(found, location)
     except ObjectNotFoundError:
         dossier = _iceberg(location)
     if as_json:

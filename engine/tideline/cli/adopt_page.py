@@ -167,6 +167,9 @@ def _state_facts(state: TableState) -> dict[str, object]:
     return facts | {
         "all versions": f"{counted(state.stored_files, 'data file')}, "
         f"{size_text(state.stored_bytes)}",
+        "published": f"as Iceberg, {counted(state.published_files, 'file')} in metadata/"
+        if state.published_files
+        else None,
         "nested tables": [f"{root} ({name})" for root, name in sorted(foreign.nested.items())]
         or None,
         "foreign files": f"{foreign.count:,}, such as {examples}" if foreign.count else None,

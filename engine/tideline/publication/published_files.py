@@ -21,9 +21,9 @@ _OTHERS = (".avro", "/version-hint.text")
 class PublishedFiles:
     """Paths of metadata files, oldest first, of what they lead to, and of merged slices."""
 
-    versions: tuple[str, ...]
-    others: tuple[str, ...]
-    merged: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, store: ObjectStore) -> PublishedFiles:
@@ -34,23 +34,23 @@ class PublishedFiles:
         return cls(tuple(versions), others, tuple(info.path for info in store.list(MERGED)))
 
     @classmethod
-    def of_table(cls, store: ObjectStore) -> PublishedFiles | None:
-        """The publication of the Hudi table in this folder, as its newest metadata says; None for
-        an Iceberg table of somebody else's and for what cannot be read.
+    def of_table(cls, store: ObjectStore) -> PublishedFiles:
+        """The publication of the Hudi table in this folder, as its newest metadata says; nothing of
+        an Iceberg table of somebody else's, and nothing where that cannot be read.
 
         Raises StorageUnavailableError.
         """
         found = cls.of(store)
         if not found.versions:
-            return None
+            return cls()
         try:
             metadata = TableMetadata.parse(store.get(found.versions[-1]), path=found.versions[-1])
         except (CorruptTableError, UnsupportedTableError):
-            return None
-        return found if OWNER in metadata.properties else None
+            return cls()
+        return found if OWNER in metadata.properties else cls()
 
-    def known_to_the_last(self) -> tuple[str, ...]:
-        """All, in an order in which they can be deleted in several turns: the newest metadata, of
+    def paths(self) -> tuple[str, ...]:
+        """All, in an order in which they can be deleted in several turns: the newest metadata, by
         which the others are known to be the publication's, goes last."""
         return (*self.merged, *self.others, *self.versions)
 

@@ -48,4 +48,4 @@ def drop_publication(table: HoodieTable) -> int:
     for paths in (files.versions[:-1], files.versions[-1:], files.others, files.merged):
         scope.remove_many(paths)
     table.set_properties(without_place())
-    return len(files.known_to_the_last())
+    return len(files.paths())

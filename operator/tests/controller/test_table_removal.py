@@ -125,7 +125,7 @@ def test_an_iceberg_table_of_somebody_elses_in_the_folder_stays() -> None:
     assert removal(store).run()
     assert paths(store) == set(foreign)
     store.put("metadata/v2.metadata.json", b"{")
-    assert PublishedFiles.of_table(store) is None
+    assert PublishedFiles.of_table(store).paths() == ()
 
 
 def test_a_former_leader_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

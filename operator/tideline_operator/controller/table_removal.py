@@ -76,14 +76,13 @@ class TableRemoval:
         if not self._is_surveyed:
             self._survey()
         self.kept = Kept()
-        published = PublishedFiles.of_table(self.store)
-        files = () if published is None else published.known_to_the_last()
-        self._published = frozenset(files)
+        published = PublishedFiles.of_table(self.store).paths()
+        self._published = frozenset(published)
         data = (path for path in self._paths() if self._is_data(path))
         metadata = (path for path in self._paths() if not _is_control(path))
         control = (path for path in self._paths() if _is_control(path) and path != _PROPERTIES)
         last = (path for path in self._paths() if path == _PROPERTIES)
-        for paths in (files, data, metadata, control, last):
+        for paths in (published, data, metadata, control, last):
             # What is neither data nor metadata is judged, and kept, with the metadata.
             if not self._delete(paths, counts_kept=paths is metadata):
                 return False

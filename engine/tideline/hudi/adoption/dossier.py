@@ -5,6 +5,7 @@ Reading it changes nothing. Its JSON is a public form: names stay, new ones may 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,16 +88,21 @@ class Dossier:
 
 
 def read_dossier(
-    location: StoreLocation, store: ObjectStore | None = None, clock: Clock = _SYSTEM_CLOCK
+    location: StoreLocation,
+    store: ObjectStore | None = None,
+    clock: Clock = _SYSTEM_CLOCK,
+    *,
+    published: Collection[str] = (),
 ) -> Dossier:
-    """The dossier of the Hudi table at `location`. Raises as `look_at`."""
+    """The dossier of the Hudi table at `location`, of which `published` are the paths of what it is
+    published as. Raises as `look_at`."""
     store = store or location.open()
     nature = nature_by_properties(store)
     if nature.is_refused:
         return Dossier(nature)
     table = HoodieTable(location, store, nature.config, clock)
     timeline = table.timeline()
-    return Dossier(read_nature(table, timeline), read_state(table, timeline))
+    return Dossier(read_nature(table, timeline), read_state(table, timeline, published))
 
 
 def _declare_zone(nature: TableNature) -> NextStep:

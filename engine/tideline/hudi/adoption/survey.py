@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from tideline.errors import (
@@ -41,8 +41,11 @@ _METADATA_TABLE = ".hoodie/metadata/"
 T = TypeVar("T")
 
 
-def read_state(table: HoodieTable, timeline: ActiveTimeline) -> TableState:
-    """Look at an open table. Raises only for a store that does not answer."""
+def read_state(
+    table: HoodieTable, timeline: ActiveTimeline, published: Collection[str] = ()
+) -> TableState:
+    """Look at an open table, of which `published` are the paths of what it is published as. Raises
+    only for a store that does not answer."""
     unreadable: list[str] = []
     objects = _as_far_as_possible(table.list_objects, unreadable) or ()
     commits = timeline.of(*COMMIT_ACTIONS).completed()
@@ -63,7 +66,8 @@ def read_state(table: HoodieTable, timeline: ActiveTimeline) -> TableState:
         stored_bytes=sum(info.size_bytes for info in data),
         outside_partitions=sum(split_path(info.path)[0] not in partitions for info in data),
         has_metadata_table=any(info.path.startswith(_METADATA_TABLE) for info in objects),
-        foreign=_foreign(objects, table.nested),
+        published_files=len(published),
+        foreign=_foreign((info for info in objects if info.path not in published), table.nested),
         unreadable=tuple(unreadable),
     )
 

@@ -97,6 +97,7 @@ class TableState:
     outside_partitions: int
     has_metadata_table: bool
     foreign: ForeignFiles
+    published_files: int = 0
     unreadable: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -112,6 +113,7 @@ class TableState:
             "data_bytes_of_all_versions": self.stored_bytes,
             "data_files_outside_partitions": self.outside_partitions,
             "has_metadata_table": self.has_metadata_table,
+            "published_files": self.published_files,
             "foreign": self.foreign.as_json(),
             "unreadable": list(self.unreadable),
         }
