@@ -254,3 +254,15 @@ def test_what_is_published_says_a_word_that_is_known(tmp_path: Path) -> None:
 def snapshots(folder: Path) -> list[int]:
     loaded = FileSystemTable(StoreLocation.of(folder)).load()
     return [one.snapshot_id for one in loaded.metadata.snapshots]
+
+
+@pytest.mark.parametrize("command", ["rewrite", "rewrite-deletes", "expire", "remove-orphans"])
+def test_services_of_iceberg_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    create(tmp_path).write(row(1))
+    before = sorted(tmp_path.rglob("*"))
+    forced = ["--option", "rewrite-all=true"] if command.startswith("rewrite") else []
+    assert run(["iceberg", command, str(tmp_path), *forced]) == ConfigError.exit_code
+    assert "published as this one" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before

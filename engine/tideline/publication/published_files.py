@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_system_table import FOLDER
-from tideline.publication.owner import OWNER
 from tideline.storage.nested_tables import is_table_metadata_file
 from tideline.storage.object_store import ObjectStore
 

@@ -21,6 +21,7 @@ from tideline.iceberg.metadata.metadata_update import (
     AssertTableUuid,
     MetadataUpdate,
 )
+from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -29,7 +30,6 @@ from tideline.iceberg.table.new_table import create_in_folder, new_metadata
 from tideline.iceberg.table.table_operations import CommitOutcome, Loaded
 from tideline.publication.columns import Ids, mapping_json, published_schema
 from tideline.publication.operations import operations_at
-from tideline.publication.owner import OWNER
 from tideline.publication.partitions import PublishedPartitions
 from tideline.publication.place import CatalogPlace, place_in, without_place
 from tideline.publication.presence import FIRST_VERSION, is_publication, refuse_lost

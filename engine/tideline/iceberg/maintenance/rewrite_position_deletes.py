@@ -26,6 +26,7 @@ from tideline.iceberg.maintenance.position_delete_search import (
     prepare_position_deletes,
 )
 from tideline.iceberg.manifest.manifest_entry import ManifestEntry
+from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
@@ -76,6 +77,7 @@ def execute_position_deletes(
     StorageUnavailableError; without partial progress nothing was changed then.
     """
     prepared = prepare_position_deletes(operations, options, clock=clock)
+    refuse_publication(prepared.metadata)
     run = _Run(operations, prepared, options, clock, positions_max)
     for groups, dangling in run.portions():
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideline.errors import ConfigError
+from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 
@@ -19,6 +20,7 @@ def whole_property(properties: Mapping[str, str], name: str, default: int) -> in
 
 def refuse_without_gc(metadata: TableMetadata) -> None:
     """Files of a table that shares them with another must not go. Raises ConfigError."""
+    refuse_publication(metadata)
     if metadata.properties.get("gc.enabled", "true").strip().lower() != "true":
         message = "gc.enabled is false: deleting files of this table may corrupt another"
         raise ConfigError(message, table=metadata.location)

@@ -27,6 +27,7 @@ from tideline.iceberg.commit.changed_partitions import changed_by, first_changed
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.commit.validation import snapshots_since
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
@@ -99,12 +100,14 @@ def rewrite_data_files(
 ) -> RewriteReport:
     """Plan, write and commit; `summary` goes into the snapshots' summaries.
 
-    Raises ConflictError when another writer's change makes the rewrite void, the error of a group
-    that failed, and UnknownOutcomeError when the store went away while the commit became visible.
-    With partial progress these are in the report instead, until there are more failed commits than
+    Raises ConfigError for a table that a Hudi table is published as, ConflictError when another
+    writer's change makes the rewrite void, the error of a group that failed, and
+    UnknownOutcomeError when the store went away while the commit became visible. With partial
+    progress these are in the report instead, until there are more failed commits than
     `partial-progress.max-failed-commits`.
     """
     table.refresh()
+    refuse_publication(table.metadata)
     now_ms = (clock or SystemClock()).now_ms()
     plan = plan_table_rewrite(
         table.io, table.metadata, options, where=where, branch=branch, now_ms=now_ms
