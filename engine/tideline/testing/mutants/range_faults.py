@@ -55,9 +55,19 @@ RANGE_FAULTS = (
     Fault(
         "values in equality deletes outlive an erasure",
         "engine/tideline/erasure/iceberg_rows.py",
-        " in counts or one.equality_deletes)\n",
-        " in counts)\n",
+        "        or task.equality_deletes\n",
+        "",
         ("engine/tests/erasure/test_erase_iceberg.py::test_no_file_holds_the_rows_afterwards",),
+    ),
+    Fault(
+        "rows that position deletes keep outlive an erasure",
+        "engine/tideline/erasure/iceberg_rows.py",
+        "        or any(delete.file_path in in_deletes for delete in task.position_deletes)\n",
+        "",
+        (
+            "engine/tests/erasure/test_erase_iceberg.py::"
+            "test_rows_that_position_deletes_keep_are_erased",
+        ),
     ),
     Fault(
         "a landing file that was replaced since it was read is deleted",
