@@ -177,7 +177,7 @@ def _affected(spark: SparkSession, table: IcebergTable, condition: Condition) ->
         return count_matching(spark, io.location, condition.where, condition.schema, rows)
 
     in_data = matching((task.data_file for task in tasks), reader.columns)
-    in_deletes = matching(positions.values(), reader.deleted)
+    in_deletes = matching(positions.values(), reader.deleted) if positions else {}
     chosen = (
         task
         for task in tasks

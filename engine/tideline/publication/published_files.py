@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_system_table import FOLDER
@@ -45,7 +45,7 @@ class PublishedFiles:
             return cls()
         try:
             metadata = TableMetadata.parse(store.get(found.versions[-1]), path=found.versions[-1])
-        except (CorruptTableError, UnsupportedTableError):
+        except (CorruptTableError, ObjectNotFoundError, UnsupportedTableError):
             return cls()
         return found if OWNER in metadata.properties else cls()
 
