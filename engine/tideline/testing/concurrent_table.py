@@ -60,6 +60,7 @@ _LOST_METADATA_TABLE = re.compile(
 _ROLLED_BACK_TWICE = re.compile(
     r"Failed to rollback .*(Could not delete instant|rollback\.inflight already exists)", re.DOTALL
 )
+_HEARTBEAT_ENDED = "Failed to check heartbeat for instant"
 _ATTEMPTS_MAX = 20
 _KEYS = range(12)
 
@@ -200,7 +201,7 @@ class ConcurrentTable:
             _BATCH: str(made.value),
         }
         try:
-            self.peer.write(self.uri_of_hudi, made.rows, operation=operation, options=given)
+            self._write_past_heartbeats(made, given)
         except PeerFailureError as failure:
             is_conflict = _LOST in str(failure)
             is_expected = self._is_lost_metadata_table(failure) or _is_rolled_back_twice(failure)
@@ -212,6 +213,23 @@ class ConcurrentTable:
                 return False
         self.done_by_hudi.add(made.value)
         return True
+
+    def _write_past_heartbeats(self, made: Batch, options: Mapping[str, str]) -> None:
+        """Write with Hudi, again where it met a heartbeat that ended between its two looks at it.
+
+        It asks whether the object is there, and then for its age. Raises PeerFailureError.
+        """
+        for attempts_left in range(_ATTEMPTS_MAX, -1, -1):
+            try:
+                self.peer.write(
+                    self.uri_of_hudi, made.rows, operation=made.operation, options=options
+                )
+            except PeerFailureError as failure:
+                is_ended = _HEARTBEAT_ENDED in str(failure) and not self._has_committed(made)
+                if not is_ended or not attempts_left:
+                    raise
+            else:
+                return
 
     def _has_committed(self, made: Batch) -> bool:
         """Whether a write of Hudi that failed took place: it also rolls back once it committed."""
