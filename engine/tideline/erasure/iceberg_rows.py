@@ -27,10 +27,10 @@ from tideline.clock import Clock
 from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
 from tideline.erasure.report import Proof
 from tideline.errors import ConflictError
+from tideline.formats.gathered_rows import gathered
 from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.file_rows import FileRows
-from tideline.iceberg.data.gathered_rows import gathered
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire

@@ -41,6 +41,16 @@ def files_of(case: ControllerCase, name: str = "people") -> list[Path]:
     return [path for path in (case.folder / name).rglob("*") if path.is_file()]
 
 
+def run_with_delete(case: ControllerCase) -> None:
+    """A table to be deleted with its data, of one commit."""
+    case.land("a.parquet")
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
+        case.until_ready()
+
+
 def test_a_retained_table_goes_at_once_and_its_data_stays(case: ControllerCase) -> None:
     case.declare()
     case.start()
@@ -54,12 +64,7 @@ def test_a_retained_table_goes_at_once_and_its_data_stays(case: ControllerCase) 
 
 
 def test_a_deleted_table_takes_its_data_with_it(case: ControllerCase) -> None:
-    case.land("a.parquet")
-    case.declare(deletionPolicy="Delete")
-    case.start()
-    with CarryingOut(case.cluster):
-        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
-        case.until_ready()
+    run_with_delete(case)
     assert finalizers(case.table()) == [FINALIZER]
     delete(case)
     case.until(lambda: is_gone(case), "it is gone")
@@ -71,12 +76,7 @@ def test_a_deleted_table_takes_its_data_with_it(case: ControllerCase) -> None:
 def test_where_the_table_is_published_is_said_for_the_catalog_is_not_asked(
     case: ControllerCase,
 ) -> None:
-    case.land("a.parquet")
-    case.declare(deletionPolicy="Delete")
-    case.start()
-    with CarryingOut(case.cluster):
-        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
-        case.until_ready()
+    run_with_delete(case)
     place = CatalogPlace("lake", "sales.people").to_properties()
     LakeTable.open(str(case.folder / "people")).hoodie_table.set_properties(place)
     delete(case)

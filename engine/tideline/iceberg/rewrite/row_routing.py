@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from tideline.formats.gathered_rows import gathered
 from tideline.iceberg.data.arrow_schema import arrow_schema
-from tideline.iceberg.data.gathered_rows import gathered
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.metadata.schema import Schema

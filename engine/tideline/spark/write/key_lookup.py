@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tideline.formats.gathered_rows import gathered
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.stored_key_lookup import (
@@ -93,21 +94,8 @@ class LookUpKeys:
         store = self.location.open()
         with carried_errors():
             for chunk, rows in split_runs(batches, CHUNK):
-                for slab in _slabs(rows):
+                for slab in gathered(rows, _SLAB_ROWS_MAX, len):
                     keys, partitions = (slab.column(n) for n in (RECORD_KEY, PARTITION_PATH))
                     wanted = WantedKeys.of(keys.combine_chunks(), partitions.combine_chunks())
                     for number in self.chunks[chunk]:
                         yield from self.lookup.look_up(store, number, wanted)
-
-
-def _slabs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= _SLAB_ROWS_MAX:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
