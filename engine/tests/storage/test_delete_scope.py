@@ -126,3 +126,16 @@ def test_tables_below_a_root_are_known_by_what_a_listing_shows() -> None:
         "c",
         None,
     ]
+
+
+def test_a_link_is_no_way_into_another_table(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.put("inner/.hoodie/hoodie.properties", b"")
+    store.put("inner/p/file", b"rows")
+    (tmp_path / "p").symlink_to(tmp_path / "inner" / "p")
+    guarded = DeleteScope(store, "clean 7", nested={"inner": HUDI})
+
+    with pytest.raises(CorruptTableError, match="in another table, 'inner'"):
+        guarded.remove("p/file")
+    assert guarded.refusals(("p/file",)) == {"p/file": "it is in another table, 'inner'"}
+    assert store.get("inner/p/file") == b"rows"

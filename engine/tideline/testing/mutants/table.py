@@ -13,6 +13,7 @@ from tideline.testing.mutants.range_faults import RANGE_FAULTS
 from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
+from tideline.testing.mutants.trust_faults import TRUST_FAULTS
 from tideline.testing.mutants.upgrade_faults import UPGRADE_FAULTS
 from tideline.testing.mutants.write_faults import WRITE_FAULTS
 
@@ -29,4 +30,5 @@ FAULTS: tuple[Fault, ...] = (
     *ICEBERG_FAULTS,
     *PUBLICATION_FAULTS,
     *OPERATOR_FAULTS,
+    *TRUST_FAULTS,
 )
