@@ -120,9 +120,7 @@ def _published(table: HoodieTable, given: Mapping[str, str]) -> tuple[str, ...]:
     return () if note is None else (note,)
 
 
-def _before_deletion(
-    table: HoodieTable, given: Mapping[str, str], paths: Collection[str]
-) -> None:
+def _before_deletion(table: HoodieTable, given: Mapping[str, str], paths: Collection[str]) -> None:
     """Nothing to do for a table that was never published."""
     if paths and _is_published(table, given):
         from tideline.publication.follow import make_way

@@ -82,9 +82,7 @@ class Case:
 
 
 @pytest.fixture(params=["sql", pytest.param("rest", marks=pytest.mark.interop)])
-def case(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Case:
+def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     """A catalog that the process's configuration names."""
     name = f"n{tmp_path.name}.flights"
     if request.param == "rest":

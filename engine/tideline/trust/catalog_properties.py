@@ -35,7 +35,7 @@ _STORE_FAMILIES = ("s3.", "gcs.", "adls.", "oss.", "hdfs.", "hf.", "client.regio
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may set a property at least, what it is, and which values are taken of all but PROCESS."""
+    """Who may set a property at least, what it is, and which values are taken."""
 
     least: Author
     meaning: str
@@ -73,10 +73,9 @@ def secrets_in(properties: Mapping[str, object]) -> Iterator[str]:
     for name, value in properties.items():
         if isinstance(value, Mapping):
             yield from secrets_in(value)
-        elif isinstance(value, str) and value:
-            if is_secret_name(name) or name.lower() in _SECRET_HEADERS:
-                yield value
-                yield from re.split(r"[:\s]", value)[1:]
+        elif isinstance(value, str) and (is_secret_name(name) or name.lower() in _SECRET_HEADERS):
+            yield value
+            yield from re.split(r"[:\s]", value)[1:]
 
 
 def credentials_among(properties: Mapping[str, object]) -> tuple[str, ...]:
@@ -101,7 +100,9 @@ def _is_path(text: str) -> bool:
     plain = unquote(text)
     has_marks = any(mark in plain for mark in "\\?#\x00")
     parts = plain.strip("/").split("/")
-    return bool(_PATH.fullmatch(text.strip("/"))) and not has_marks and not {"", ".", ".."} & {*parts}
+    return (
+        bool(_PATH.fullmatch(text.strip("/"))) and not has_marks and not {"", ".", ".."} & {*parts}
+    )
 
 
 def _is_separator(text: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.utils.config import Config
@@ -30,7 +31,9 @@ def configured_catalog(name: str) -> dict[str, Any]:
         found = catalogs.get(name.lower()) or catalogs.get(name.lower().replace("_", "-")) or {}
         return dict(found)
     except (ValueError, TypeError, AttributeError) as error:
-        message = f"PyIceberg's configuration of the catalog cannot be read ({type(error).__name__})"
+        message = (
+            f"PyIceberg's configuration of the catalog cannot be read ({type(error).__name__})"
+        )
         raise ConfigError(message, value=name) from error
 
 
@@ -52,9 +55,7 @@ def refuse_foreign_credentials(
         raise ConfigError(message, value=name)
 
 
-def refuse_unconfigured(
-    name: str, uri: str | None, kind: str | None, *, remedy: str
-) -> None:
+def refuse_unconfigured(name: str, uri: str | None, kind: str | None, *, remedy: str) -> None:
     """Raise ConfigError, which ends with `remedy`, unless this process's own configuration names a
     catalog of this name at this address."""
     configured = configured_catalog(name)
@@ -80,9 +81,9 @@ def refuse_unconfigured(
 
 
 def _configuration() -> Mapping[str, Any]:
-    homes = [os.environ.get("PYICEBERG_HOME"), os.path.expanduser("~")]
-    has_own = any(home and os.path.isfile(os.path.join(home, _FILE)) for home in homes)
-    if has_own or not os.path.isfile(_FILE):
+    homes = filter(None, (os.environ.get("PYICEBERG_HOME"), Path("~").expanduser()))
+    has_own = any(Path(home, _FILE).is_file() for home in homes)
+    if has_own or not Path(_FILE).is_file():
         return Config().config
     _log.warning(
         "%s of the current directory is not taken: set PYICEBERG_HOME to the folder of one that is",

@@ -49,7 +49,9 @@ class OwnFiles(Catalog):
     files: MetadataFiles | None = None
 
     def _load_file_io(
-        self, properties: Properties = EMPTY_DICT, location: str | None = None
+        self,
+        properties: Properties = EMPTY_DICT,  # noqa: ARG002 -- PyIceberg's own method
+        location: str | None = None,  # noqa: ARG002
     ) -> CatalogFileIO:
         return OwnFileIO(self.files)
 
@@ -93,7 +95,7 @@ class OwnFileIO(CatalogFileIO):
     def new_output(self, location: str) -> OutputFile:
         return _MetadataOutput(location, self._opened(location))
 
-    def delete(self, location: str | InputFile | OutputFile) -> None:
+    def delete(self, location: str | InputFile | OutputFile) -> None:  # noqa: ARG002
         raise UnsupportedTableError("a catalog's client deletes no files")
 
     def _opened(self, location: str) -> MetadataFiles:
@@ -114,7 +116,7 @@ class _MetadataInput(InputFile):
     def exists(self) -> bool:
         raise UnsupportedTableError("a catalog's client looks for no files", path=self.location)
 
-    def open(self, seekable: bool = True) -> Any:
+    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002
         """The body as it is stored, once it was seen that its content keeps the limits."""
         body, path = self._files.read(self.location), quoted(self.location)
         is_gzip = self.location.endswith(".gz.metadata.json")
@@ -136,7 +138,7 @@ class _MetadataOutput(OutputFile):
     def to_input_file(self) -> InputFile:
         return _MetadataInput(self.location, self._files)
 
-    def create(self, overwrite: bool = False) -> Any:
+    def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002
         return _Written(lambda body: self._files.write(self.location, body))
 
 
@@ -153,7 +155,7 @@ class _Written(BytesIO):
         super().close()
 
 
-def check_overridden(base: type[Catalog], *names: str) -> None:
+def check_overridden(base: type, *names: str) -> None:
     """Raise ImportError where PyIceberg's class has no such method any more: then what takes its
     place would never be called."""
     missing = [name for name in names if not callable(getattr(base, name, None))]

@@ -87,7 +87,9 @@ class BoundedSession(requests.Session):
         url = str(request.url)
         server = ServerAddress.of(url)
         if server not in self._servers:
-            message = "a request would go to a server that the catalog's configuration does not name"
+            message = (
+                "a request would go to a server that the catalog's configuration does not name"
+            )
             raise ConfigError(message, value=str(server))
         if server != self._catalog:
             for name in ("Authorization", *self.bound_headers):
@@ -106,7 +108,7 @@ class BoundedSession(requests.Session):
                 response.close()
                 raise
         response._content = body
-        response._content_consumed = True  # type: ignore[attr-defined]
+        response._content_consumed = True
         # Otherwise requests guesses, which takes minutes for a large body.
         response.encoding = "utf-8"
         return response
@@ -162,6 +164,7 @@ def _read(response: requests.Response, limit: int, watch: Watch) -> bytes | None
         watch.check()
         raise requests.ConnectionError("the answer ends too soon") from error
     if left <= 0:
+        response.close()
         return None
     response.raw.release_conn()
     return b"".join(pieces)

@@ -126,9 +126,7 @@ def _of_resource(
     return conf
 
 
-def _opened(
-    name: str, conf: dict[str, Any], access: CatalogAccess, timeout_s: float
-) -> Catalog:
+def _opened(name: str, conf: dict[str, Any], access: CatalogAccess, timeout_s: float) -> Catalog:
     if access.is_of_process and conf.get(_PROGRAM):
         return load_catalog(name, **conf)
     kind = _kind(name, conf)

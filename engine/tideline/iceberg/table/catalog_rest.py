@@ -19,6 +19,7 @@ from pyiceberg.catalog.rest import (
     DEFAULT_NAMESPACE_SEPARATOR,
     NAMESPACE_SEPARATOR_PROPERTY,
     SIGV4,
+    Endpoints,
     RestCatalog,
 )
 from pyiceberg.catalog.rest.auth import (
@@ -96,7 +97,7 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
             credential = self._given.get("credential")
             return _NotedOAuth2(
                 session=session,
-                auth_url=self.auth_url if credential is not None else None,
+                auth_url=None if credential is None else self._token_address(),
                 credential=credential,
                 initial_token=self._given.get("token"),
                 optional_oauth_params=self._extract_optional_oauth_params(),
@@ -110,6 +111,10 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         _note_basic(asked.get(kind))
         return AuthManagerFactory.create(program or kind, asked.get(kind, {}))
 
+    def _token_address(self) -> str:
+        given: str | None = self._given.get(OAUTH2_SERVER)
+        return given or self.url(Endpoints.get_token, prefixed=False)
+
 
 class _NotedOAuth2(LegacyOAuth2AuthManager):
     """Its tokens are masked in messages, as the credential is."""
@@ -119,7 +124,7 @@ class _NotedOAuth2(LegacyOAuth2AuthManager):
         note_secrets([token])
         return token
 
-    def auth_header(self) -> str | None:
+    def auth_header(self) -> str | None:  # type: ignore[override]
         # Without a token PyIceberg's sends the word None as one.
         return None if self._token is None else super().auth_header()
 
