@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.fake_clock import FakeClock
@@ -29,6 +30,7 @@ pytest.importorskip("sqlalchemy")
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tideline.iceberg.table.catalog_opening import open_catalog
+from tideline.iceberg.table.catalog_search import list_tables
 from tideline.iceberg.table.catalog_table import CatalogTable
 
 VARIABLE = "PYICEBERG_CATALOG__LAKE__"
@@ -166,3 +168,32 @@ def test_types_of_catalogs_that_read_files_themselves_are_refused() -> None:
     for kind in ("dynamodb", "bigquery", "in-memory", "nonsense"):
         with pytest.raises(ConfigError, match="type"):
             open_catalog("other", {"type": kind, "uri": "http://127.0.0.1:9"})
+
+
+class EndingCatalog(SqlCatalog):
+    """A program that configuration names, which ends its process."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        if properties.get("when") == "opened":
+            raise SystemExit(3)
+        super().__init__(name, **properties)
+
+    def load_table(self, *_: object) -> NoReturn:
+        raise SystemExit(3)
+
+    list_namespaces = load_table
+
+
+@pytest.mark.parametrize("when", ["opened", "asked"])
+def test_a_client_that_ends_the_process_is_an_error(when: str, database: Database) -> None:
+    program = f"{__name__}.{EndingCatalog.__name__}"
+    properties = {"uri": database.uri, "py-catalog-impl": program, "when": when}
+    if when == "opened":
+        with pytest.raises(ConfigError, match="cannot be opened"):
+            open_catalog("lake", properties)
+        return
+    opened = open_catalog("lake", properties)
+    with pytest.raises(StorageUnavailableError):
+        CatalogTable(opened, "shop.orders").load()
+    with pytest.raises(StorageUnavailableError):
+        list_tables(opened)

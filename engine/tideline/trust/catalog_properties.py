@@ -107,7 +107,7 @@ def _is_path(text: str) -> bool:
 
 def _is_separator(text: str) -> bool:
     plain = unquote(text)
-    return len(text) <= len("%1F") and len(plain) == 1 and plain not in "/\\?#%"
+    return len(text) <= len("%1F") and len(plain) == 1 and plain not in "/\\?#%\x00"
 
 
 def _is_one_of(*words: str) -> Callable[[str], bool]:

@@ -81,7 +81,7 @@ def refuse_unconfigured(name: str, uri: str | None, kind: str | None, *, remedy:
 
 
 def _configuration() -> Mapping[str, Any]:
-    homes = filter(None, (os.environ.get("PYICEBERG_HOME"), Path("~").expanduser()))
+    homes = filter(None, (os.environ.get("PYICEBERG_HOME"), str(Path("~").expanduser())))
     has_own = any(Path(home, _FILE).is_file() for home in homes)
     if has_own or not Path(_FILE).is_file():
         return Config().config
