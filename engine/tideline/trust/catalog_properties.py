@@ -141,8 +141,6 @@ RULES: Mapping[str, Rule] = {
     "scope": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),
     "audience": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),
     "resource": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),
-    "pool_pre_ping": Rule(Author.RESOURCE, "whether connections are tried", _BOOLEAN),
-    "init_catalog_tables": Rule(Author.RESOURCE, "whether tables are created", _BOOLEAN),
     **{name: Rule(Author.RESOURCE, "header to the catalog alone", _is_anything)
        for name in _HEADERS},
 }  # fmt: skip
