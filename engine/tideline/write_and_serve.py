@@ -86,7 +86,7 @@ def open_services(
     Those that move rows do so in this process where their work is small, else in the session that
     `open_spark` gives, without it in one of their own.
     """
-    writer.table.before_deletion = partial(_before_deletion, writer.table)
+    writer.table.before_deletion = partial(_before_deletion, writer.table, given)
     return TableServices(writer, given, ServiceEngineBySize(writer.table, open_spark))
 
 
@@ -95,7 +95,7 @@ def published(table: HoodieTable, given: Mapping[str, str] | None = None) -> tup
     what came of it."""
     wanted = {**table.config.properties, **(given or {})}
     asked = wanted.get(PUBLISH, "").strip().lower() == ICEBERG
-    return _published(table, wanted) if asked else ()
+    return _published(table, given or {}) if asked else ()
 
 
 def published_after_restore(
@@ -104,33 +104,33 @@ def published_after_restore(
     """The same, and whenever the table is published: what was lists files that are gone."""
     notes = published(table, given)
     try:
-        return notes or (_published(table, {}) if is_published(table) else ())
+        return notes or (_published(table, given or {}) if is_published(table, given) else ())
     except TidelineError as error:
         return (f"whether the table is published as Iceberg could not be read: {error}",)
 
 
-def _published(table: HoodieTable, properties: Mapping[str, str]) -> tuple[str, ...]:
+def _published(table: HoodieTable, given: Mapping[str, str]) -> tuple[str, ...]:
     # Publishing needs Arrow, which not everybody installs who runs services.
     try:
         from tideline.publication.follow import publish_after_commit
     except ImportError as error:
         return (f"what is committed is not published as Iceberg: {error}",)
 
-    note = publish_after_commit(table, properties)
+    note = publish_after_commit(table, given)
     return () if note is None else (note,)
 
 
-def _before_deletion(table: HoodieTable, paths: Collection[str]) -> None:
+def _before_deletion(table: HoodieTable, given: Mapping[str, str], paths: Collection[str]) -> None:
     """Nothing to do for a table that was never published."""
-    if paths and _is_published(table):
+    if paths and _is_published(table, given):
         from tideline.publication.follow import make_way
 
-        make_way(table, paths)
+        make_way(table, paths, given)
 
 
-def _is_published(table: HoodieTable) -> bool:
+def _is_published(table: HoodieTable, given: Mapping[str, str]) -> bool:
     try:
-        return is_published(table)
+        return is_published(table, given)
     except (ConfigError, StorageUnavailableError) as error:
         message = (
             "nothing was deleted, because it cannot be read whether snapshots that are published "

@@ -31,7 +31,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.transforms import IdentityTransform
 
-from tideline.iceberg.table.catalog_table import CatalogTable, open_catalog
+from tideline.iceberg.table.catalog_opening import open_catalog
+from tideline.iceberg.table.catalog_table import CatalogTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string())])
 NAME = "lake.orders"

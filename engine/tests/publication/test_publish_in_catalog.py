@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
+VARIABLE = "PYICEBERG_CATALOG__DEFAULT__URI"
 MANUAL = {"hoodie.clean.automatic": "false", "hoodie.clean.commits.retained": "1"}
 
 
@@ -80,20 +82,24 @@ class Case:
 
 
 @pytest.fixture(params=["sql", pytest.param("rest", marks=pytest.mark.interop)])
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A catalog that the process's configuration names."""
     name = f"n{tmp_path.name}.flights"
     if request.param == "rest":
         server = request.getfixturevalue("iceberg_rest_server")
+        monkeypatch.setenv(VARIABLE, server.uri)
         return Case(server.uri, RestCatalog, tmp_path / "t", name)
     (tmp_path / "db").mkdir()
     uri = f"sqlite:///{tmp_path}/db/catalog.db"
+    monkeypatch.setenv(VARIABLE, uri)
     return Case(uri, SqlCatalog, tmp_path / "t", name)
 
 
 @pytest.fixture
-def sql(tmp_path: Path) -> Case:
+def sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     (tmp_path / "db").mkdir()
     uri = f"sqlite:///{tmp_path}/db/catalog.db"
+    monkeypatch.setenv(VARIABLE, uri)
     return Case(uri, SqlCatalog, tmp_path / "t", "shop.flights")
 
 
@@ -209,20 +215,25 @@ def test_two_that_publish_first_make_one_table(case: Case, monkeypatch: pytest.M
     assert case.values() == [1]
 
 
-def unreachable(case: Case) -> None:
+def unreachable(case: Case, environment: pytest.MonkeyPatch) -> None:
     table = LakeTable.open(str(case.folder)).hoodie_table
     table.update_properties({PUBLISH_CATALOG_URI: "http://127.0.0.1:9"})
+    environment.setenv(VARIABLE, "http://127.0.0.1:9")
 
 
-def moved_away(case: Case) -> None:
+def unconfigured(_: Case, environment: pytest.MonkeyPatch) -> None:
+    environment.delenv(VARIABLE)
+
+
+def moved_away(case: Case, _: pytest.MonkeyPatch) -> None:
     (case.folder.parent / "db").rename(case.folder.parent / "elsewhere")
 
 
-def made_anew(case: Case) -> None:
+def made_anew(case: Case, _: pytest.MonkeyPatch) -> None:
     (case.folder.parent / "db" / "catalog.db").unlink()
 
 
-def renamed(case: Case) -> None:
+def renamed(case: Case, _: pytest.MonkeyPatch) -> None:
     case.catalog.rename_table(case.identifier, "shop.departures")
 
 
@@ -230,18 +241,23 @@ def renamed(case: Case) -> None:
     ("lose", "error", "words"),
     [
         (unreachable, StorageUnavailableError, "catalog cannot be reached"),
+        (unconfigured, ConfigError, f"set {VARIABLE}.*--stop --drop"),
         (moved_away, ConfigError, "catalog cannot be opened"),
         (made_anew, ConfigError, "there is no publication of this table at shop.flights"),
         (renamed, ConfigError, "there is no publication of this table at shop.flights"),
     ],
 )
 def test_cleaning_deletes_nothing_while_the_catalog_is_not_there(
-    lose: Callable[[Case], None], error: type[TidelineError], words: str, sql: Case
+    lose: Callable[[Case, pytest.MonkeyPatch], None],
+    error: type[TidelineError],
+    words: str,
+    sql: Case,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = sql.create_published()
     for v in range(1, 6):
         table.write(row(v))
-    lose(sql)
+    lose(sql, monkeypatch)
     before = sql.data_files()
     table = LakeTable.open(str(sql.folder))
     with pytest.raises(error, match=f"nothing was deleted.*{words}"):
@@ -249,14 +265,16 @@ def test_cleaning_deletes_nothing_while_the_catalog_is_not_there(
     assert sql.data_files() == before
     (note,) = table.write(row(6)).notes
     assert "publishing as Iceberg failed" in note
-    assert words in note
+    assert re.search(words, note)
 
 
-def test_a_table_that_was_renamed_in_its_catalog_is_named_anew(sql: Case) -> None:
+def test_a_table_that_was_renamed_in_its_catalog_is_named_anew(
+    sql: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = sql.create_published()
     for v in range(1, 6):
         table.write(row(v))
-    renamed(sql)
+    renamed(sql, monkeypatch)
     before = sql.data_files()
     table.publish(catalog=sql.uri, identifier="shop.departures")
     table.run("cleaning")
@@ -394,12 +412,16 @@ def test_the_command_publishes_stops_and_drops(
 @pytest.mark.minio
 @pytest.mark.usefixtures("minio_credentials")
 def test_a_table_in_s3_is_known_to_a_catalog(
-    minio_server: MinioServer, minio_bucket: str, tmp_path: Path
+    minio_server: MinioServer,
+    minio_bucket: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """PyIceberg reaches the files where the table's location says, with the same credentials."""
     folder = f"s3://{minio_bucket}/{secrets.token_hex(8)}"
     options = {"endpoint": minio_server.endpoint, "region": "us-east-1", "allow_http": "true"}
     uri = f"sqlite:///{tmp_path}/catalog.db"
+    monkeypatch.setenv(VARIABLE, uri)
     place = {PUBLISH_IDENTIFIER: "shop.flights", PUBLISH_CATALOG_URI: uri}
     table = LakeTable.create(
         folder,

@@ -13,18 +13,21 @@ from collections.abc import Collection, Mapping
 from tideline.errors import ConflictError, UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.publication.expiry import drop_snapshots, snapshots_needing
-from tideline.publication.place import place_in
+from tideline.publication.place import place_in, stored_place
 from tideline.publication.publish import publish_table
 from tideline.publication.published_table import PublishedTable, merges_logs
 
 _log = logging.getLogger(__name__)
 
 
-def publish_after_commit(table: HoodieTable, properties: Mapping[str, str]) -> str | None:
-    """Publish what was committed where `properties` say; in words what came of it, None where
-    nothing was new."""
+def publish_after_commit(table: HoodieTable, given: Mapping[str, str]) -> str | None:
+    """Publish what was committed where the table's properties, and settings over them, say; in
+    words what came of it, None where nothing was new."""
+    properties = table.config.properties
     try:
-        done = publish_table(table, place_in(properties), merges=merges_logs(properties))
+        done = publish_table(
+            table, place_in(properties, given), merges=merges_logs({**properties, **given})
+        )
     except Exception as error:
         # Any error: the commit itself took place.
         _log.warning("what is committed could not be published as Iceberg: %s", error)
@@ -35,14 +38,17 @@ def publish_after_commit(table: HoodieTable, properties: Mapping[str, str]) -> s
     return f"published as Iceberg snapshot {done.snapshot_id}" if done.is_new else None
 
 
-def make_way(table: HoodieTable, paths: Collection[str]) -> None:
+def make_way(
+    table: HoodieTable, paths: Collection[str], given: Mapping[str, str] | None = None
+) -> None:
     """Let a published table go of files that are about to be deleted: publish the newest state,
-    then drop the snapshots that need one of them.
+    then drop the snapshots that need one of them. `given` are settings over the table's own.
 
     Raises what publishing raises, and ConflictError when the newest state needs one.
     """
     try:
-        publish_table(table)
+        place = PublishedTable(table, stored_place(table.config.properties, given))
+        publish_table(table, place.place)
     except UnsupportedTableError as error:
         message = (
             "nothing was deleted, because snapshots that are published as Iceberg need the files "
@@ -52,7 +58,6 @@ def make_way(table: HoodieTable, paths: Collection[str]) -> None:
         raise UnsupportedTableError(
             message, table=table.uri, path=error.path, value=error.value
         ) from error
-    place = PublishedTable(table)
     metadata = place.operations.load().metadata
     locations = {f"{metadata.location}/{path}" for path in paths}
     needing = snapshots_needing(place.operations.io, metadata, locations)

@@ -58,7 +58,7 @@ def publish_table(
         remember_place(table, to)
     if merges is not None:
         remember_merging(table, merges=merges)
-    place = PublishedTable(table)
+    place = PublishedTable(table, to)
     for _ in RetryPolicy().attempts(table.clock):
         base = place.load()
         timeline = table.timeline()

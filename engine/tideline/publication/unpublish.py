@@ -11,13 +11,18 @@ looks for their publication, so nothing that it needs goes in between.
 
 from __future__ import annotations
 
+import logging
+
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import PUBLISH
 from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.publication.operations import UnconfiguredCatalogError
 from tideline.publication.place import without_place
 from tideline.publication.published_files import PublishedFiles
 from tideline.publication.published_table import PublishedTable
 from tideline.storage.delete_scope import DeleteScope
+
+_log = logging.getLogger(__name__)
 
 
 def stop_publishing(table: HoodieTable) -> bool:
@@ -35,17 +40,26 @@ def stop_publishing(table: HoodieTable) -> bool:
 def drop_publication(table: HoodieTable) -> int:
     """Stop publishing, and delete what is published; returns how many files of metadata there were.
 
-    Not while others publish. Raises UnsupportedTableError when the Iceberg table is not a
+    Not while others publish. A catalog that only the table's properties name is not asked, and may
+    keep its entry: a warning says so. Raises UnsupportedTableError when the Iceberg table is not a
     publication of this one, StorageUnavailableError, and ConfigError when the catalog cannot be
     opened.
     """
     stop_publishing(table)
-    place = PublishedTable(table)
-    if place.find() is not None and not isinstance(place.operations, FileSystemTable):
-        place.operations.drop()
+    _drop_from_catalog(table)
     files = PublishedFiles.of(table.store)
     scope = DeleteScope(table.store, "dropping the publication")
     for paths in (files.versions[:-1], files.versions[-1:], files.others, files.merged):
         scope.remove_many(paths)
     table.set_properties(without_place())
     return len(files.paths())
+
+
+def _drop_from_catalog(table: HoodieTable) -> None:
+    try:
+        place = PublishedTable(table)
+    except UnconfiguredCatalogError as error:
+        _log.warning("what the catalog knows of it was left, if there is any: %s", error)
+        return
+    if place.find() is not None and not isinstance(place.operations, FileSystemTable):
+        place.operations.drop()

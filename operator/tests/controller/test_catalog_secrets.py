@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tideline.secret_values import masked
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import FRESH_S
@@ -48,6 +49,7 @@ def test_secrets_of_one_name_in_two_namespaces_are_two(
 
     assert secrets.credentials("sea", CATALOG) == {"token": "of-the-sea"}
     assert secrets.credentials("lake", CATALOG) == {"token": "of-the-lake"}
+    assert masked("refused: of-the-lake") == "refused: ***"
     assert secrets.versions("sea", CATALOG) == ("1",)
     assert secrets.versions("lake", CATALOG) == ("2",)
     assert [path for _, path, _, _ in server.seen] == [

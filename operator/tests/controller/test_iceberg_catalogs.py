@@ -19,6 +19,16 @@ from tideline.clock import SystemClock
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.testing.hostile_catalog import (
+    CODE,
+    CODE_MODULE,
+    TOKEN,
+    HostileCatalog,
+    Spy,
+    dangerous_properties,
+    overriding,
+    repeating_credentials,
+)
 from tideline_operator.api_objects import SECRETS
 from tideline_operator.controller.catalog_secrets import catalog_properties
 from tideline_operator.decide import planner
@@ -205,3 +215,42 @@ def test_two_resources_do_not_manage_one_table_of_a_catalog(
         case.until(partial(case.condition, "Ready", name), f"{name} was looked at")
     case.until_ready("first")
     assert case.condition("Ready", "second")["reason"] == "LocationTaken"
+
+
+@pytest.mark.api_server
+def test_a_hostile_catalog_gets_nothing_of_the_controllers_and_runs_nothing(
+    case: ControllerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", "token-of-the-operator")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-the-operator")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-operator")
+    no_hudi = {"location": None, "recordKey": None, "ordering": None, "schema": None,
+               "ingest": None, "services": {"mode": "Off"}}  # fmt: skip
+    with Spy() as spy, HostileCatalog("s3://nowhere/orders") as hostile:
+        secret = {"metadata": {"name": "catalog"}, "apiVersion": "v1", "kind": "Secret",
+                  "data": {"PYICEBERG_CATALOG__LAKE__TOKEN": encoded(TOKEN),
+                           "PYICEBERG_CATALOG__LAKE__PY_IO_IMPL": encoded(CODE),
+                           "PYICEBERG_CATALOG__LAKE__PY_CATALOG_IMPL": encoded(CODE)}}  # fmt: skip
+        case.api.create(SECRETS, secret, case.namespace)
+        properties = dangerous_properties(spy.uri)
+        hostile.alter("config", overriding(properties))
+        hostile.alter("table", repeating_credentials(403))
+        place = {"type": "rest", "name": "lake", "uri": hostile.uri, "table": NAME,
+                 "credentials": {"secretName": "catalog"}}  # fmt: skip
+        case.declare("orders", format="Iceberg", catalog=place, **no_hudi)
+        case.start()
+        case.until(
+            lambda: any(one.kind == "table" for one in hostile.received), "the table is asked for"
+        )
+        found = case.until(lambda: case.condition("Ready", "orders").get("message"), "a problem")
+        assert spy.heard == []
+        for request in hostile.received:
+            assert request.headers["Authorization"] == f"Bearer {TOKEN}"
+            assert "operator" not in request.text
+        assert TOKEN not in str(found)
+        assert TOKEN not in str(case.status("orders"))
+        assert CODE_MODULE not in sys.modules
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -2,7 +2,8 @@
 
 The keys of such a Secret are the environment variables in which PyIceberg looks for the properties
 of a catalog, because engine pods set them as such. The operator, which looks at the tables of many
-catalogs in one process, reads the same keys itself and keeps what it read for `FRESH_S`.
+catalogs in one process, reads the same keys itself and keeps what it read for `FRESH_S`. Which of
+them count there is decided where a catalog is opened (`tideline.trust.catalog_properties`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import binascii
 import threading
 
 from tideline.clock import Clock
+from tideline.secret_values import note_environment
 from tideline_operator.api_objects import SECRETS, ApiRefusedError
 from tideline_operator.controller.connections import FRESH_S, SecretProblemError
 from tideline_operator.kube import KubeApi
@@ -71,6 +73,7 @@ class CatalogSecrets:
             message = f"{field}: there is no Secret {name!r} in namespace {namespace}: create it"
             raise SecretProblemError("SecretMissing", message)
         variables = {key: _decoded(text) for key, text in (secret.get("data") or {}).items()}
+        note_environment(variables)
         with self._lock:
             self._known[key] = now_s, variables, str(secret["metadata"].get("resourceVersion"))
         return variables

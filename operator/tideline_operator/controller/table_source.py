@@ -18,6 +18,8 @@ from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.trust.author import Author
+from tideline.trust.catalog_access import CatalogAccess
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
@@ -101,6 +103,7 @@ class TableSource:
         self._endpoints = endpoints
         self._wake = wake
         self._allows_local = allows_local
+        self._access = CatalogAccess(Author.RESOURCE, allows_local=allows_local)
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
 
     def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
@@ -130,6 +133,7 @@ class TableSource:
                 self.open_store,
                 credentials=credentials,
                 timeout_s=LIMITS.read_timeout_s,
+                access=self._access,
             )
 
     def _resolve(
@@ -199,9 +203,10 @@ class TableSource:
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
         catalog = catalog_endpoint(table)
         if catalog is None:
-            return open_source(table, open_store, clock, credentials)
+            return open_source(table, open_store, clock, credentials, access=self._access)
         with self._asking(catalog):
-            return open_source(table, open_store, clock, credentials, LIMITS.read_timeout_s)
+            timeout_s = LIMITS.read_timeout_s
+            return open_source(table, open_store, clock, credentials, timeout_s, self._access)
 
     @contextmanager
     def _asking(self, catalog: Endpoint) -> Iterator[None]:

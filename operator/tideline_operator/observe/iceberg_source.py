@@ -13,6 +13,7 @@ from tideline.iceberg.table.table_operations import Loaded
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline_operator.decide.planned_operation import catalog_entry
 from tideline_operator.resources.resolved import ResolvedTable
 
@@ -71,9 +72,10 @@ def open_source(
     clock: Clock,
     credentials: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    access: CatalogAccess = OF_PROCESS,
 ) -> IcebergSource:
-    """The metadata of a table; a catalog with `credentials`, or those of the environment, and with
-    `timeout_s` for each answer.
+    """The metadata of a table; a catalog with `credentials`, and with `timeout_s` for each answer.
+    `access` says whether the environment counts as well, as it does for `tideline run`.
 
     Raises ObjectNotFoundError when a catalog has no such table, ConfigError and
     StorageUnavailableError.
@@ -93,5 +95,6 @@ def open_source(
         open_store=lambda at: open_store(table, Place(at.uri, at.options)),
         clock=clock,
         timeout_s=timeout_s,
+        access=access,
     )
     return CatalogSource(opened)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tideline.iceberg.table.catalog_name import with_catalogs
 from tideline.iceberg.table.folder_search import find_tables
 from tideline.iceberg.table.found_table import FoundTable
+from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline_operator.decide.planned_operation import catalog_entry
 from tideline_operator.observe.observation import OpenStore
 from tideline_operator.resources.resolved import ResolvedTable
@@ -18,9 +19,11 @@ def list_warehouse(
     *,
     credentials: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    access: CatalogAccess = OF_PROCESS,
 ) -> tuple[FoundTable, ...]:
     """Every table, by name; `place` stands for the catalog (`LakeCatalog.place`). A catalog is
-    opened with `credentials`, or those of the environment, and has `timeout_s` for each answer.
+    opened with `credentials`, and has `timeout_s` for each answer. `access` says whether the
+    environment counts as well, as it does for `tideline run`.
 
     Raises ConfigError and StorageUnavailableError.
     """
@@ -28,12 +31,13 @@ def list_warehouse(
     if entry is None:
         return find_tables(open_store(place, place.location))
     with with_catalogs():
+        from tideline.iceberg.table.catalog_opening import TIMEOUT_S, open_catalog
         from tideline.iceberg.table.catalog_search import list_tables
-        from tideline.iceberg.table.catalog_table import TIMEOUT_S, open_catalog
     catalog = open_catalog(
         entry.catalog,
         dict(entry.properties),
         credentials=credentials,
         timeout_s=timeout_s or TIMEOUT_S,
+        access=access,
     )
     return list_tables(catalog)

@@ -22,6 +22,11 @@ def catalog_named(
     return name or DEFAULT_CATALOG, given
 
 
+def address_variable(name: str) -> str:
+    """The environment variable in which PyIceberg finds the address of a catalog."""
+    return f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__URI"
+
+
 @contextmanager
 def with_catalogs() -> Iterator[None]:
     """Raises ConfigError where importing within fails because the extra is not installed."""

@@ -13,23 +13,25 @@ from pyiceberg.exceptions import (
 )
 
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.iceberg.table.catalog_table import asking_catalog
+from tideline.iceberg.table.catalog_opening import asking_catalog
 from tideline.iceberg.table.found_table import FoundTable
+from tideline.trust.foreign_words import quoted
 
 NAMESPACES_MAX = 10_000
+TABLES_MAX = 1_000_000
 UNWRITABLE_NAME = "its name has a dot or a blank in it, which a LakeTable cannot name"
 
 
 def list_tables(catalog: Catalog) -> tuple[FoundTable, ...]:
     """Every table of every namespace, by name. A namespace that is dropped meanwhile has none.
 
-    Raises ConfigError when there are too many namespaces, and StorageUnavailableError.
+    Raises ConfigError when there are too many namespaces or tables, and StorageUnavailableError.
     """
     with asking_catalog(value=catalog.name):
         try:
             return tuple(sorted(_listed(catalog)))
         except (ForbiddenError, UnauthorizedError) as error:
-            message = f"the catalog denies access: {error}"
+            message = f"the catalog denies access: {quoted(error)}"
             raise StorageUnavailableError(message, value=catalog.name) from error
 
 
@@ -50,6 +52,9 @@ def _listed(catalog: Catalog) -> set[FoundTable]:
             waiting.extend(_nested(catalog, namespace))
         except NoSuchNamespaceError:
             continue
+        if len(found) > TABLES_MAX:
+            message = f"the catalog has more than {TABLES_MAX:,} tables"
+            raise ConfigError(message, value=catalog.name)
     return found
 
 
@@ -62,5 +67,9 @@ def _nested(catalog: Catalog, namespace: tuple[str, ...]) -> list[tuple[str, ...
 
 
 def _found(parts: tuple[str, ...]) -> FoundTable:
-    is_plain = all(part and "." not in part and not any(map(str.isspace, part)) for part in parts)
+    is_plain = all(map(_is_plain, parts))
     return FoundTable(parts, "" if is_plain and len(parts) > 1 else UNWRITABLE_NAME)
+
+
+def _is_plain(part: str) -> bool:
+    return bool(part) and part.isprintable() and "." not in part and " " not in part

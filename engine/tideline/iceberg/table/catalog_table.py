@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
-from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -33,7 +31,6 @@ from pyiceberg.table import Table
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import (
-    ConfigError,
     StorageUnavailableError,
     TableNotFoundError,
     TidelineError,
@@ -47,8 +44,11 @@ from tideline.iceberg.metadata.metadata_update import (
     unmet,
 )
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.catalog_files import OwnFiles
+from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.metadata_place import MetadataPlace
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
@@ -60,10 +60,9 @@ from tideline.iceberg.table.table_operations import (
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
+from tideline.trust.foreign_words import quoted
 
-TIMEOUT_S = 60.0
-_TIMEOUT_PROPERTY = "tideline.timeout-s"
-_SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _REFUSALS = (
     CommitFailedException,
     BadRequestError,
@@ -71,76 +70,6 @@ _REFUSALS = (
     ValueError,
     NotImplementedError,
 )
-
-
-class _PunctualRestCatalog(RestCatalog):
-    """PyIceberg's, which waits for an answer for ever."""
-
-    def _create_session(self):  # type: ignore[no-untyped-def]
-        session = super()._create_session()
-        timeout_s = float(self.properties.get(_TIMEOUT_PROPERTY, TIMEOUT_S))
-        timed = partial(_send, session.send, timeout_s)
-        session.send = timed  # type: ignore[assignment, method-assign]
-        return session
-
-
-def _send(
-    send: Callable[..., object], timeout_s: float, request: object, **given: object
-) -> object:
-    return send(request, **{**given, "timeout": given.get("timeout") or timeout_s})
-
-
-AVAILABLE_CATALOGS[CatalogType.REST] = lambda name, given: _PunctualRestCatalog(name, **given)
-
-
-def open_catalog(
-    name: str,
-    properties: Mapping[str, str] | None = None,
-    *,
-    credentials: Mapping[str, str] | None = None,
-    timeout_s: float = TIMEOUT_S,
-) -> Catalog:
-    """A catalog as PyIceberg's configuration and environment (`PYICEBERG_CATALOG__<NAME>__...`)
-    describe it, with `properties` such as `uri`, `type` and `warehouse` on top, and `credentials`
-    for a process that keeps those of several catalogs. A REST catalog has `timeout_s` for each
-    answer.
-
-    Raises StorageUnavailableError when it cannot be reached, ConfigError when it cannot be made
-    out, and for properties that are credentials: they only ever come from the environment or that
-    configuration.
-    """
-    given = dict(properties or {})
-    secret = next(
-        (one for one in given if any(word in one.lower() for word in _SECRET_WORDS)), None
-    )
-    if secret is not None:
-        message = f"catalog property {secret!r} looks like a credential: set it in the environment"
-        raise ConfigError(message)
-    try:
-        timeout = {_TIMEOUT_PROPERTY: str(timeout_s)}
-        return load_catalog(name, **given, **timeout, **(credentials or {}))
-    except OSError as error:
-        # The text of the client's error has addresses of objects in it.
-        message = f"the catalog cannot be reached ({type(error).__name__})"
-        raise StorageUnavailableError(message, value=name) from error
-    except Exception as error:  # PyIceberg and the catalog's client raise any exception
-        raise ConfigError(f"the catalog cannot be opened: {error}", value=name) from error
-
-
-@contextmanager
-def asking_catalog(**subject: str) -> Iterator[None]:
-    """Raises StorageUnavailableError about `subject` for whatever a catalog's client raises."""
-    try:
-        yield
-    except TidelineError:
-        raise
-    except OSError as error:
-        # The text of the client's error has addresses of objects in it.
-        message = f"the catalog does not answer ({type(error).__name__})"
-        raise StorageUnavailableError(message, **subject) from error
-    except Exception as error:  # it may be any exception
-        message = f"the catalog does not answer: {error}"
-        raise StorageUnavailableError(message, **subject) from error
 
 
 class CatalogTable:
@@ -154,14 +83,16 @@ class CatalogTable:
         storage_options: Mapping[str, str | bool] | None = None,
         clock: Clock | None = None,
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
+        access: CatalogAccess = OF_PROCESS,
     ) -> None:
         """`open_store` opens the table's own folder, for those who have other credentials than the
         environment's."""
-        self._open_store = open_store or StoreLocation.open
         self._catalog = catalog
         self._identifier = identifier
-        self._storage_options = storage_options
         self._clock = clock or SystemClock()
+        self._place = MetadataPlace(storage_options, open_store or StoreLocation.open, access)
+        if isinstance(catalog, OwnFiles):
+            catalog.files = self._place
         self._table: Table | None = None
         self._io: FileIO | None = None
 
@@ -179,8 +110,7 @@ class CatalogTable:
         metadata = TableMetadata.of(document, path=table.metadata_location)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
-            location = StoreLocation.of(metadata.location, self._storage_options)
-            store = self._open_store(location)
+            location, store = self._place.opened(metadata.location)
             self._io = FileIO(location, metadata.location, {location: store})
         return Loaded(metadata, table.metadata_location)
 
@@ -203,7 +133,7 @@ class CatalogTable:
                 if self.load().metadata.table_uuid != metadata.table_uuid:
                     DeleteScope(store, "taking back a metadata file").remove(path)
             except _REFUSALS as error:
-                message = f"the catalog refuses the table: {error}"
+                message = f"the catalog refuses the table: {quoted(error)}"
                 raise UnsupportedTableError(message, table=self._name) from error
 
     def drop(self) -> None:
@@ -232,9 +162,9 @@ class CatalogTable:
         except NoSuchTableError as error:
             raise self._missing() from error
         except (ForbiddenError, UnauthorizedError) as error:
-            message = f"the catalog denies access: {error}"
+            message = f"the catalog denies access: {quoted(error)}"
             raise StorageUnavailableError(message, table=self._name) from error
-        except Exception as error:  # a catalog's client raises any exception
+        except CLIENT_FAULTS as error:
             return self._settle(base, asked, changes, error)
         metadata = TableMetadata.of(document, path=response.metadata_location)
         return Committed(Loaded(metadata, response.metadata_location))
@@ -244,7 +174,7 @@ class CatalogTable:
         base: Loaded,
         requirements: tuple[Requirement, ...],
         updates: tuple[MetadataUpdate, ...],
-        error: Exception,
+        error: BaseException,
     ) -> CommitOutcome:
         """What became of a commit that was not reported as done."""
         is_refused = isinstance(error, _REFUSALS)
@@ -262,10 +192,10 @@ class CatalogTable:
                 if now.metadata_location == base.metadata_location and not isinstance(
                     error, CommitFailedException
                 ):
-                    message = f"the catalog rejects the change: {error}"
+                    message = f"the catalog rejects the change: {quoted(error)}"
                     raise UnsupportedTableError(message, table=self._name) from error
-                return Conflicted(str(error))
-        return Unknown(f"the catalog may have committed: {error!r}")
+                return Conflicted(quoted(error))
+        return Unknown(f"the catalog may have committed: {quoted(repr(error))}")
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

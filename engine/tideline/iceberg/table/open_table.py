@@ -12,6 +12,7 @@ from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 
 
 class IcebergTable:
@@ -48,22 +49,34 @@ class IcebergTable:
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
         clock: Clock | None = None,
         timeout_s: float | None = None,
+        access: CatalogAccess = OF_PROCESS,
     ) -> IcebergTable:
         """The table `namespace.name` of a catalog that PyIceberg's configuration names.
 
         `credentials` and `open_store` are for a process that keeps those of several tables; others
         have them in the environment. A REST catalog has `timeout_s` for each answer, or a minute.
+        `access` says whose catalog it is.
 
         Needs the extra `iceberg`. Raises as `open` does, TableNotFoundError when the catalog has
         no such table.
         """
-        from tideline.iceberg.table.catalog_table import TIMEOUT_S, CatalogTable, open_catalog
+        from tideline.iceberg.table.catalog_opening import TIMEOUT_S, open_catalog
+        from tideline.iceberg.table.catalog_table import CatalogTable
 
         opened = open_catalog(
-            catalog, properties, credentials=credentials, timeout_s=timeout_s or TIMEOUT_S
+            catalog,
+            properties,
+            credentials=credentials,
+            timeout_s=timeout_s or TIMEOUT_S,
+            access=access,
         )
         table = CatalogTable(
-            opened, identifier, storage_options=storage_options, clock=clock, open_store=open_store
+            opened,
+            identifier,
+            storage_options=storage_options,
+            clock=clock,
+            open_store=open_store,
+            access=access,
         )
         return cls(table)
 

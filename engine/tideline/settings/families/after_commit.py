@@ -105,7 +105,7 @@ SETTINGS = (
     text(
         "tideline.publish.catalog.uri",
         "",
-        "the catalog's address, without a password; that of PyIceberg's configuration unless set",
+        "the catalog's address, without a password; it must be that of PyIceberg's configuration",
     ),
     text("tideline.publish.catalog.warehouse", "", "the catalog's warehouse"),
     flag(

@@ -1,0 +1,273 @@
+"""Requests to a REST catalog: to the servers that configuration names alone, and bounded.
+
+1. No redirect is followed. Credentials, and requests without them, go to the catalog's server and
+   to the one that `oauth2-server-uri` names; what authenticates at the first is not sent to the
+   second.
+2. An answer has `ANSWER_TIMEOUTS` times the timeout until its last byte, whether it stalls in its
+   head, between two chunks or between two bytes: then the connection is closed under it.
+3. Of an answer at most one byte more than the limit is read, of a refusal `REFUSAL_BYTES_MAX`. What
+   it decompresses to has the same limit, and its JSON those of all files that others wrote.
+4. The pages of one listing have these limits together.
+
+Needs the extra `iceberg`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
+
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.formats.bounded import decompress_bounded, parse_json
+from tideline.read_limits import read_limits, too_large
+from tideline.trust.catalog_access import CatalogAccess
+from tideline.trust.foreign_words import quoted
+from tideline.trust.server_address import ServerAddress
+
+ANSWER_TIMEOUTS = 3
+REFUSAL_BYTES_MAX = 64 * 1024
+PAGES_MAX = 1_000
+"""Of one listing."""
+_PIECE_BYTES = 256 * 1024
+_ANSWER = "the catalog's answer"
+_current = threading.local()
+
+
+@dataclass(slots=True)
+class Listing:
+    """What the pages of a listing took so far."""
+
+    url: str = ""
+    pages: int = 0
+    size_bytes: int = 0
+    until_s: float = 0.0
+
+
+class BoundedSession(requests.Session):
+    """Sends to the server of `uri`, and without its credentials to that of `oauth2_server`."""
+
+    def __init__(
+        self, uri: str, oauth2_server: str | None, access: CatalogAccess, timeout_s: float
+    ) -> None:
+        super().__init__()
+        self._catalog = ServerAddress.of(uri)
+        self._servers = {self._catalog, ServerAddress.of(oauth2_server or uri)}
+        self._access = access
+        self._timeout_s = timeout_s
+        self._listing = Listing()
+        self.bound_headers: tuple[str, ...] = ()
+        """Headers that are for the catalog's server alone."""
+        self.trust_env = access.is_of_process
+        if not self.trust_env:
+            # Whom to trust is no identity of this process; netrc and proxies are.
+            self.verify = (
+                os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+            )
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, _WatchedAdapter())
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Redirects are answers."""
+
+    def send(self, request: requests.PreparedRequest, **given: Any) -> requests.Response:
+        """Raises ConfigError for a redirect or a server that nobody named, UnsupportedTableError
+        and CorruptTableError for an answer beyond the limits, and what requests raises."""
+        url = str(request.url)
+        server = ServerAddress.of(url)
+        if server not in self._servers:
+            message = (
+                "a request would go to a server that the catalog's configuration does not name"
+            )
+            raise ConfigError(message, value=str(server))
+        if server != self._catalog:
+            for name in ("Authorization", *self.bound_headers):
+                request.headers.pop(name, None)
+        request.headers["Accept-Encoding"] = "gzip, identity"
+        if self._access.proxy_for is not None:
+            through = self._access.proxy_for(url)
+            given["proxies"] = {"http": through, "https": through}
+        given |= {"allow_redirects": False, "stream": True, "timeout": self._timeout_s}
+        with _watching(self._timeout_s * ANSWER_TIMEOUTS) as watch:
+            response = super().send(request, **given)
+            try:
+                _refuse_redirect(response)
+                body = self._body(response, watch, self._pages(request))
+            except BaseException:
+                response.close()
+                raise
+        response._content = body
+        response._content_consumed = True
+        # Otherwise requests guesses, which takes minutes for a large body.
+        response.encoding = "utf-8"
+        return response
+
+    def _pages(self, request: requests.PreparedRequest) -> Listing:
+        """The listing that a request goes on with, or begins."""
+        url, _, query = str(request.url).partition("?")
+        now_s = time.monotonic()
+        if not (request.method == "GET" and "pageToken=" in query and url == self._listing.url):
+            until_s = now_s + self._timeout_s * ANSWER_TIMEOUTS * 10
+            self._listing = Listing(url, until_s=until_s)
+        self._listing.pages += 1
+        if self._listing.pages > PAGES_MAX or now_s > self._listing.until_s:
+            raise ConfigError(f"the catalog's listing has no end after {self._listing.pages} pages")
+        return self._listing
+
+    def _body(self, response: requests.Response, watch: Watch, listing: Listing) -> bytes:
+        is_refusal = response.status_code >= 400
+        limit = read_limits().object_bytes_max - listing.size_bytes
+        body = _read(response, REFUSAL_BYTES_MAX if is_refusal else limit, watch)
+        if body is None and not is_refusal:
+            raise too_large(_ANSWER, read_limits().object_bytes_max, path=_path(response))
+        body = _decoded(response, body or b"")
+        listing.size_bytes += len(body)
+        if body and not is_refusal:
+            parse_json(body, path=_path(response), what=_ANSWER)
+        return body
+
+
+def _refuse_redirect(response: requests.Response) -> None:
+    if 300 <= response.status_code < 400:
+        to = quoted(response.headers.get("Location", "nowhere")).partition("?")[0]
+        message = (
+            f"the catalog redirects to {to}, which is not followed: give the address that answers "
+            "as the catalog's uri"
+        )
+        raise ConfigError(message)
+
+
+def _read(response: requests.Response, limit: int, watch: Watch) -> bytes | None:
+    """The body as it was sent; None beyond the limit."""
+    pieces: list[bytes] = []
+    left = limit + 1
+    try:
+        while left > 0:
+            piece = response.raw.read1(min(left, _PIECE_BYTES), decode_content=False)
+            watch.check()
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+    except HTTPError as error:
+        watch.check()
+        raise requests.ConnectionError("the answer ends too soon") from error
+    if left <= 0:
+        response.close()
+        return None
+    response.raw.release_conn()
+    return b"".join(pieces)
+
+
+def _decoded(response: requests.Response, body: bytes) -> bytes:
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
+    if coding in ("", "identity") or not body:
+        return body
+    if coding not in ("gzip", "x-gzip"):
+        message = "the catalog's answer is compressed in a way that was not asked for"
+        raise StorageUnavailableError(message, value=quoted(coding))
+    return decompress_bounded("gzip", body, path=_path(response))
+
+
+def _path(response: requests.Response) -> str:
+    return str(response.url).partition("?")[0]
+
+
+class Watch:
+    """The time that an answer has. When it is over the connection is closed, which ends whatever
+    reads from it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_over = False
+        self.connection: HTTPConnection | None = None
+        self.socket: Any = None
+        self.timer = threading.Timer(seconds, self._end)
+        self.timer.daemon = True
+
+    def check(self) -> None:
+        """Raises requests.ReadTimeout."""
+        if self._is_over:
+            raise requests.ReadTimeout(f"no whole answer in {self._seconds:.0f} s")
+
+    def _end(self) -> None:
+        self._is_over = True
+        found = self.socket or getattr(self.connection, "sock", None)
+        if found is not None:
+            with suppress(OSError, TypeError):
+                # Of a TLS socket, too, what is below it.
+                socket.socket.shutdown(found, socket.SHUT_RDWR)
+
+
+@contextmanager
+def _watching(seconds: float) -> Iterator[Watch]:
+    watch = Watch(seconds)
+    _current.watch = watch
+    watch.timer.start()
+    try:
+        yield watch
+    except requests.RequestException:
+        watch.check()
+        raise
+    finally:
+        watch.timer.cancel()
+        _current.watch = None
+
+
+class _Watched:
+    """A connection that the watch of its thread knows."""
+
+    sock: Any
+
+    def request(self, *given: Any, **named: Any) -> None:
+        watch = getattr(_current, "watch", None)
+        if watch is not None:
+            watch.connection, watch.socket = self, None
+        super().request(*given, **named)  # type: ignore[misc]
+
+    def getresponse(self) -> Any:
+        watch = getattr(_current, "watch", None)
+        if watch is not None:
+            # The connection forgets its socket where the server closes it after the answer.
+            watch.socket = self.sock
+        return super().getresponse()  # type: ignore[misc]
+
+
+class _WatchedHTTP(_Watched, HTTPConnection):
+    pass
+
+
+class _WatchedHTTPS(_Watched, HTTPSConnection):
+    pass
+
+
+class _HTTPPool(HTTPConnectionPool):
+    ConnectionCls = _WatchedHTTP
+
+
+class _HTTPSPool(HTTPSConnectionPool):
+    ConnectionCls = _WatchedHTTPS
+
+
+class _WatchedAdapter(HTTPAdapter):
+    """Connections, also through proxies, that a watch can close."""
+
+    def init_poolmanager(self, *given: Any, **named: Any) -> None:
+        super().init_poolmanager(*given, **named)
+        self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+
+    def proxy_manager_for(self, proxy: str, **named: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **named)
+        manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+        return manager

@@ -1,0 +1,159 @@
+"""PyIceberg's REST catalog, whose answers are data.
+
+What the server says about itself (`/v1/config`) and about a table passes the list of properties
+that a catalog may set (`tideline.trust.catalog_properties`). How requests authenticate follows from
+the properties that the catalog was opened with, and from no answer. Needs the extra `iceberg`.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+from pyiceberg.catalog.rest import (
+    AUTH,
+    DEFAULT_NAMESPACE_SEPARATOR,
+    NAMESPACE_SEPARATOR_PROPERTY,
+    SIGV4,
+    Endpoints,
+    RestCatalog,
+)
+from pyiceberg.catalog.rest.auth import (
+    AuthManager,
+    AuthManagerAdapter,
+    AuthManagerFactory,
+    LegacyOAuth2AuthManager,
+)
+from pyiceberg.utils.properties import property_as_bool
+from requests import Session
+
+from tideline.errors import ConfigError
+from tideline.iceberg.table.catalog_files import OwnFiles, check_overridden
+from tideline.iceberg.table.catalog_http import BoundedSession
+from tideline.secret_values import note_secrets
+from tideline.trust.author import Author
+from tideline.trust.catalog_access import CatalogAccess
+from tideline.trust.catalog_properties import HEADER, OAUTH2_SERVER, URI, admitted
+from tideline.trust.foreign_words import quoted
+
+_log = logging.getLogger(__name__)
+_NAMED_MAX = 10_000
+_NAMED_AT_ONCE = 20
+_named: set[tuple[str, str]] = set()
+_named_lock = threading.Lock()
+check_overridden(
+    RestCatalog, "_fetch_config", "_create_session", "_load_file_io", "_config_headers",
+    "_extract_optional_oauth_params", "_init_sigv4",
+)  # fmt: skip
+
+
+class BoundedRestCatalog(OwnFiles, RestCatalog):
+    """A catalog for the author of its address; each answer has `timeout_s`."""
+
+    def __init__(
+        self, name: str, given: Mapping[str, Any], access: CatalogAccess, timeout_s: float
+    ) -> None:
+        self._given = dict(given)
+        self._access = access
+        self._timeout_s = timeout_s
+        super().__init__(name, **self._given)
+
+    def _fetch_config(self) -> None:
+        super()._fetch_config()
+        answer = {
+            name: value
+            for name, value in self.properties.items()
+            if name not in self._given or self._given[name] != value
+        }
+        found = admitted(answer, Author.CATALOG)
+        name_ignored(self.name, found.worth_naming, "an answer of the catalog")
+        self.properties = {**self._given, **found.properties}
+        self.uri = self._given[URI]
+        separator = self.properties.get(NAMESPACE_SEPARATOR_PROPERTY, DEFAULT_NAMESPACE_SEPARATOR)
+        self._namespace_separator = unquote(separator)
+
+    def _create_session(self) -> Session:
+        session = BoundedSession(
+            self._given[URI], self._given.get(OAUTH2_SERVER), self._access, self._timeout_s
+        )
+        self._config_headers(session)
+        session.bound_headers = tuple(
+            name[len(HEADER) :] for name in self._given if name.startswith(HEADER)
+        )
+        _set_certificates(session, self._given.get("ssl"))
+        self._auth_manager = self._authentication(session)
+        session.auth = AuthManagerAdapter(self._auth_manager)
+        if property_as_bool(self._given, SIGV4, False):
+            self._init_sigv4(session)
+        return session
+
+    def _authentication(self, session: Session) -> AuthManager:
+        asked = self._given.get(AUTH)
+        if not asked:
+            credential = self._given.get("credential")
+            return _NotedOAuth2(
+                session=session,
+                auth_url=None if credential is None else self._token_address(),
+                credential=credential,
+                initial_token=self._given.get("token"),
+                optional_oauth_params=self._extract_optional_oauth_params(),
+            )
+        if not self._access.is_of_process:
+            raise ConfigError("auth of a catalog is set by the process's own configuration alone")
+        kind, program = asked.get("type"), asked.get("impl")
+        if not kind or (kind == "custom") != bool(program):
+            message = "auth of a catalog needs a type, and one that is custom an impl"
+            raise ConfigError(message, value=self.name)
+        _note_basic(asked.get(kind))
+        return AuthManagerFactory.create(program or kind, asked.get(kind, {}))
+
+    def _token_address(self) -> str:
+        given: str | None = self._given.get(OAUTH2_SERVER)
+        return given or self.url(Endpoints.get_token, prefixed=False)
+
+
+class _NotedOAuth2(LegacyOAuth2AuthManager):
+    """Its tokens are masked in messages, as the credential is."""
+
+    def _fetch_access_token(self, credential: str) -> str:
+        token: str = super()._fetch_access_token(credential)
+        note_secrets([token])
+        return token
+
+    def auth_header(self) -> str | None:  # type: ignore[override]
+        # Without a token PyIceberg's sends the word None as one.
+        return None if self._token is None else super().auth_header()
+
+
+def name_ignored(catalog: str, names: tuple[str, ...], source: str) -> None:
+    """Say once in the life of this process that properties were not taken."""
+    with _named_lock:
+        new = [name for name in names if (catalog, name) not in _named]
+        _named.update((catalog, name) for name in new[: _NAMED_MAX - len(_named)])
+    if not new:
+        return
+    shown = ", ".join(map(quoted, new[:_NAMED_AT_ONCE]))
+    more = f" and {len(new) - _NAMED_AT_ONCE} more" if len(new) > _NAMED_AT_ONCE else ""
+    _log.warning(
+        "catalog %s: not taken from %s, which may not set it: %s%s", catalog, source, shown, more
+    )
+
+
+def _set_certificates(session: Session, ssl: Any) -> None:
+    if not isinstance(ssl, Mapping):
+        return
+    if ssl.get("cabundle") is not None:
+        session.verify = ssl["cabundle"]
+    client = ssl.get("client") or {}
+    if client.get("cert"):
+        session.cert = (client["cert"], client["key"]) if client.get("key") else client["cert"]
+
+
+def _note_basic(given: Any) -> None:
+    if isinstance(given, Mapping) and "password" in given:
+        login = f"{given.get('username', '')}:{given['password']}"
+        note_secrets([cast(str, given["password"]), base64.b64encode(login.encode()).decode()])

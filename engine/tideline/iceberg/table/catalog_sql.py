@@ -1,0 +1,33 @@
+"""PyIceberg's SQL catalog, whose metadata files Tideline reads. Needs the extra `iceberg`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
+
+from tideline.iceberg.table.catalog_files import OwnFiles, check_overridden
+
+check_overridden(SqlCatalog, "_convert_orm_to_iceberg")
+
+
+class BoundedSqlCatalog(OwnFiles, SqlCatalog):
+    """A database with the locations of metadata files."""
+
+    def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
+        location = orm_table.metadata_location
+        if not location:
+            raise NoSuchTableError("the catalog knows no metadata of this table")
+        io = self._load_file_io()
+        namespace = Catalog.identifier_to_tuple(orm_table.table_namespace)
+        return Table(
+            identifier=(*namespace, orm_table.table_name),
+            metadata=FromInputFile.table_metadata(io.new_input(location)),
+            metadata_location=location,
+            io=io,
+            catalog=self,
+        )

@@ -1,0 +1,28 @@
+"""On whose behalf a process opens an Iceberg catalog, and what it so may reach. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tideline.trust.author import Author
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAccess:
+    """How a catalog is opened whose address and credentials `given_by` gave."""
+
+    given_by: Author = Author.PROCESS
+    """PROCESS: configuration files and the environment count as well. RESOURCE: nothing of the
+    process's own does."""
+    allows_local: bool = True
+    """Whether tables, and SQLite's databases, may be on this machine."""
+    proxy_for: Callable[[str], str] | None = None
+    """The URL of the proxy that requests to the server of a URL go through; it may raise."""
+
+    @property
+    def is_of_process(self) -> bool:
+        return self.given_by is Author.PROCESS
+
+
+OF_PROCESS = CatalogAccess()
