@@ -169,6 +169,7 @@ class Controller:
             Locations(),
             self.endpoints,
             self.queue.add,
+            self._clock,
             allows_local=allows_local,
         )
 
@@ -323,6 +324,7 @@ class Controller:
         A table whose status does not change is never written, so nothing else would set them.
         """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
+        self._source.claims.restore(item)
         self._metrics.note_status(key_of(item), status)
         self.budgets.spending.note(key_of(item), status.spent)
         for entry in status.operations:

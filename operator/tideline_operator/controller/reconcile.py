@@ -40,6 +40,7 @@ from tideline_operator.controller.table_source import (
     TableSource,
     Unresolved,
     declared_table,
+    refused_claim,
 )
 from tideline_operator.controller.turn import Memory, Turn
 from tideline_operator.controller.work_queue import Key
@@ -114,7 +115,7 @@ class TableReconciler:
         memory = self._memories.pop(key, None)
         if memory is not None and memory.resolved is not None:
             self._parts.observer.forget(memory.resolved)
-        self._parts.source.forget(key)
+        self._parts.source.claims.release(key)
         self._parts.endpoints.forget(key)
         self._parts.budgets.release(key)
         self._parts.budgets.spending.forget(key)
@@ -252,6 +253,10 @@ class TableReconciler:
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
         observed = parts.observer.observe(table, before, running=running)
+        blocked = self._judge_claims(turn, table, observed)
+        if blocked is not None:
+            return self._rest(turn, settled, blocked)
+        before = replace(before, claims=turn.status.claims)
         observed = parts.fates.judge(turn.key, before, observed)
         turn.now_ms = parts.clock.now_ms()
         actions = plan(table, before, observed, turn.now_ms)
@@ -277,6 +282,26 @@ class TableReconciler:
         self._publish(turn)
         delay_s = self._next_look_s(turn, settled, observed, actions)
         return min(delay_s, jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
+
+    def _judge_claims(
+        self, turn: Turn, table: ResolvedTable, observed: Observed
+    ) -> Unresolved | None:
+        """Ask the store whether the table's claims count; what stands against going on."""
+        source, has_problem = self._parts.source, observed.problem is not None
+        judged = source.claims.judge(
+            turn.item,
+            table,
+            turn.status,
+            source.open_store,
+            is_seen=observed.iceberg is not None,
+            has_problem=has_problem,
+        )
+        turn.status = judged.status
+        if judged.taken is not None:
+            return refused_claim(judged.taken)
+        if judged.problem is None or has_problem:
+            return None
+        return Unresolved(judged.problem.kind, str(judged.problem), may_heal=True)
 
     def _start(self, turn: Turn, table: ResolvedTable, start: Start, recorded: Recorded) -> None:
         """Record the operation, then hand it to a worker or create its Job; or report why it does
