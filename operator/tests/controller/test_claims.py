@@ -16,8 +16,9 @@ import pytest
 
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.minio_users import MinioUsers, Right
-from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, NAMESPACES, Manifest
+from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, Manifest
 from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.api_server_fixtures import make_namespace
 from tideline_operator.testing.simulated_cluster import CarryingOut
 from tideline_operator.testing.tenant import Tenant
 
@@ -67,12 +68,7 @@ def two(
     tenants, buckets = [], []
     for role in ("owner", "stranger"):
         namespace = f"{role}-{secrets.token_hex(4)}"
-        manifest: Manifest = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": namespace},
-        }
-        api_server.api().create(NAMESPACES, manifest)
+        make_namespace(api_server.api(), namespace)
         buckets.append(minio_server.create_bucket())
         user = users.add({buckets[-1]: Right.ALL})
         tenants.append(Tenant(api_server, namespace, tmp_path, user, minio_server.endpoint))

@@ -42,7 +42,7 @@ from tideline_operator.controller.table_source import (
     declared_table,
     refused_claim,
 )
-from tideline_operator.controller.turn import Memory, Turn
+from tideline_operator.controller.turn import Memory, Turn, without_looks
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.worker_places import Later, NotYet, Recorded, WorkerPlaces
 from tideline_operator.controller.writer_fate import WriterFates
@@ -143,6 +143,12 @@ class TableReconciler:
 
     def _take(self, turn: Turn) -> float:
         parts, key, item = self._parts, turn.key, turn.item
+        closed = parts.source.closed(key[0])
+        if closed is not None:
+            # Not even a Job can be stopped there, and no event be written.
+            turn.status = not_looked_at(turn.status, closed.reason, closed.message, turn.now_ms)
+            self._publish(turn)
+            return self._looks.after_problem(key)
         declared = self._declared(turn)
         turn.spec_problem = declared.problem
         if turn.status.last_valid_spec:
@@ -186,7 +192,7 @@ class TableReconciler:
                 job = entry.worker or job_name(entry.id, entry.attempt)
                 self._parts.starter.stop(turn.key[0], job)
                 turn.status = with_entry(turn.status, to_be_replaced(entry))
-                _log.info("replacing a Job that never ran", extra=_about(turn, entry))
+                _log.info("replacing a Job that never ran", extra=turn.about(entry))
 
     def _begin(self, key: Key, item: Manifest) -> Turn:
         memory = self._memories.setdefault(key, Memory())
@@ -242,7 +248,7 @@ class TableReconciler:
             seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
             parts.metrics.note_end(entry.kind, result, seconds)
             text = f"{result.outcome.value}: {result.message or 'done'}"
-            _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
+            _log.info(text, extra=turn.about(entry, round(seconds, 1)))
         turn.ended = []
 
     def _work(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> float:
@@ -346,7 +352,7 @@ class TableReconciler:
             )
         turn.status = with_entry(turn.status, noted)
         self._publish(turn)
-        _log.info("starting: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
+        _log.info("starting: %s", start.reason, extra=turn.about(turn.status.operations[-1]))
         outcome = parts.places.start(place, table, start, turn.item)
         if isinstance(outcome, NotYet):
             if not recorded.holds_place:
@@ -437,7 +443,7 @@ class TableReconciler:
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
         at_workers = turn.status.workers
-        if _without_looks(turn.status) == _without_looks(turn.reported):
+        if without_looks(turn.status) == without_looks(turn.reported):
             parts.places.workers.set_held(turn.key, at_workers)
             parts.metrics.note_status(turn.key, turn.status)
             return
@@ -485,20 +491,3 @@ def _chosen(actions: tuple[PlannedAction, ...], settled: Settlement) -> Start | 
 
 def _is_noted(status: LakeTableStatus, entry: OperationStatus) -> bool:
     return any(item.id == entry.id for item in status.operations)
-
-
-def _about(turn: Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
-    """The fields of a log line about an operation."""
-    return {
-        "table": "/".join(turn.key),
-        "operation": entry.id,
-        "kind": entry.kind,
-        "attempt": entry.attempt,
-        "seconds": seconds,
-    }
-
-
-def _without_looks(status: LakeTableStatus) -> LakeTableStatus:
-    """A status without the times of looks that found nothing new."""
-    ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
-    return replace(status, ingest=ingest)

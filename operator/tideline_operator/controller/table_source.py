@@ -23,6 +23,7 @@ from tideline_operator.controller.claims import Claims, may_read, taken_message
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
 from tideline_operator.controller.endpoints import Endpoint, Endpoints, catalog_endpoint
 from tideline_operator.controller.locations import Locations, Taken
+from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAccess
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import LOCATION_TAKEN
@@ -91,16 +92,26 @@ class TableSource:
         endpoints: Endpoints,
         wake: Callable[[Key], None],
         clock: Clock,
+        access: NamespaceAccess,
         *,
         allows_local: bool = False,
     ) -> None:
         self.claims = Claims(locations, clock, wake)
+        self._access = access
         self._stores = stores
         self._connections = connections
         self._catalogs = catalogs
         self._endpoints = endpoints
         self._allows_local = allows_local
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
+
+    def closed(self, namespace: str) -> Unresolved | None:
+        """Why nothing can be done in a namespace; None where the operator is let in.
+
+        Raises ApiUnavailableError.
+        """
+        reason = self._access.closed(namespace)
+        return None if reason is None else Unresolved(NOT_OPEN, reason, may_heal=True)
 
     def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
         """`table`, which is what `item` declares, with everything it names.
@@ -135,6 +146,9 @@ class TableSource:
         self, table: LakeTable, claim: Callable[[ResolvedTable], Taken | None]
     ) -> ResolvedTable | Unresolved:
         namespace = table.metadata.namespace
+        closed = self.closed(namespace)
+        if closed is not None:
+            return closed
         stores = self._lake_stores(namespace, store_names(table.spec))
         if isinstance(stores, Unresolved):
             return stores
