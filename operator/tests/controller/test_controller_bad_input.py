@@ -15,6 +15,7 @@ import pytest
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, ApiResource, Manifest
 from tideline_operator.controller.controller import Controller
+from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.report.status import _RETRY_FIRST_MS
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.api_server_fixtures import make_namespace, open_namespace
@@ -295,9 +296,15 @@ def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: Contr
     case.until_event("OperationRefused")
 
 
-def test_an_invalid_pod_template_is_a_condition(case: ControllerCase) -> None:
-    case.declare(podTemplate={"spec": {"containers": "none"}})
-    case.start()
+def test_a_pod_template_that_does_not_fit_the_operators_is_a_condition(
+    case: ControllerCase,
+) -> None:
+    caches = {"name": "caches", "hostPath": {"path": "/var/cache"}}
+    mount = {"name": "caches", "mountPath": "/caches"}
+    mine = {"spec": {"containers": [{"name": "engine", "volumeMounts": [mount]}]}}
+    case.declare(podTemplate=mine)
+    operators = {"spec": {"volumes": [caches]}}
+    case.start(launch=LaunchSettings(image="engine", pod_template=operators))
     case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")
     assert "podTemplate" in ready(case)[2]
     assert_calm(case)
