@@ -28,7 +28,7 @@ from e2e.build.previous_release import CommitMissingError, PreviousRelease, buil
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
 from e2e.harness.cluster import ONE_NODE, Cluster
-from e2e.harness.installation import Operator
+from e2e.harness.installation import Operator, let_operator_in
 from e2e.harness.lake import Lake
 from e2e.harness.object_store import IMAGE as MINIO_IMAGE
 from e2e.harness.object_store import ClusterMinio
@@ -101,6 +101,7 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     metadata = {"name": name, "labels": labels}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    let_operator_in(cluster, name)
     yield name
     cluster.delete("Namespace", name)
 

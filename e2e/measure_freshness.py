@@ -34,7 +34,7 @@ from bench.page import write_page
 from bench.quiet import wait_for_quiet
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.cluster import ONE_NODE, Cluster
-from e2e.harness.installation import Operator
+from e2e.harness.installation import Operator, let_operator_in
 from e2e.harness.lake import EVERY, Lake, Row
 from e2e.harness.object_store import IMAGE, ClusterMinio
 from e2e.node.cluster import create_cluster, delete_cluster
@@ -95,6 +95,7 @@ def _lake(folder: Path) -> Iterator[Lake]:
         namespace = f"lake-{secrets.token_hex(3)}"
         metadata = {"name": namespace}
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        let_operator_in(cluster, namespace)
         lake = Lake(cluster, minio, namespace, prepare_hudi_peer())
         lake.prepare()
         yield lake

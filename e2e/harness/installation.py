@@ -19,6 +19,7 @@ IMAGES = {
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALL = _ROOT / "charts" / "tideline" / "install.yaml"
 _WITHOUT_CRDS = _ROOT / "charts" / "tideline" / "operator.yaml"
+_ACCESS = _ROOT / "examples" / "kubernetes" / "operator-access.yaml"
 _READY_TIMEOUT_S = 120.0
 
 
@@ -94,6 +95,13 @@ class Operator:
         return self._cluster.kubectl(
             "logs", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}", "--tail=-1", check=False
         )
+
+
+def let_operator_in(cluster: Cluster, namespace: str) -> None:
+    """What a namespace's administrator does once, as examples/kubernetes does it."""
+    (binding,) = load_manifests(_ACCESS)
+    metadata = {**binding["metadata"], "namespace": namespace}
+    cluster.apply({**binding, "metadata": metadata})
 
 
 def _with_images(value: Any, images: Mapping[str, str]) -> Any:

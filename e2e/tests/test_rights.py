@@ -27,9 +27,18 @@ def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) ->
 @pytest.mark.parametrize(
     ("verb", "what"),
     [
+        ("get", "secrets"),
         ("list", "secrets"),
         ("watch", "secrets"),
         ("create", "secrets"),
+        ("create", "jobs.batch"),
+        ("delete", "jobs.batch"),
+        ("create", "configmaps"),
+        ("create", "serviceaccounts"),
+        ("create", "serviceaccounts/tideline-engine token"),
+        ("create", "rolebindings.rbac.authorization.k8s.io"),
+        ("bind", "clusterroles.rbac.authorization.k8s.io/tideline-engine"),
+        ("create", "events"),
         ("create", "pods"),
         ("create", "pods exec"),
         ("delete", "pods"),
@@ -55,19 +64,31 @@ def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) ->
 def test_the_operator_may_not_do_what_it_does_not_need(
     cluster: Cluster, verb: str, what: str
 ) -> None:
-    assert not may(cluster, OPERATOR, verb, what, "default")
+    for namespace in ("default", NAMESPACE, "kube-system"):
+        assert not may(cluster, OPERATOR, verb, what, namespace)
+
+
+def test_a_namespace_lets_the_operator_in_for_itself_alone(lake: Lake) -> None:
+    cluster, namespace = lake.cluster, lake.namespace
+    for verb, what in (("get", "secrets"), ("create", "jobs.batch")):
+        assert may(cluster, OPERATOR, verb, what, namespace)
+        assert not may(cluster, OPERATOR, verb, what, "default")
+    for verb, what in (("list", "secrets"), ("create", "pods"), ("get", "configmaps")):
+        assert not may(cluster, OPERATOR, verb, what, namespace)
 
 
 def test_the_operator_cannot_hand_out_more_than_the_engine_s_role(
-    cluster: Cluster, operator: Operator
+    cluster: Cluster, operator: Operator, namespace: str
 ) -> None:
     del operator
-    said = cluster.kubectl(
-        "create", "rolebinding", "too-much", "--clusterrole=cluster-admin",
-        f"--serviceaccount={NAMESPACE}:tideline-operator", "-n", "default", f"--as={OPERATOR}",
-        check=False,
-    )  # fmt: skip
-    assert "forbidden" in said
+    for role in ("cluster-admin", "tideline-namespace"):
+        for where in ("default", namespace):
+            said = cluster.kubectl(
+                "create", "rolebinding", "too-much", f"--clusterrole={role}",
+                f"--serviceaccount={NAMESPACE}:tideline-operator", "-n", where, f"--as={OPERATOR}",
+                check=False,
+            )  # fmt: skip
+            assert "forbidden" in said
 
 
 def test_the_engine_may_start_executors_and_little_else(lake: Lake) -> None:

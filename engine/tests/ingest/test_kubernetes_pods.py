@@ -17,7 +17,7 @@ from tideline.ingest.executors.kubernetes_pods import (
     spark_settings,
     task_slots,
 )
-from tideline.ingest.executors.spark_conf import refused_conf
+from tideline.ingest.executors.spark_conf import KUBERNETES_CONF, refused_conf
 from tideline.spark.session.spark_session import spark_configuration
 
 GIB = 1024**3
@@ -160,10 +160,18 @@ def test_what_tideline_sets_cannot_be_given() -> None:
         ("spark.hadoop.fs.s3a.secret.key", "belong in the Secret"),
         ("spark.hadoop.fs.s3a.access.key", "belong in the Secret"),
         ("spark.kubernetes.namespace", "Tideline sets it"),
+        ("spark.kubernetes.executor.volumes.hostPath.x.mount.path", "by spec.podTemplate"),
+        ("spark.kubernetes.authenticate.serviceAccountName", "Tideline sets it"),
+        ("spark.kubernetes.context", "by spec.podTemplate"),
     ],
 )
 def test_a_refusal_says_what_to_give_instead(name: str, reason: str) -> None:
     assert reason in str(refused_conf(name))
+
+
+def test_of_what_makes_pods_only_numbers_and_times_are_taken() -> None:
+    assert all(refused_conf(name) is None for name in KUBERNETES_CONF)
+    assert refused_conf("spark.sql.shuffle.partitions") is None
 
 
 def test_what_users_give_is_under_what_pods_are() -> None:

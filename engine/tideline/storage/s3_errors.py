@@ -36,6 +36,7 @@ _TRANSPORT = (
 _CREDENTIALS = re.compile(r"External AWS credential provider: (\w+)(?:: (.*))?")
 _NO_BUCKET = "NoSuchBucket"
 _NOT_IMPLEMENTED = 501
+_DENIED = (401, 403)
 _WRONG_REQUEST = {
     "InvalidBucketName": "the bucket name is not valid",
     "AuthorizationHeaderMalformed": "the region is not the bucket's",
@@ -51,6 +52,12 @@ _REFUSED_KEYS = {
 
 class MissingBucketError(ConfigError):
     """The bucket does not exist."""
+
+
+class AccessDeniedError(StorageUnavailableError):
+    """The store answered, and does not let these credentials do it."""
+
+    kind = StorageUnavailableError.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,9 @@ class S3Failure:
             )
         if self.is_missing:
             return ObjectNotFoundError(f"no such object at {endpoint}", path=uri)
-        return StorageUnavailableError(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
+        is_denied = self.status in _DENIED
+        kind = AccessDeniedError if is_denied else StorageUnavailableError
+        return kind(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
 
     def _reason(self) -> str:
         if self.credentials is not None:
@@ -138,7 +147,7 @@ class S3Failure:
         if self.status is None:
             return self.transport
         answer = f"{self.status} {self.code}" if self.code else str(self.status)
-        if self.status in (401, 403):
+        if self.status in _DENIED:
             why = _REFUSED_KEYS.get(self.code or "", "check the credentials and their permissions")
             return f"access denied, {why} ({answer})"
         return f"the server answered {answer}"

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MANIFESTS = ROOT / "charts" / "tideline" / "operator.yaml"
 DOCUMENT = ROOT / "docs" / "security.md"
 HEADER = "| account | resource | verbs |"
-FOR_USERS = {"tideline-view", "tideline-edit"}
+FOR_USERS = {"tideline-view", "tideline-edit", "tideline-admin"}
 
 Right = tuple[str, str, str]
 

@@ -5,7 +5,9 @@ The server itself lists their rights, so that any right that slips into a role i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -24,10 +26,14 @@ from tideline_operator.kube import (
     Manifest,
 )
 from tideline_operator.testing.api_server import ENGINE, OPERATOR, STRANGER, ApiServer
+from tideline_operator.testing.api_server_fixtures import make_namespace
+from tideline_operator.testing.manifests import manifests_in
 
 pytestmark = pytest.mark.api_server
 
 HOME, LAKE, OTHER = "tideline-system", "lake", "other"
+LIMITED_ROLES = ("tideline-operator", "tideline-namespace")
+ACCESS = Path(__file__).resolve().parents[3] / "examples" / "kubernetes" / "operator-access.yaml"
 
 Right = tuple[str, str]
 READ = ("get", "list", "watch")
@@ -38,17 +44,22 @@ OPERATOR_RIGHTS = {
     "lakestores.tideline.dev": ("list", "watch"),
     "lakecatalogs.tideline.dev": ("list", "watch"),
     "lakecatalogs.tideline.dev/status": ("patch",),
-    "jobs.batch": (*READ, "create", "delete"),
+    "jobs.batch": READ,
     "pods": ("list", "watch"),
+    "namespaces": ("get",),
+}
+"""In all namespaces."""
+OPEN_RIGHTS = {
+    "jobs.batch": ("create", "delete"),
     "configmaps": ("create",),
     "secrets": ("get",),
-    "namespaces": ("get",),
     "events": ("get", "list", "create", "patch"),
     "serviceaccounts": ("get", "create"),
     "serviceaccounts/token=tideline-engine": ("create",),
     "rolebindings.rbac.authorization.k8s.io": ("get", "create"),
     "clusterroles.rbac.authorization.k8s.io=tideline-engine": ("bind",),
 }
+"""In those that let the operator in, besides."""
 ENGINE_VERBS = (*READ, "create", "update", "patch", "delete", "deletecollection")
 ENGINE_RIGHTS = {
     **dict.fromkeys(("pods", "services", "configmaps", "persistentvolumeclaims"), ENGINE_VERBS),
@@ -64,7 +75,7 @@ def pairs(rights: Mapping[str, tuple[str, ...]]) -> set[Right]:
 def installed(api_server: ApiServer) -> ApiServer:
     """A server with two namespaces, and what the operator makes for the engine in one of them."""
     for name in (LAKE, OTHER):
-        api_server.api().create(NAMESPACES, named("v1", "Namespace", name))
+        make_namespace(api_server.api(), name, is_open=name == LAKE)
     operator = api_server.api(OPERATOR)
     operator.create(SERVICE_ACCOUNTS, named("v1", "ServiceAccount", "tideline-engine"), LAKE)
     operator.create(ROLE_BINDINGS, binding("tideline-engine", "tideline-engine"), LAKE)
@@ -85,27 +96,28 @@ def binding(name: str, role: str) -> Manifest:
 
 def rights_of(server: ApiServer, user: str, namespace: str) -> set[Right]:
     """Everything `user` may do there, beyond what everyone may; rights on one name carry it."""
+    return granted(server, user, namespace) - granted(server, STRANGER, namespace)
 
-    def rights(who: str) -> set[Right]:
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectRulesReview",
-            "spec": {"namespace": namespace},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-        answer = server.request("POST", path, review, user=who)
-        assert answer.status == 201, answer.content
-        assert not answer.content["status"]["incomplete"]
-        return {
-            (f"{named_as(resource, group)}{f'={name}' if name else ''}", verb)
-            for rule in answer.content["status"]["resourceRules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for name in rule.get("resourceNames") or [""]
-            for verb in rule["verbs"]
-        }
 
-    return rights(user) - rights(STRANGER)
+def granted(server: ApiServer, user: str, namespace: str) -> set[Right]:
+    """Everything `user` may do there."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    answer = server.request("POST", path, review, user=user)
+    assert answer.status == 201, answer.content
+    assert not answer.content["status"]["incomplete"]
+    return {
+        (f"{named_as(resource, group)}{f'={name}' if name else ''}", verb)
+        for rule in answer.content["status"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames") or [""]
+        for verb in rule["verbs"]
+    }
 
 
 def named_as(resource: str, group: str) -> str:
@@ -114,11 +126,25 @@ def named_as(resource: str, group: str) -> str:
     return f"{plural}.{group}{slash}{subresource}" if group else resource
 
 
-@pytest.mark.parametrize("namespace", [LAKE, OTHER])
-def test_the_operator_may_do_what_its_list_says_and_no_more(
+def test_the_operator_may_do_what_its_list_says_and_no_more(installed: ApiServer) -> None:
+    assert rights_of(installed, OPERATOR, OTHER) == pairs(OPERATOR_RIGHTS)
+    opened = pairs(OPERATOR_RIGHTS) | pairs(OPEN_RIGHTS)
+    assert rights_of(installed, OPERATOR, LAKE) == opened
+
+
+@pytest.mark.parametrize("namespace", [OTHER, HOME, "kube-system"])
+def test_where_it_is_not_let_in_the_operator_reads_no_secret_and_starts_nothing(
     installed: ApiServer, namespace: str
 ) -> None:
-    assert rights_of(installed, OPERATOR, namespace) == pairs(OPERATOR_RIGHTS)
+    operator = installed.api(OPERATOR)
+    with pytest.raises(ApiRefusedError, match="cannot get resource"):
+        operator.get(SECRETS, "store", namespace)
+    for resource in (JOBS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLE_BINDINGS, PODS):
+        manifest = named(resource.api_version, resource.kind, "mine")
+        with pytest.raises(ApiRefusedError, match="cannot create resource"):
+            operator.create(resource, manifest, namespace)
+    with pytest.raises(ApiRefusedError, match="cannot create resource"):
+        operator.request_token("tideline-engine", namespace, "tideline", 600)
 
 
 def test_in_its_own_namespace_the_operator_holds_one_lease_by_name(installed: ApiServer) -> None:
@@ -183,8 +209,8 @@ def test_with_namespaces_the_operator_may_do_nothing_outside_them(api_server: Ap
     for name in (bound, unbound):
         api.create(NAMESPACES, named("v1", "Namespace", name))
     subject = {"kind": "User", "name": STRANGER, "apiGroup": "rbac.authorization.k8s.io"}
-    given = {**binding("limited", "tideline-operator"), "subjects": [subject]}
-    api.create(ROLE_BINDINGS, given, bound)
+    for role in LIMITED_ROLES:
+        api.create(ROLE_BINDINGS, {**binding(role, role), "subjects": [subject]}, bound)
     stranger = api_server.api(STRANGER)
     try:
         assert stranger.list(LAKE_TABLES, bound)
@@ -200,4 +226,59 @@ def test_with_namespaces_the_operator_may_do_nothing_outside_them(api_server: Ap
         with pytest.raises(ApiRefusedError, match="forbidden"):
             stranger.create(ROLE_BINDINGS, binding("more", "cluster-admin"), bound)
     finally:
-        api.delete(ROLE_BINDINGS, "limited", bound)
+        for role in LIMITED_ROLES:
+            api.delete(ROLE_BINDINGS, role, bound)
+
+
+ADMIN_ROLES = ("system:aggregate-to-admin", "system:aggregate-to-edit", "system:aggregate-to-view")
+"""What Kubernetes' role admin is put together from."""
+
+
+@pytest.fixture
+def admin_of(api_server: ApiServer) -> Iterator[str]:
+    """A namespace that is not open, with a user who is its administrator as Kubernetes has it."""
+    namespace = f"admin-{secrets.token_hex(4)}"
+    make_namespace(api_server.api(), namespace, is_open=False)
+    bind_stranger(api_server, namespace, ADMIN_ROLES)
+    yield namespace
+    for role in (*ADMIN_ROLES, "tideline-admin"):
+        api_server.api().delete(ROLE_BINDINGS, role.replace(":", "-"), namespace)
+
+
+def bind_stranger(server: ApiServer, namespace: str, roles: tuple[str, ...]) -> None:
+    subject = {"kind": "User", "name": STRANGER, "apiGroup": "rbac.authorization.k8s.io"}
+    for role in roles:
+        given = {**binding(role.replace(":", "-"), role), "subjects": [subject]}
+        server.api().create(ROLE_BINDINGS, given, namespace)
+
+
+def test_a_namespaces_administrator_lets_the_operator_in_and_gives_it_nothing_else(
+    api_server: ApiServer, admin_of: str
+) -> None:
+    admin, operator = api_server.api(STRANGER), api_server.api(OPERATOR)
+    (access,) = manifests_in(ACCESS.read_text("utf-8"))
+    with pytest.raises(ApiRefusedError, match="forbidden"):
+        admin.create(ROLE_BINDINGS, access, admin_of)
+    bind_stranger(api_server, admin_of, ("tideline-admin",))
+    with pytest.raises(ApiRefusedError, match="cannot get resource"):
+        operator.get(SECRETS, "store", admin_of)
+    admin.create(ROLE_BINDINGS, access, admin_of)
+    assert operator.get(SECRETS, "store", admin_of) is None
+    for role in ("tideline-operator", "tideline-engine", "cluster-admin"):
+        with pytest.raises(ApiRefusedError, match="forbidden"):
+            admin.create(ROLE_BINDINGS, binding(f"more-{role}", role), admin_of)
+
+
+def test_who_may_let_the_operator_in_could_do_all_of_that_before(
+    api_server: ApiServer, admin_of: str
+) -> None:
+    """Else binding the role to an account of one's own would be a way to more rights."""
+    held = {
+        (resource.partition("=")[0], verb)
+        for resource, verb in granted(api_server, STRANGER, admin_of)
+    }
+    asked = {(resource.partition("=")[0], verb) for resource, verb in pairs(OPEN_RIGHTS)}
+    bind = ("clusterroles.rbac.authorization.k8s.io", "bind")
+    assert asked - held == {bind}
+    engine = pairs(ENGINE_RIGHTS) - {("laketables.tideline.dev", "get")}
+    assert engine - held == set()

@@ -81,6 +81,8 @@ def test_what_is_installed_without_helm_is_complete() -> None:
         ("ClusterRole", "tideline-engine"),
         ("ClusterRole", "tideline-view"),
         ("ClusterRole", "tideline-edit"),
+        ("ClusterRole", "tideline-admin"),
+        ("ClusterRole", "tideline-namespace"),
         ("ClusterRoleBinding", "tideline-operator"),
         ("Role", "tideline-operator-lease"),
         ("RoleBinding", "tideline-operator-lease"),
@@ -177,12 +179,19 @@ def test_with_namespaces_the_operator_has_rights_there_only() -> None:
     found = objects({"namespaces": ["lake", "sea"]})
     assert not [key for key in found if key[0] == "ClusterRoleBinding"]
     for namespace in ("lake", "sea"):
-        assert found["RoleBinding", namespace, "tideline-operator"]["roleRef"] == {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "tideline-operator",
-        }
+        for role in ("tideline-operator", "tideline-namespace"):
+            assert found["RoleBinding", namespace, role]["roleRef"] == {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": role,
+            }
         assert ("NetworkPolicy", namespace, "tideline-engine") in found
+
+
+def test_without_namespaces_nothing_lets_the_operator_into_any() -> None:
+    bindings = [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]
+    roles = {one["roleRef"]["name"] for one in bindings}
+    assert roles == {"tideline-operator", "tideline-operator-lease"}
 
 
 def test_a_disruption_budget_needs_a_second_replica() -> None:

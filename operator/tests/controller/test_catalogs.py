@@ -24,6 +24,9 @@ NAMES = ("sales.orders", "sales.order_lines", "tmp.scratch")
 LABEL = "tideline.dev/catalog"
 
 
+PODS = {"spec": {"nodeSelector": {"disk": "fast"}}}
+
+
 class CatalogCase(ControllerCase):
     """A folder `warehouse` of tables, and LakeCatalogs about it."""
 
@@ -98,7 +101,7 @@ ORDERS, LINES = "lake-sales-orders", "lake-sales-order-lines"
 def test_each_table_gets_a_laketable_that_is_maintained(case: CatalogCase) -> None:
     case.create_table("sales.many", appends=5)
     no_orphans = {"removeOrphanFiles": {"enabled": False}}
-    catalog = case.declare_catalog(services=no_orphans, podTemplate={"spec": {"x": "y"}})
+    catalog = case.declare_catalog(services=no_orphans, podTemplate=PODS)
     case.start()
     tables = case.until_owned(ORDERS, LINES, "lake-sales-many")
     (owner,) = tables[ORDERS]["metadata"]["ownerReferences"]
@@ -106,7 +109,7 @@ def test_each_table_gets_a_laketable_that_is_maintained(case: CatalogCase) -> No
     assert owner["uid"] == catalog["metadata"]["uid"]
     spec = tables[LINES]["spec"]
     assert spec["location"] == f"file://{case.folder}/warehouse/sales/order_lines"
-    assert (spec["services"]["quietFor"], spec["podTemplate"]) == ("10m", {"spec": {"x": "y"}})
+    assert (spec["services"]["quietFor"], spec["podTemplate"]) == ("10m", PODS)
     case.until_ready(ORDERS)
     job = case.until_job("rewrite")
     assert job["metadata"]["labels"]["tideline.dev/table"] == "lake-sales-many"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -14,8 +15,10 @@ import pytest
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, ApiResource, Manifest
 from tideline_operator.controller.controller import Controller
+from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.report.status import _RETRY_FIRST_MS
 from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.api_server_fixtures import make_namespace, open_namespace
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.simulated_cluster import CarryingOut
 
@@ -293,9 +296,15 @@ def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: Contr
     case.until_event("OperationRefused")
 
 
-def test_an_invalid_pod_template_is_a_condition(case: ControllerCase) -> None:
-    case.declare(podTemplate={"spec": {"containers": "none"}})
-    case.start()
+def test_a_pod_template_that_does_not_fit_the_operators_is_a_condition(
+    case: ControllerCase,
+) -> None:
+    caches = {"name": "caches", "hostPath": {"path": "/var/cache"}}
+    mount = {"name": "caches", "mountPath": "/caches"}
+    mine = {"spec": {"containers": [{"name": "engine", "volumeMounts": [mount]}]}}
+    case.declare(podTemplate=mine)
+    operators = {"spec": {"volumes": [caches]}}
+    case.start(launch=LaunchSettings(image="engine", pod_template=operators))
     case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")
     assert "podTemplate" in ready(case)[2]
     assert_calm(case)
@@ -327,3 +336,37 @@ def test_an_unreadable_status_is_replaced(case: ControllerCase) -> None:
             case.namespace, subresource="status",
         )  # fmt: skip
         case.until_ready()
+
+
+def test_in_a_namespace_that_is_not_open_nothing_is_read_and_the_command_is_told(
+    api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK_AGAIN_FIRST_S", "LOOK_AGAIN_LAST_S"):
+        monkeypatch.setattr(f"tideline_operator.controller.next_look.{name}", 1.0)
+    monkeypatch.setattr("tideline_operator.controller.namespace_access.CLOSED_S", 0.5)
+    namespace = f"closed-{secrets.token_hex(4)}"
+    make_namespace(api_server.api(), namespace, is_open=False)
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        put_store(case)
+        case.declare(**on_s3())
+        case.declare("local")
+        case.start(pod_namespace="tideline-system")
+        for name in ("people", "local"):
+            case.until(partial(is_closed, case, name), "the condition")
+            message = case.condition("Ready", name)["message"]
+            assert (
+                f"kubectl -n {namespace} create rolebinding tideline "
+                "--clusterrole=tideline-namespace "
+                "--serviceaccount=tideline-system:tideline-operator"
+            ) in message
+        assert case.measured("tideline_reconciles_total", result="refused") == 0
+        assert case.measured("tideline_reconciles_total", result="error") == 0
+        assert case.cluster.all_jobs() == []
+        open_namespace(case.api, namespace)
+        case.until(lambda: ready(case)[1] == "SecretMissing", "the Secret is looked for")
+        with CarryingOut(case.cluster):
+            case.until_ready("local")
+
+
+def is_closed(case: ControllerCase, name: str) -> bool:
+    return case.condition("Ready", name).get("reason") == "NamespaceNotOpen"

@@ -6,22 +6,18 @@ import json
 import logging
 import urllib.error
 import urllib.request
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Place
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
-from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import IDLE_AFTER_POLLS, PollPacing
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.table_events import events_of
-from tideline_operator.decide.addresses import address_of
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
@@ -66,167 +62,6 @@ def test_a_list_replaces_everything_and_says_what_changed() -> None:
     assert names == [("a", None), (None, "c")]
     assert [item["metadata"]["name"] for item in cache.labelled("lake", "t")] == ["b"]
     assert cache.labelled("sea", "t") == ()
-
-
-def claim(
-    name: str,
-    uri: str,
-    since: str,
-    endpoint: str = "http://minio:9000",
-    *,
-    has_worked: bool = False,
-    landing: str | None = None,
-) -> TableClaim:
-    def place(uri: str, *, is_landing: bool) -> ClaimedPlace:
-        address = address_of(Place(uri, (("endpoint", endpoint),)), "lake")
-        return ClaimedPlace(address, "", uri, is_landing, has_worked)
-
-    landings = () if landing is None else (place(landing, is_landing=True),)
-    return TableClaim(("lake", name), (place(uri, is_landing=False), *landings), since)
-
-
-def in_the_way(locations: Locations, claim: TableClaim) -> tuple[str, str] | None:
-    """Whose place is in the way of a claim."""
-    taken, _ = locations.claim(claim)
-    return None if taken is None else taken.key
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "conflict"),
-    [
-        ("s3://lake/a", "s3://lake/a", True),
-        ("s3://lake/a", "s3://lake/a/b/c", True),
-        ("s3://lake/a/b/c", "s3://lake/a", True),
-        ("s3://lake/a", "s3://lake/ab", False),
-        ("s3://lake", "s3://lake/a", True),
-        ("s3://lake/a", "s3://sea/a", False),
-    ],
-)
-def test_the_older_of_two_tables_on_one_place_has_it(
-    first: str, second: str, conflict: bool
-) -> None:
-    for order in ((0, 1), (1, 0)):
-        locations = Locations()
-        claims = (claim("old", first, "2026-01-01"), claim("new", second, "2026-02-01"))
-        for index in order:
-            locations.claim(claims[index])
-        assert in_the_way(locations, claims[0]) is None
-        assert in_the_way(locations, claims[1]) == (("lake", "old") if conflict else None)
-
-
-def test_within_one_second_the_first_to_claim_a_place_keeps_it() -> None:
-    for names in (("a", "b"), ("b", "a")):
-        locations = Locations()
-        first, second = (claim(name, "s3://lake/a", "2026-01-01") for name in names)
-        locations.claim(first)
-        assert in_the_way(locations, second) == first.key
-        assert in_the_way(locations, first) is None
-
-
-def test_a_table_at_work_keeps_its_place_from_an_older_one_that_is_moved_there() -> None:
-    locations = Locations()
-    young = claim("young", "s3://lake/a", "2026-02-01", has_worked=True)
-    old = claim("old", "s3://lake/b", "2026-01-01", has_worked=True)
-    locations.claim(young)
-    locations.claim(old)
-    assert in_the_way(locations, claim("old", "s3://lake/a", "2026-01-01")) == young.key
-    assert in_the_way(locations, young) is None
-
-
-def test_a_place_that_becomes_free_wakes_the_tables_that_wait_for_it() -> None:
-    locations = Locations()
-    old, new = claim("old", "s3://lake/a", "1"), claim("new", "s3://lake/a", "2")
-    locations.claim(old)
-    assert in_the_way(locations, new) == ("lake", "old")
-    assert locations.release(("lake", "old")) == (("lake", "new"),)
-    assert locations.claim(new) == (None, ())
-
-
-def test_one_bucket_name_at_two_servers_is_two_places() -> None:
-    locations = Locations()
-    locations.claim(claim("old", "s3://lake/a", "1"))
-    assert in_the_way(locations, claim("new", "s3://lake/a", "2", endpoint="http://b")) is None
-
-
-@pytest.mark.parametrize(
-    ("table", "landing", "conflict"),
-    [
-        ("s3://lake/in", "s3://lake/in", True),
-        ("s3://lake/in/a", "s3://lake/in", True),
-        ("s3://lake/in", "s3://lake/in/a", True),
-        ("s3://lake/inn", "s3://lake/in", False),
-    ],
-)
-def test_a_table_and_a_landing_prefix_of_another_are_kept_apart(
-    table: str, landing: str, conflict: bool
-) -> None:
-    reader = claim("reader", "s3://lake/x", "1", landing=landing)
-    other = claim("other", table, "2")
-    locations = Locations()
-    locations.claim(reader)
-    taken, _ = locations.claim(other)
-    assert (taken is not None) == conflict
-    if taken is not None:
-        assert (taken.own.is_landing, taken.elder.is_landing) == (False, True)
-    assert in_the_way(locations, reader) is None
-    # An elder with a new landing prefix inside a table at work does not displace that table.
-    locations = Locations()
-    locations.claim(claim("reader", "s3://lake/x", "1", has_worked=True))
-    locations.claim(claim("other", table, "2", has_worked=True))
-    late = claim("reader", "s3://lake/x", "1", landing=landing)
-    assert in_the_way(locations, late) == (("lake", "other") if conflict else None)
-    assert in_the_way(locations, claim("other", table, "2", has_worked=True)) is None
-
-
-@pytest.mark.parametrize("empties", ["old", "new"])
-@pytest.mark.parametrize("landing", ["s3://lake/in", "s3://lake/in/deep", "s3://lake/other"])
-def test_a_landing_prefix_that_is_emptied_is_not_shared(empties: str, landing: str) -> None:
-    locations = Locations()
-    for name, table, prefix, since in (
-        ("old", "s3://lake/x", "s3://lake/in", "1"),
-        ("new", "s3://lake/y", landing, "2"),
-    ):
-        wanted = claim(name, table, since, landing=prefix)
-        at, reads = wanted.places
-        wanted = replace(wanted, places=(at, replace(reads, is_emptied=name == empties)))
-        shared = name == "new" and landing != "s3://lake/other"
-        assert in_the_way(locations, wanted) == (("lake", "old") if shared else None)
-
-
-def test_many_tables_may_read_one_landing_prefix() -> None:
-    locations = Locations()
-    for name in "ab":
-        mine = claim(name, f"s3://lake/{name}", "1", landing="s3://lake/in")
-        assert in_the_way(locations, mine) is None
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("http://minio:9000", "HTTP://MINIO:9000/", True),
-        ("http://minio", "http://minio:80", True),
-        ("https://s3.example.com", "https://s3.example.com:443", True),
-        ("https://s3.example.com", "https://s3.example.com.:443", True),
-        ("http://minio:9000", "http://minio.lake:9000", True),
-        ("http://minio.lake.svc:9000", "http://minio.lake.svc.cluster.local:9000", True),
-        ("http://minio.lake:9000", "http://minio.lake.svc.example.org:9000", True),
-        ("http://minio:9000", "https://minio:9000", True),
-        ("", "https://s3.eu-west-1.amazonaws.com", True),
-        ("https://s3.amazonaws.com", "https://s3.dualstack.us-east-1.amazonaws.com", True),
-        ("https://s3.amazonaws.com", "https://s3.cn-north-1.amazonaws.com.cn", False),
-        ("http://minio:9000", "http://minio:9001", False),
-        ("http://minio:9000", "http://minio.sea:9000", False),
-        ("http://[::1]:9000", "http://[0:0:0:0:0:0:0:1]:9000", True),
-    ],
-)
-def test_one_endpoint_has_one_address_however_it_is_spelled(
-    one: str, other: str, is_same: bool
-) -> None:
-    def at(endpoint: str) -> str:
-        options = (("endpoint", endpoint),) if endpoint else ()
-        return address_of(Place("s3://lake/a", options), "lake")
-
-    assert (at(one) == at(other)) == is_same
 
 
 def test_few_tables_are_polled_at_their_interval_and_many_idle_ones_less_often() -> None:

@@ -67,7 +67,7 @@ def connections_at(server: ApiServer) -> Connections:
 def test_the_operator_reads_with_a_token_of_the_namespace(
     api_server: ApiServer, namespace: str, trusting_minio: MinioServer
 ) -> None:
-    NamespaceAccess(api_server.api(), SystemClock(), ACCOUNT).ensure(namespace)
+    NamespaceAccess(api_server.api(), SystemClock(), ACCOUNT, "tideline-system").ensure(namespace)
     connections = connections_at(api_server)
     connection = connections.connect(namespace, [spec(trusting_minio)])
     assert connections.connect(namespace, [spec(trusting_minio)]) is connection
@@ -81,7 +81,7 @@ def test_the_operator_reads_with_a_token_of_the_namespace(
 def test_a_token_for_somebody_else_is_refused(
     api_server: ApiServer, namespace: str, trusting_minio: MinioServer
 ) -> None:
-    NamespaceAccess(api_server.api(), SystemClock(), ACCOUNT).ensure(namespace)
+    NamespaceAccess(api_server.api(), SystemClock(), ACCOUNT, "tideline-system").ensure(namespace)
     connections = connections_at(api_server)
     connection = connections.connect(namespace, [spec(trusting_minio, "somebody-else")])
     options = trusting_minio.storage_options()

@@ -335,7 +335,7 @@ def test_an_operation_too_large_for_a_config_map_says_what_to_lower() -> None:
 
 def test_a_pod_template_reaches_driver_and_executors() -> None:
     users = {
-        "metadata": {"labels": {"team": "air", "tideline.dev/table": "other"}},
+        "metadata": {"labels": {"team": "air"}},
         "spec": {
             "nodeSelector": {"disk": "ssd"},
             "tolerations": [{"key": "spark", "operator": "Exists"}],
@@ -419,7 +419,6 @@ def test_event_logs_go_where_the_tables_store_says() -> None:
 def test_a_pod_template_cannot_take_the_operation_away() -> None:
     users = {
         "spec": {
-            "restartPolicy": "OnFailure",
             "containers": [
                 {
                     "name": CONTAINER_NAME,
@@ -463,5 +462,61 @@ def test_a_pod_template_cannot_take_the_operation_away() -> None:
 def test_a_pod_template_of_another_shape_is_refused_by_field(
     users: dict[str, Any], field: str
 ) -> None:
+    table = on_s3(with_template(users))
     with pytest.raises(ConfigError, match=rf"spec\.podTemplate\..*{field}"):
-        job_of(table=on_s3(resolved(podTemplate=users)))
+        job_of(table=table)
+
+
+def with_template(users: dict[str, Any]) -> ResolvedTable:
+    """A table whose template no parser has seen."""
+    table = resolved()
+    spec = replace(table.resource.spec, pod_template=users)
+    return replace(table, resource=replace(table.resource, spec=spec))
+
+
+def test_a_sidecar_has_no_more_rights_than_the_engine() -> None:
+    users = {
+        "spec": {
+            "initContainers": [{"name": "logs", "image": "logs:1", "restartPolicy": "Always"}],
+            "containers": [{"name": "more", "securityContext": {"readOnlyRootFilesystem": False}}],
+        }
+    }
+    table = on_s3(resolved(podTemplate=users))
+    for template in (pod_of(table=table), data_of(table=table)["executor-pod.json"]):
+        (sidecar,) = template["spec"]["initContainers"]
+        confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        assert sidecar["securityContext"] == confined
+        other = next(item for item in template["spec"]["containers"] if item["name"] == "more")
+        assert other["securityContext"] == {**confined, "readOnlyRootFilesystem": False}
+
+
+@pytest.mark.parametrize(
+    ("users", "field"),
+    [
+        ({"initContainers": [{"name": "tune", "image": "own"}]}, r"initContainers\[0\].name"),
+        ({"containers": [{"name": "tune", "image": "own"}]}, r"containers\[0\].name"),
+        (
+            {
+                "containers": [
+                    {"name": "engine", "volumeMounts": [{"name": "host", "mountPath": "/h"}]}
+                ]
+            },
+            r"containers\[0\].volumeMounts",
+        ),
+        ({"volumes": [{"name": "host", "emptyDir": {}}]}, "volumes"),
+    ],
+)
+def test_a_table_takes_over_nothing_that_only_the_operators_template_makes(
+    users: dict[str, Any], field: str
+) -> None:
+    operators = {
+        "spec": {
+            "initContainers": [{"name": "tune", "securityContext": {"privileged": True}}],
+            "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+        }
+    }
+    table = on_s3(resolved(podTemplate={"spec": users}))
+    with pytest.raises(ConfigError, match=field):
+        job_of(table=table, pod_template=operators)
+    template = pod_of(table=on_s3(resolved()), pod_template=operators)
+    assert template["spec"]["initContainers"] == operators["spec"]["initContainers"]

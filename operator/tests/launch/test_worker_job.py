@@ -100,7 +100,10 @@ def test_a_worker_has_no_port_and_its_kind_as_a_label() -> None:
 
 
 def test_a_pod_template_cannot_take_the_label_that_says_what_fits() -> None:
-    given = table(podTemplate={"metadata": {"labels": {WORKER_LABEL: "forged"}}})
+    given = table()
+    forged = {"metadata": {"labels": {WORKER_LABEL: "forged"}}}
+    spec = replace(given.resource.spec, pod_template=forged)
+    given = replace(given, resource=replace(given.resource, spec=spec))
     template = worker_template(given, Warm(), SETTINGS)
     job = worker_job("w", given, template, "abc", owner=STORE, settings=SETTINGS)
     assert job["spec"]["template"]["metadata"]["labels"][WORKER_LABEL] == "abc"

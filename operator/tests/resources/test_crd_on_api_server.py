@@ -35,6 +35,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
+from tideline_operator.testing.refused_pod_templates import POD_REFUSALS, RESTRICTED
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
@@ -63,7 +64,7 @@ EXAMPLES = {
     "iceberg-minimal": ICEBERG_MINIMAL,
     "iceberg-catalog": ICEBERG_CATALOG,
 }
-ALL_REFUSALS = (*REFUSALS, *ICEBERG_REFUSALS)
+ALL_REFUSALS = (*REFUSALS, *ICEBERG_REFUSALS, *POD_REFUSALS)
 STATUS = LakeTableStatus(
     observed_generation=1,
     conditions=(
@@ -173,6 +174,17 @@ def test_what_is_wrong_is_refused_and_the_field_named(
     assert answer.status in (400, 422)
     assert refusal.field in answer.message
     assert refusal.words in answer.message
+
+
+def test_what_the_restricted_standard_allows_is_kept_as_it_is_written(
+    api_server: ApiServer, namespace: str
+) -> None:
+    value = value_in(RESTRICTED)
+    assert parse_object(LakeTable, value).spec.pod_template == value["spec"]["podTemplate"]
+    answer = create(api_server, value, namespace)
+    assert answer.status == 201, answer.content
+    # A null removes what a lower layer has, so that it must be stored.
+    assert answer.content["spec"]["podTemplate"] == value["spec"]["podTemplate"]
 
 
 @pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if not item.field], ids=str)

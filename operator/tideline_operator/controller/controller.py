@@ -104,9 +104,11 @@ class Controller:
         account = settings.launch.service_account
         may_write = before_store_write or api.check_may_write
         connections = Connections(api, clock, account, self.endpoints, may_write)
-        self._source = source = self._make_source(api, connections, allows_local=allows_local)
+        access = NamespaceAccess(api, clock, account, settings.pod_namespace)
+        self._source = source = self._make_source(
+            api, connections, access, allows_local=allows_local
+        )
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
-        access = NamespaceAccess(api, clock, account)
         starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
         launcher = WorkerLauncher(api, settings.launch)
         at_workers = WorkerSettler(api, self.warm_workers, launcher)
@@ -160,7 +162,12 @@ class Controller:
         )
 
     def _make_source(
-        self, api: KubeApi, connections: Connections, *, allows_local: bool
+        self,
+        api: KubeApi,
+        connections: Connections,
+        access: NamespaceAccess,
+        *,
+        allows_local: bool,
     ) -> TableSource:
         return TableSource(
             self._stores,
@@ -169,6 +176,8 @@ class Controller:
             Locations(),
             self.endpoints,
             self.queue.add,
+            self._clock,
+            access,
             allows_local=allows_local,
         )
 
@@ -323,6 +332,7 @@ class Controller:
         A table whose status does not change is never written, so nothing else would set them.
         """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
+        self._source.claims.restore(item)
         self._metrics.note_status(key_of(item), status)
         self.budgets.spending.note(key_of(item), status.spent)
         for entry in status.operations:

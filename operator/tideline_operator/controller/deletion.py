@@ -280,7 +280,7 @@ class Deletion:
         uid = str(case.item["metadata"].get("uid"))
         removal = self._removals.get(uid)
         if removal is None:
-            others = self._source.others_below(case.key, table)
+            others = self._source.claims.others_below(case.key, table)
             removal = self._removals[uid] = TableRemoval(store, others, may_go_on)
         removal.store, removal.may_go_on = store, may_go_on
         if not removal.run():

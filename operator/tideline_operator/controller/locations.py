@@ -5,14 +5,17 @@ landing prefixes may be shared, since many tables may read one, unless files are
 Every place is indexed by its own address and by all addresses above it, so that a conflict is found
 without looking at every table.
 
-Of two places in conflict the one wins whose resource has worked there, then that of the older
-resource, then, for resources created within one second, the one that was claimed first.
+A claim keeps others away once the store has accepted the claimant's credentials at that place, and
+only as long as it does: a resource is free to name any place, and most are not its own. Of two that
+were accepted the one has the place that was accepted first. What is only read, a landing prefix or
+a table of a catalog, keeps nothing of another namespace away: rights to read it are no title to it.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tideline_operator.controller.work_queue import Key
@@ -21,14 +24,21 @@ from tideline_operator.controller.work_queue import Key
 @dataclass(frozen=True, slots=True)
 class ClaimedPlace:
     """One place of a table. `field` names it in the spec, `shown` is its name in messages. In a
-    landing prefix that `is_emptied` files are moved or removed once they are ingested."""
+    landing prefix that `is_emptied` files are moved or removed once they are ingested. At
+    `accepted_ms` the store accepted the claimant; None: it has not yet."""
 
     address: str
     field: str
     shown: str
     is_landing: bool = False
-    has_worked_there: bool = False
+    accepted_ms: int | None = None
     is_emptied: bool = False
+    is_in_catalog: bool = False
+
+    @property
+    def is_only_read(self) -> bool:
+        """Whether the claimant changes nothing there that its catalog would not refuse."""
+        return self.is_in_catalog or (self.is_landing and not self.is_emptied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +52,13 @@ class TableClaim:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A place that another table holds: `own` is in conflict with `elder`, a place of `key`."""
+    """A place that another table holds: `own` is in conflict with `elder`, a place of `key`.
+    `is_foreign` when that table is of another namespace."""
 
     key: Key
     own: ClaimedPlace
     elder: ClaimedPlace
+    is_foreign: bool = False
 
 
 class _Held(NamedTuple):
@@ -81,6 +93,26 @@ class Locations:
             elders.sort(key=lambda taken: self._seniority(taken.key, taken.elder))
             return next(iter(elders), None), tuple(sorted(moved))
 
+    def accepted_ms(self, key: Key, addresses: Collection[str], now_ms: int) -> dict[str, int]:
+        """Note that the store has accepted a claimant at these places of its claim: since when, by
+        address. That is later than for any other that was accepted at a place in conflict."""
+        with self._lock:
+            claim = self._claims[key]
+            since: dict[str, int] = {}
+            for place in claim.places:
+                if place.address not in addresses or place.accepted_ms is not None:
+                    continue
+                others = [one.place.accepted_ms for one in self._conflicts(key, place)]
+                latest_ms = max((ms for ms in others if ms is not None), default=now_ms - 1)
+                since[place.address] = max(now_ms, latest_ms + 1)
+            places = tuple(
+                replace(place, accepted_ms=since.get(place.address, place.accepted_ms))
+                for place in claim.places
+            )
+            self._drop(key)
+            self._add(replace(claim, places=places))
+            return since
+
     def release(self, key: Key) -> tuple[Key, ...]:
         """A table was deleted: the tables to look at again."""
         with self._lock:
@@ -89,15 +121,21 @@ class Locations:
             return tuple(sorted(freed))
 
     def others_in(self, key: Key, address: str) -> tuple[Taken, ...]:
-        """Places of other tables at or below `address`, with or without precedence."""
+        """Places at or below `address` where others were accepted, with or without precedence, and
+        all of the same namespace."""
         with self._lock:
             held = self._at.get(address, set()) | self._below.get(address, set())
             own = ClaimedPlace(address, "", "")
-            return tuple(Taken(one.key, own, one.place) for one in held if one.key != key)
+            return tuple(
+                Taken(one.key, own, one.place, is_foreign=one.key[0] != key[0])
+                for one in held
+                if one.key != key and (one.place.accepted_ms is not None or one.key[0] == key[0])
+            )
 
-    def _seniority(self, key: Key, place: ClaimedPlace) -> tuple[bool, str, int]:
-        created_at = self._claims[key].created_at
-        return not place.has_worked_there, created_at, self._arrivals[key, place.address]
+    def _seniority(self, key: Key, place: ClaimedPlace) -> tuple[float, str, int]:
+        """Smaller counts first; what was never accepted is last."""
+        accepted_ms = float("inf") if place.accepted_ms is None else float(place.accepted_ms)
+        return accepted_ms, self._claims[key].created_at, self._arrivals[key, place.address]
 
     def _add(self, claim: TableClaim) -> None:
         self._claims[claim.key] = claim
@@ -136,10 +174,12 @@ class Locations:
         for place in claim.places:
             own = self._seniority(claim.key, place)
             for key, other in self._conflicts(claim.key, place):
-                if self._seniority(key, other) < own:
-                    elders.append(Taken(key, place, other))
-                else:
-                    juniors.add(key)
+                is_foreign = key[0] != claim.key[0]
+                if self._seniority(key, other) > own:
+                    if _keeps_away(place, is_foreign=is_foreign):
+                        juniors.add(key)
+                elif _keeps_away(other, is_foreign=is_foreign):
+                    elders.append(Taken(key, place, other, is_foreign))
         return elders, juniors
 
     def _conflicts(self, key: Key, place: ClaimedPlace) -> set[_Held]:
@@ -148,6 +188,11 @@ class Locations:
         for above in _above(place.address):
             found = found | self._at.get(above, set())
         return {one for one in found if one.key != key and not _may_be_shared(one.place, place)}
+
+
+def _keeps_away(place: ClaimedPlace, *, is_foreign: bool) -> bool:
+    """Whether a place keeps juniors away, of another namespace where `is_foreign`."""
+    return place.accepted_ms is not None and not (is_foreign and place.is_only_read)
 
 
 def _may_be_shared(one: ClaimedPlace, other: ClaimedPlace) -> bool:

@@ -40,8 +40,9 @@ from tideline_operator.controller.table_source import (
     TableSource,
     Unresolved,
     declared_table,
+    refused_claim,
 )
-from tideline_operator.controller.turn import Memory, Turn
+from tideline_operator.controller.turn import Memory, Turn, without_looks
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.worker_places import Later, NotYet, Recorded, WorkerPlaces
 from tideline_operator.controller.writer_fate import WriterFates
@@ -114,7 +115,7 @@ class TableReconciler:
         memory = self._memories.pop(key, None)
         if memory is not None and memory.resolved is not None:
             self._parts.observer.forget(memory.resolved)
-        self._parts.source.forget(key)
+        self._parts.source.claims.release(key)
         self._parts.endpoints.forget(key)
         self._parts.budgets.release(key)
         self._parts.budgets.spending.forget(key)
@@ -142,6 +143,12 @@ class TableReconciler:
 
     def _take(self, turn: Turn) -> float:
         parts, key, item = self._parts, turn.key, turn.item
+        closed = parts.source.closed(key[0])
+        if closed is not None:
+            # Not even a Job can be stopped there, and no event be written.
+            turn.status = not_looked_at(turn.status, closed.reason, closed.message, turn.now_ms)
+            self._publish(turn)
+            return self._looks.after_problem(key)
         declared = self._declared(turn)
         turn.spec_problem = declared.problem
         if turn.status.last_valid_spec:
@@ -185,7 +192,7 @@ class TableReconciler:
                 job = entry.worker or job_name(entry.id, entry.attempt)
                 self._parts.starter.stop(turn.key[0], job)
                 turn.status = with_entry(turn.status, to_be_replaced(entry))
-                _log.info("replacing a Job that never ran", extra=_about(turn, entry))
+                _log.info("replacing a Job that never ran", extra=turn.about(entry))
 
     def _begin(self, key: Key, item: Manifest) -> Turn:
         memory = self._memories.setdefault(key, Memory())
@@ -241,7 +248,7 @@ class TableReconciler:
             seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
             parts.metrics.note_end(entry.kind, result, seconds)
             text = f"{result.outcome.value}: {result.message or 'done'}"
-            _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
+            _log.info(text, extra=turn.about(entry, round(seconds, 1)))
         turn.ended = []
 
     def _work(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> float:
@@ -252,6 +259,10 @@ class TableReconciler:
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
         observed = parts.observer.observe(table, before, running=running)
+        blocked = self._judge_claims(turn, table, observed)
+        if blocked is not None:
+            return self._rest(turn, settled, blocked)
+        before = replace(before, claims=turn.status.claims)
         observed = parts.fates.judge(turn.key, before, observed)
         turn.now_ms = parts.clock.now_ms()
         actions = plan(table, before, observed, turn.now_ms)
@@ -277,6 +288,26 @@ class TableReconciler:
         self._publish(turn)
         delay_s = self._next_look_s(turn, settled, observed, actions)
         return min(delay_s, jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
+
+    def _judge_claims(
+        self, turn: Turn, table: ResolvedTable, observed: Observed
+    ) -> Unresolved | None:
+        """Ask the store whether the table's claims count; what stands against going on."""
+        source, has_problem = self._parts.source, observed.problem is not None
+        judged = source.claims.judge(
+            turn.item,
+            table,
+            turn.status,
+            source.open_store,
+            is_seen=observed.iceberg is not None,
+            has_problem=has_problem,
+        )
+        turn.status = judged.status
+        if judged.taken is not None:
+            return refused_claim(judged.taken)
+        if judged.problem is None or has_problem:
+            return None
+        return Unresolved(judged.problem.kind, str(judged.problem), may_heal=True)
 
     def _start(self, turn: Turn, table: ResolvedTable, start: Start, recorded: Recorded) -> None:
         """Record the operation, then hand it to a worker or create its Job; or report why it does
@@ -321,7 +352,7 @@ class TableReconciler:
             )
         turn.status = with_entry(turn.status, noted)
         self._publish(turn)
-        _log.info("starting: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
+        _log.info("starting: %s", start.reason, extra=turn.about(turn.status.operations[-1]))
         outcome = parts.places.start(place, table, start, turn.item)
         if isinstance(outcome, NotYet):
             if not recorded.holds_place:
@@ -412,7 +443,7 @@ class TableReconciler:
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
         at_workers = turn.status.workers
-        if _without_looks(turn.status) == _without_looks(turn.reported):
+        if without_looks(turn.status) == without_looks(turn.reported):
             parts.places.workers.set_held(turn.key, at_workers)
             parts.metrics.note_status(turn.key, turn.status)
             return
@@ -460,20 +491,3 @@ def _chosen(actions: tuple[PlannedAction, ...], settled: Settlement) -> Start | 
 
 def _is_noted(status: LakeTableStatus, entry: OperationStatus) -> bool:
     return any(item.id == entry.id for item in status.operations)
-
-
-def _about(turn: Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
-    """The fields of a log line about an operation."""
-    return {
-        "table": "/".join(turn.key),
-        "operation": entry.id,
-        "kind": entry.kind,
-        "attempt": entry.attempt,
-        "seconds": seconds,
-    }
-
-
-def _without_looks(status: LakeTableStatus) -> LakeTableStatus:
-    """A status without the times of looks that found nothing new."""
-    ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
-    return replace(status, ingest=ingest)

@@ -139,7 +139,7 @@ class TableRemoval:
     def _objection(self, path: str) -> str | None:
         place = root_around(path, self.others)
         if place is not None:
-            return f"it belongs to LakeTable {self.others[place]}"
+            return f"it belongs to {self.others[place]}"
         if path in self._published:
             return None
         folder, name = split_path(path)

@@ -2,7 +2,7 @@
 
 1. The spec is parsed. If it is not valid, the last valid one, kept in status, stays in force.
 2. The LakeStores it names are found, and the Secrets they name.
-3. No other LakeTable may hold its places, see locations.py.
+3. No other LakeTable may hold its places, see claims.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -22,12 +21,13 @@ from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
+from tideline_operator.controller.claims import Claims, may_read, taken_message
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
 from tideline_operator.controller.endpoints import Endpoint, Endpoints, catalog_endpoint
-from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
+from tideline_operator.controller.locations import Locations, Taken
+from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAccess
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.observed import LOCATION_TAKEN
 from tideline_operator.launch.driver_job import CA_BUNDLE_PATH
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
@@ -93,25 +93,35 @@ class TableSource:
         locations: Locations,
         endpoints: Endpoints,
         wake: Callable[[Key], None],
+        clock: Clock,
+        access: NamespaceAccess,
         *,
         allows_local: bool = False,
     ) -> None:
+        self.claims = Claims(locations, clock, wake)
+        self._access = access
         self._stores = stores
         self._connections = connections
         self._catalogs = catalogs
-        self._locations = locations
         self._endpoints = endpoints
-        self._wake = wake
         self._allows_local = allows_local
         self._access = CatalogAccess(Author.RESOURCE, allows_local=allows_local)
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
+
+    def closed(self, namespace: str) -> Unresolved | None:
+        """Why nothing can be done in a namespace; None where the operator is let in.
+
+        Raises ApiUnavailableError.
+        """
+        reason = self._access.closed(namespace)
+        return None if reason is None else Unresolved(NOT_OPEN, reason, may_heal=True)
 
     def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
         """`table`, which is what `item` declares, with everything it names.
 
         Raises ApiUnavailableError when a Secret cannot be read now.
         """
-        return self._resolve(table, lambda resolved: self._claim(item, resolved))
+        return self._resolve(table, lambda resolved: self.claims.claim(item, resolved))
 
     def resolve_place(self, place: LakeTable) -> ResolvedTable | Unresolved:
         """The place of a LakeCatalog, which claims nothing: its tables do. Raises as `resolve`."""
@@ -137,9 +147,12 @@ class TableSource:
             )
 
     def _resolve(
-        self, table: LakeTable, claim: Callable[[ResolvedTable], Unresolved | None]
+        self, table: LakeTable, claim: Callable[[ResolvedTable], Taken | None]
     ) -> ResolvedTable | Unresolved:
         namespace = table.metadata.namespace
+        closed = self.closed(namespace)
+        if closed is not None:
+            return closed
         stores = self._lake_stores(namespace, store_names(table.spec))
         if isinstance(stores, Unresolved):
             return stores
@@ -154,15 +167,15 @@ class TableSource:
             message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
             return Unresolved("LocationInvalid", message)
         taken = claim(resolved)
-        if taken is not None:
-            return taken
+        if taken is not None and not taken.is_foreign:
+            return refused_claim(taken)
         try:
             if resolved.stores or any(place.uri.startswith(S3_SCHEMES) for place in remote):
                 self._connections.connect(namespace, resolved.stores.values())
             self._catalogs.credentials(namespace, table.spec.catalog)
         except SecretProblemError as error:
             return Unresolved(error.reason, error.message, may_heal=True)
-        return resolved
+        return resolved if taken is None else self._refused(resolved, taken)
 
     def secret_versions(self, table: ResolvedTable) -> tuple[str, ...]:
         """The versions of the Secrets that a resolved table's pods read."""
@@ -178,7 +191,7 @@ class TableSource:
         if isinstance(stores, Unresolved):
             return
         try:
-            self._claim(item, resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH))
+            self.claims.claim(item, resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH))
         except ConfigError:
             return
 
@@ -222,20 +235,15 @@ class TableSource:
             raise
         self._endpoints.note(catalog, None)
 
-    def others_below(self, key: Key, table: ResolvedTable) -> dict[str, str]:
-        """Places that other LakeTables claim below a table's location, by path, with the owner."""
-        address = claimed_address(table)
-        found = self._locations.others_in(key, address)
-        return {
-            one.elder.address.removeprefix(address).strip("/"): "/".join(one.key)
-            for one in found
-            if one.elder.address != address
-        }
-
-    def forget(self, key: Key) -> None:
-        """The table was deleted: its places are free."""
-        for other in self._locations.release(key):
-            self._wake(other)
+    def _refused(self, table: ResolvedTable, taken: Taken) -> Unresolved:
+        """A place is another namespace's: only who may read there is told so."""
+        own = taken.own
+        places = (table.location, *table.landings.values(), *table.moved_to.values())
+        place = next((one for one in places if one.uri == own.shown), table.location)
+        error = may_read(table, place, self.open_store)
+        if error is not None:
+            return Unresolved(error.kind, str(error), may_heal=True)
+        return refused_claim(taken)
 
     def _lake_stores(
         self, namespace: str, names: tuple[str, ...]
@@ -267,88 +275,7 @@ class TableSource:
             known = self._specs[key] = version, parse_object(LakeStore, item).spec
         return known[1]
 
-    def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
-        created_at = str(item["metadata"].get("creationTimestamp", ""))
-        claim = TableClaim(key_of(item), claimed_places(item, table), created_at)
-        taken, moved = self._locations.claim(claim)
-        for other in moved:
-            self._wake(other)
-        return None if taken is None else Unresolved(LOCATION_TAKEN, _taken_message(taken))
 
-
-def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, ...]:
-    """The location and the landing prefixes of a table, as `item` declares them."""
-    namespace = table.resource.metadata.namespace
-    worked = _worked_at(item)
-    spec = table.resource.spec
-    location = ClaimedPlace(
-        claimed_address(table),
-        "spec.location" if spec.home_catalog is None else "spec.catalog",
-        table.address,
-        has_worked_there=item["spec"].get("location") in worked,
-    )
-    landings = (
-        ClaimedPlace(
-            address_of(table.landings[ingest.name], namespace),
-            f"spec.ingest[{position}].source.path",
-            table.landings[ingest.name].uri,
-            is_landing=True,
-            is_emptied=ingest.source.taken is not TakenPolicy.KEEP,
-            has_worked_there=ingest.source.path in worked,
-        )
-        for position, ingest in enumerate(spec.ingest)
-    )
-    moved = (
-        ClaimedPlace(
-            address_of(table.moved_to[ingest.name], namespace),
-            f"spec.ingest[{position}].source.movedTo",
-            table.moved_to[ingest.name].uri,
-            is_landing=True,
-            has_worked_there=ingest.source.path in worked,
-        )
-        for position, ingest in enumerate(spec.ingest)
-        if ingest.name in table.moved_to
-    )
-    return location, *landings, *moved
-
-
-def claimed_address(table: ResolvedTable) -> str:
-    """The address of the table itself."""
-    namespace = table.resource.metadata.namespace
-    return address_of(Place(table.address, table.location.options), namespace)
-
-
-def _taken_message(taken: Taken) -> str:
-    owner, own, elder = "/".join(taken.key), taken.own, taken.elder
-    if own.is_landing and elder.is_landing:
-        return (
-            f"{own.field}: {own.shown} overlaps {elder.shown}, a landing prefix of LakeTable "
-            f"{owner}, and files are taken away from one of the two (source.taken): keep them, or "
-            "give each table its own landing prefix"
-        )
-    if own.is_landing:
-        return (
-            f"{own.field}: {own.shown} and the table of LakeTable {owner} at {elder.shown} "
-            "overlap; choose a landing prefix outside of tables"
-        )
-    if elder.is_landing:
-        return (
-            f"{own.field}: {own.shown} and the landing prefix {elder.shown} of LakeTable {owner} "
-            "overlap; choose a location outside of landing prefixes"
-        )
-    return (
-        f"{own.field}: {own.shown} overlaps {elder.shown}, the location of LakeTable {owner}; "
-        "choose another location or delete one of the two"
-    )
-
-
-def _worked_at(item: Manifest) -> set[object]:
-    """Where this resource has worked, or found its table, as its spec spells the places."""
-    status = item.get("status") or {}
-    refused = any(one.get("reason") == LOCATION_TAKEN for one in status.get("conditions") or ())
-    has_worked = bool(status.get("operations") or status.get("table"))
-    if refused or not has_worked:
-        return set()
-    before = status.get("lastValidSpec") or {}
-    sources = (ingest.get("source") or {} for ingest in before.get("ingest") or ())
-    return {before.get("location"), *(source.get("path") for source in sources)}
+def refused_claim(taken: Taken) -> Unresolved:
+    """What is in the way of a table's claim, as the reason why it cannot be resolved."""
+    return Unresolved(LOCATION_TAKEN, taken_message(taken))

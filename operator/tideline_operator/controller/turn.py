@@ -43,6 +43,16 @@ class Turn:
         message = f"{problem}; {self.in_force}" if self.in_force else problem
         return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
 
+    def about(self, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
+        """The fields of a log line about an operation."""
+        return {
+            "table": "/".join(self.key),
+            "operation": entry.id,
+            "kind": entry.kind,
+            "attempt": entry.attempt,
+            "seconds": seconds,
+        }
+
     def note_ready(self, reason: str | None, message: str) -> None:
         """Add a message to the condition Ready; a `reason` makes it False."""
         kind = ConditionType.READY
@@ -64,3 +74,9 @@ class Memory:
     declared: tuple[object, Declared] | None = None
     resolved: ResolvedTable | None = None
     troubles: Troubles = field(default_factory=Troubles)
+
+
+def without_looks(status: LakeTableStatus) -> LakeTableStatus:
+    """A status without the times of looks that found nothing new."""
+    ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
+    return replace(status, ingest=ingest)

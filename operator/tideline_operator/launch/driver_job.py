@@ -37,7 +37,12 @@ from tideline.ingest.operation.operation import (
 )
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.made_from import MADE_FROM_LABEL, made_from
-from tideline_operator.launch.pod_template import checked_template, engine_container, overlay
+from tideline_operator.launch.pod_template import (
+    CONFINED,
+    confined_template,
+    engine_container,
+    overlay,
+)
 from tideline_operator.resources.lake_store import StoreWebIdentity
 from tideline_operator.resources.lake_table import DriverResources, ExecutorResources
 from tideline_operator.resources.metadata import API_VERSION
@@ -303,7 +308,7 @@ def layered(
     proposed: Manifest, table: ResolvedTable, required: Manifest, settings: LaunchSettings
 ) -> Manifest:
     """Our defaults, the operator's template, the table's, and what is required, upwards."""
-    users = checked_template(table.spec.pod_template)
+    users = confined_template(table.spec.pod_template, settings.pod_template)
     template: Manifest = overlay(overlay(proposed, settings.pod_template), users)
     whole: Manifest = overlay(template, required)
     return whole
@@ -334,11 +339,7 @@ def proposed_parts(settings: LaunchSettings, *, has_api_access: bool) -> Manifes
                     "name": CONTAINER_NAME,
                     "image": settings.image,
                     "workingDir": "/tmp",
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "readOnlyRootFilesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
+                    "securityContext": {**CONFINED, "readOnlyRootFilesystem": True},
                 }
             ],
             "volumes": [_TMP],

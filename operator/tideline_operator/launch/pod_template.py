@@ -24,6 +24,8 @@ _IDENTITY = {
     "volumes": "name",
 }
 _MERGED = ("containers", "initContainers")
+CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""What the restricted Pod Security Standard asks of every container."""
 _FIELD = "spec.podTemplate"
 
 
@@ -50,6 +52,23 @@ def checked_template(content: Mapping[str, Any], whose: str = _FIELD) -> dict[st
                 field = f"{whose}.spec.{kind}[{number}].{name}"
                 _check_items(container.get(name, []), identity, field)
     return template
+
+
+def confined_template(content: Mapping[str, Any], operators: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's template over the operator's: what only the latter makes stays as it is, and other
+    containers have no more rights than Tideline's. Raises ConfigError."""
+    template = checked_template(content)
+    _refuse_parts_of(operators, template)
+    spec = dict(template["spec"])
+    for kind in _MERGED:
+        if kind in spec:
+            spec[kind] = [
+                item
+                if item["name"] == CONTAINER_NAME
+                else overlay({"securityContext": CONFINED}, item)
+                for item in spec[kind]
+            ]
+    return {**template, "spec": spec}
 
 
 def overlay(lower: Any, upper: Any, field: str = "") -> Any:
@@ -84,6 +103,35 @@ def _overlay_lists(lower: list[Any], upper: list[Any], field: str) -> list[Any]:
     if all(isinstance(item, Mapping) for item in (*lower, *upper)):
         return [*lower, *(item for item in upper if item not in lower)]
     return upper
+
+
+def _refuse_parts_of(operators: Mapping[str, Any], users: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a table's template, as checked, reaches into what only the operator's
+    own template makes: its containers, which may do more than those of a table, and its volumes.
+    The container that both know is Tideline's."""
+    made = {kind: _names(operators, kind) - {CONTAINER_NAME} for kind in _MERGED}
+    volumes = _names(operators, "volumes")
+    own_volumes = _names(users, "volumes")
+    for name in sorted(own_volumes & volumes):
+        raise ConfigError(f"{_FIELD}.spec.volumes: {name!r} is a volume of the operator's template")
+    for kind in _MERGED:
+        for number, container in enumerate(users["spec"].get(kind, [])):
+            field = f"{_FIELD}.spec.{kind}[{number}]"
+            if any(container["name"] in names for names in made.values()):
+                raise ConfigError(
+                    f"{field}.name: {container['name']!r} is a container of the operator's template"
+                )
+            for mount in container.get("volumeMounts", []):
+                if mount.get("name") in volumes:
+                    raise ConfigError(
+                        f"{field}.volumeMounts: {mount['name']!r} is a volume of the operator's "
+                        "template"
+                    )
+
+
+def _names(template: Mapping[str, Any], kind: str) -> set[str]:
+    """The names of containers or volumes."""
+    return {str(item["name"]) for item in template.get("spec", {}).get(kind, [])}
 
 
 def _mapping(value: Any, field: str) -> dict[str, Any]:

@@ -6,9 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
-from tideline.ingest.executors.spark_conf import refused_conf
-from tideline_operator.resources.field import described
+from tideline.ingest.executors.spark_conf import (
+    KUBERNETES_CONF,
+    KUBERNETES_PREFIX,
+    NOT_OF_PODS,
+    refused_conf,
+)
+from tideline_operator.resources.field import CelRule, described, no_credentials_in
 
 
 class SmallWork(Enum):
@@ -35,6 +41,21 @@ class Engine:
         length_max=4096,
         items_max=100,
         may_be_empty=True,
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(self.sparkConf) || self.sparkConf.all(name, name.startsWith('spark.'))",
+            "names of Spark's configuration begin with spark.",
+            field="sparkConf",
+        ),
+        CelRule(
+            "!has(self.sparkConf) || self.sparkConf.all(name, "
+            f"!name.startsWith('{KUBERNETES_PREFIX}') || name in {sorted(KUBERNETES_CONF)})",
+            NOT_OF_PODS,
+            field="sparkConf",
+        ),
+        no_credentials_in("sparkConf"),
     )
 
     def faults(self) -> Iterator[tuple[str, str]]:

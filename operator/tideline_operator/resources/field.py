@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tideline_operator.resources.shape import Shape
+
 CREDENTIAL_NAMES = "secret|password|passwd|token|access[._-]?key|credential"
 """What the name of an option that holds a credential contains, in any case."""
 
@@ -25,7 +27,7 @@ class FieldRule:
     """Description and constraints of one field; lengths are in characters or items.
 
     `item_key` is the member that identifies an item of a list. A field that is `always_written`
-    is printed even when it has its default.
+    is printed even when it has its default. A `shape` is that of a mapping which is passed on.
     """
 
     description: str
@@ -39,6 +41,7 @@ class FieldRule:
     may_be_empty: bool = False
     immutable: bool = False
     free_form: bool = False
+    shape: Shape | None = None
     item_key: str | None = None
     always_written: bool = False
 

@@ -20,6 +20,7 @@ from tideline_operator.resources.lake_table import (
     TableFormat,
 )
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
+from tideline_operator.resources.pod_template import POD_TEMPLATE
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.table_rules import STORE_RULE, store_fault
@@ -80,9 +81,10 @@ class LakeCatalogSpec:
     engine: Engine = described("What moves the rows.", default_factory=Engine)
     resources: Resources = described("What pods ask for.", default_factory=Resources)
     pod_template: Mapping[str, object] = described(
-        "Pod template merged into every pod of its tables; the one free-form field.",
+        "Pod template merged into every pod of its tables: what the restricted Pod Security "
+        "Standard allows. Containers merge by name; Tideline's is called engine.",
         default_factory=dict,
-        free_form=True,
+        shape=POD_TEMPLATE,
     )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (

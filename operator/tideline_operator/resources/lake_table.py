@@ -38,6 +38,7 @@ from tideline_operator.resources.metadata import (
     NAME_RULE,
     ObjectMeta,
 )
+from tideline_operator.resources.pod_template import POD_TEMPLATE
 from tideline_operator.resources.quantity import (
     QUANTITY_LENGTH_MAX,
     QUANTITY_MEANING,
@@ -340,9 +341,10 @@ class LakeTableSpec:
     engine: Engine = described("What moves the rows.", default_factory=Engine)
     resources: Resources = described("What pods ask for.", default_factory=Resources)
     pod_template: Mapping[str, object] = described(
-        "Pod template merged into every pod of this table; the one free-form field.",
+        "Pod template merged into every pod of this table: what the restricted Pod Security "
+        "Standard allows. Containers merge by name; Tideline's is called engine.",
         default_factory=dict,
-        free_form=True,
+        shape=POD_TEMPLATE,
     )
 
     RULES: ClassVar[tuple[CelRule, ...]]

@@ -94,6 +94,8 @@ def _type_schema(hint: Any, rule: FieldRule, owner: str, has_defaults: bool) -> 
     origin = typing.get_origin(hint)
     if origin is tuple:
         return _list_schema(typing.get_args(hint)[0], rule, owner, has_defaults)
+    if rule.shape is not None:
+        return rule.shape.schema()
     if rule.free_form:
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if origin is not None:

@@ -197,10 +197,8 @@ class _Parser:
             return self._read_member(inner[0], rule, value, path)
         if origin is tuple:
             return self._read_list(typing.get_args(hint)[0], rule, value, path)
-        if rule.free_form:
-            if isinstance(value, Mapping):
-                return value
-            return self._note(path, f"{self._shown(value, path)}; allowed: a mapping")
+        if rule.free_form or rule.shape is not None:
+            return self._read_as_it_is(rule, value, path)
         if origin is not None:
             return self._read_mapping(typing.get_args(hint)[1], rule, value, path)
         if isinstance(hint, type) and issubclass(hint, Enum):
@@ -214,6 +212,15 @@ class _Parser:
         if hint is int:
             return self._read_int(rule, value, path)
         return self._read_text(rule, value, path)
+
+    def _read_as_it_is(self, rule: FieldRule, value: object, path: FieldPath) -> Any:
+        """A mapping that is passed on."""
+        if not isinstance(value, Mapping):
+            return self._note(path, f"{self._shown(value, path)}; allowed: a mapping")
+        found = [] if rule.shape is None else list(rule.shape.faults(value, ""))
+        for where, message in found:
+            self._note((*path, *_split_path(where)), message)
+        return _INVALID if found else value
 
     def _read_list(self, hint: Any, rule: FieldRule, value: object, path: FieldPath) -> Any:
         if not isinstance(value, list):

@@ -25,6 +25,7 @@ from tideline_operator.resources.metadata import API_VERSION, PAUSED_ANNOTATION
 from tideline_operator.resources.openapi import is_scalar, value_type
 from tideline_operator.resources.parsing import to_json_object
 from tideline_operator.resources.schedule import Cron, Duration
+from tideline_operator.resources.shape import Items, Members
 
 _INTRODUCTION = f"""# Every field
 
@@ -72,10 +73,28 @@ def _section(kind: type, path: str, *, is_status: bool) -> Iterator[str]:
     for rule in rules:
         yield f"- `{rule.field}`: {rule.message}\n" if rule.field else f"- {rule.message}\n"
     for field in fields:
+        shape = rule_of(field).shape
+        if isinstance(shape, Members):
+            yield from _shape_section(shape, f"{path}.{json_name(field.name)}")
+    for field in fields:
         inner, suffix = _inner(hints[field.name])
         if inner is not None:
             where = f"{path}.{json_name(field.name)}{suffix}"
             yield from _section(inner, where, is_status=is_status)
+
+
+def _shape_section(shape: Members, path: str) -> Iterator[str]:
+    """What a mapping that is passed on may hold, with the reasons."""
+    yield f"\n### {path}\n\n| field | taken, because | refused, because |\n|---|---|---|\n"
+    for name, (_, reason) in shape.taken.items():
+        yield f"| `{name}` | {reason} |  |\n"
+    for name, refused in shape.refused.items():
+        yield f"| `{name}` |  | {refused.reason} |\n"
+    for name, (member, _) in shape.taken.items():
+        inner = member.item if isinstance(member, Items) else member
+        if isinstance(inner, Members):
+            suffix = "[]" if isinstance(member, Items) else ""
+            yield from _shape_section(inner, f"{path}.{name}{suffix}")
 
 
 def _inner(hint: Any) -> tuple[type | None, str]:
@@ -95,6 +114,8 @@ def _value(hint: Any, rule: FieldRule) -> str:
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if rule.free_form:
         return "free form"
+    if rule.shape is not None:
+        return "object"
     if origin is tuple:
         return f"list of {_value(members[0], rule)}, at most {rule.items_max}"
     if origin is not None:

@@ -12,6 +12,8 @@ from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.spent import Spent
 
 OPERATIONS_MAX = 20
+CLAIMS_MAX = 65
+"""The location, and two places of each ingest."""
 NO_TABLE = "NoTable"
 """Reason of conditions while there is no table at the location."""
 _MESSAGE_LENGTH_MAX = 4096
@@ -218,6 +220,21 @@ class OwnedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedClaim:
+    """A place of this resource at which the store has accepted its credentials."""
+
+    address: str = described("Server and path of the place.", length_max=4096)
+    accepted_at: Timestamp = described(
+        "Since when. Of two resources that want one place, the one that was accepted first has it.",
+        length_max=40,
+    )
+    is_only_read: bool = described(
+        "Whether it is only read: a landing prefix, or a table that a catalog keeps.",
+        default=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionStatus:
     """How far the deletion of the data has come."""
 
@@ -252,6 +269,11 @@ class LakeTableStatus:
     table: TableStatus | None = described("Files.", default=None)
     owned: OwnedTable | None = described(
         "The table that deletionPolicy: Delete is about. No other is ever deleted.", default=None
+    )
+    claims: tuple[AcceptedClaim, ...] = described(
+        "Places that are this resource's, because a store has accepted its credentials there.",
+        default=(),
+        items_max=CLAIMS_MAX,
     )
     deletion: DeletionStatus | None = described("The deletion under way.", default=None)
     services: Mapping[str, ServiceStatus] = described(

@@ -19,6 +19,7 @@ from tideline_operator.kube import (
     LAKE_STORES,
     LAKE_TABLES,
     NAMESPACES,
+    ROLE_BINDINGS,
     ApiRefusedError,
     KubeApi,
 )
@@ -28,7 +29,9 @@ from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.manifests import apply_all, manifests_in
 
 _BUILD = "python -m e2e.build api-server"
-_OPERATOR_YAML = Path(__file__).resolve().parents[3] / "charts" / "tideline" / "operator.yaml"
+_ROOT = Path(__file__).resolve().parents[3]
+_OPERATOR_YAML = _ROOT / "charts" / "tideline" / "operator.yaml"
+_ACCESS_YAML = _ROOT / "examples" / "kubernetes" / "operator-access.yaml"
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +51,24 @@ def api_server() -> Iterator[ApiServer]:
 
 @pytest.fixture
 def namespace(api_server: ApiServer) -> str:
-    """An empty namespace of its own."""
+    """An empty namespace of its own that lets the operator in."""
     name = f"test-{secrets.token_hex(4)}"
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    api_server.api().create(NAMESPACES, manifest)
+    make_namespace(api_server.api(), name)
     return name
+
+
+def make_namespace(api: KubeApi, name: str, *, is_open: bool = True) -> None:
+    """A namespace; `is_open` lets the operator in, as examples/kubernetes does."""
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    api.create(NAMESPACES, manifest)
+    if is_open:
+        open_namespace(api, name)
+
+
+def open_namespace(api: KubeApi, name: str) -> None:
+    """Let the operator in, as the namespace's administrator does."""
+    (binding,) = manifests_in(_ACCESS_YAML.read_text("utf-8"))
+    api.create(ROLE_BINDINGS, binding, name)
 
 
 def install_definitions(api: KubeApi) -> None:
