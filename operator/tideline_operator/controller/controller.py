@@ -60,7 +60,8 @@ from tideline_operator.launch.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TA
 from tideline_operator.launch.job_launcher import JobLauncher
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION
 from tideline_operator.launch.worker_launcher import WorkerLauncher
-from tideline_operator.observe.observation import Observer
+from tideline_operator.reading.reader import Reader
+from tideline_operator.reading.table_reading import TableReading
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.status import LakeTableStatus
 
@@ -86,11 +87,14 @@ class Controller:
         clock: Clock | None = None,
         allows_local: bool = False,
         before_store_write: Callable[[], None] | None = None,
+        reader: Reader | None = None,
     ) -> None:
-        """`before_store_write` raises in a process that may not write to stores any more."""
+        """`before_store_write` raises in a process that may not write to stores any more. Without
+        a `reader` tables are read in this process."""
         self._settings = settings
         self._clock = clock = clock or SystemClock()
         self._metrics = ControllerMetrics(process or ProcessMetrics(), clock)
+        self._reader = reader or TableReading(clock)
         self.queue = WorkQueue(clock)
         self.tables = ObjectCache()
         self._stores = ObjectCache()
@@ -122,14 +126,21 @@ class Controller:
             self._pods,
             at_workers,
             parts.writer,
-            parts.observer,
+            self._reader,
             clock,
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,
         )
         self._catalog_turns = self._make_catalog_turns(api)
         self._store_watch = StoreWatch(
-            api, self._stores, source.open_store, self._events, self._metrics, clock, self.queue.add
+            api,
+            self._stores,
+            self._reader,
+            source.access,
+            self._events,
+            self._metrics,
+            clock,
+            self.queue.add,
         )
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
@@ -151,6 +162,7 @@ class Controller:
             api,
             self.tables,
             self._source,
+            self._reader,
             self.endpoints,
             self._events,
             self.queue.add,
@@ -194,7 +206,7 @@ class Controller:
                 self._meter,
                 settings.launch.deadline_s,
             ),
-            observer=Observer(clock, source.open_store, source.open_iceberg),
+            reader=self._reader,
             fates=WriterFates(api, self._pods),
             starter=starter,
             places=places,

@@ -7,29 +7,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tideline.clock import Clock
-from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.iceberg.table.found_table import FoundTable
+from tideline.errors import ConfigError
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
-from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
-from tideline_operator.controller.endpoints import Endpoint, Endpoints, catalog_endpoint
+from tideline_operator.controller.endpoints import EndpointGate, Endpoints, catalog_endpoint
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.observed import LOCATION_TAKEN
 from tideline_operator.launch.driver_job import CA_BUNDLE_PATH
-from tideline_operator.observe.iceberg_source import IcebergSource, open_source
-from tideline_operator.observe.warehouse import list_warehouse
+from tideline_operator.reading.access import Access
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
@@ -114,24 +108,6 @@ class TableSource:
         """The place of a LakeCatalog, which claims nothing: its tables do. Raises as `resolve`."""
         return self._resolve(place, lambda _: None)
 
-    def list_place(self, place: ResolvedTable) -> tuple[FoundTable, ...]:
-        """The tables at the place of a LakeCatalog.
-
-        Raises ConfigError, StorageUnavailableError, SecretProblemError, ApiUnavailableError.
-        """
-        catalog = catalog_endpoint(place)
-        if catalog is None:
-            return list_warehouse(place, self.open_store)
-        namespace = place.resource.metadata.namespace
-        credentials = self._catalogs.credentials(namespace, place.spec.catalog)
-        with self._asking(catalog):
-            return list_warehouse(
-                place,
-                self.open_store,
-                credentials=credentials,
-                timeout_s=LIMITS.read_timeout_s,
-            )
-
     def _resolve(
         self, table: LakeTable, claim: Callable[[ResolvedTable], Unresolved | None]
     ) -> ResolvedTable | Unresolved:
@@ -178,44 +154,24 @@ class TableSource:
         except ConfigError:
             return
 
-    def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
-        """A place of a resolved table, with the credentials of its LakeStore."""
-        options = {name: text for name, text in place.options if name != "ca_bundle"}
-        location = StoreLocation.of(place.uri, options)
-        if location.scheme != "s3":
-            return location.open()
-        namespace = table.resource.metadata.namespace
-        connection = self._connections.connect(namespace, table.stores.values(), may_be_old=True)
-        return location.open(connection)
+    def access(self, table: ResolvedTable) -> Access:
+        """How the places of a resolved table, and its catalog, are reached, with the credentials of
+        its LakeStores and of the catalog.
 
-    def open_iceberg(
-        self,
-        table: ResolvedTable,
-        open_store: Callable[[ResolvedTable, Place], ObjectStore],
-        clock: Clock,
-    ) -> IcebergSource:
-        """The metadata of an Iceberg table, its catalog with the credentials the table names."""
-        namespace = table.resource.metadata.namespace
+        Raises SecretProblemError and ApiUnavailableError.
+        """
+        namespace, catalog = table.resource.metadata.namespace, catalog_endpoint(table)
+        places = (table.location, *table.landings.values())
+        connection = None
+        if catalog is not None or any(place.uri.startswith(S3_SCHEMES) for place in places):
+            stores = table.stores.values()
+            connection = self._connections.connect(namespace, stores, may_be_old=True)
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
-        catalog = catalog_endpoint(table)
         if catalog is None:
-            return open_source(table, open_store, clock, credentials)
-        with self._asking(catalog):
-            return open_source(table, open_store, clock, credentials, LIMITS.read_timeout_s)
-
-    @contextmanager
-    def _asking(self, catalog: Endpoint) -> Iterator[None]:
-        """A request to a catalog, unless it is left alone. Raises StorageUnavailableError."""
-        reason = self._endpoints.refusal(catalog)
-        if reason is not None:
-            raise StorageUnavailableError(reason)
-        try:
-            yield
-        except TidelineError as error:
-            is_unanswered = isinstance(error.__cause__, OSError)
-            self._endpoints.note(catalog, str(error) if is_unanswered else None)
-            raise
-        self._endpoints.note(catalog, None)
+            return Access(connection, credentials)
+        gate = EndpointGate(self._endpoints, namespace, catalog.access, _reads_only)
+        timeout_s = LIMITS.read_timeout_s
+        return Access(connection, credentials, gate, catalog.server, timeout_s)
 
     def others_below(self, key: Key, table: ResolvedTable) -> dict[str, str]:
         """Places that other LakeTables claim below a table's location, by path, with the owner."""
@@ -269,6 +225,10 @@ class TableSource:
         for other in moved:
             self._wake(other)
         return None if taken is None else Unresolved(LOCATION_TAKEN, _taken_message(taken))
+
+
+def _reads_only() -> None:
+    """Nothing is written to a catalog."""
 
 
 def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, ...]:
