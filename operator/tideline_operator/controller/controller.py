@@ -366,7 +366,8 @@ class Controller:
             result = "unavailable"
             delay_s = self.queue.retry(key, at_least_s=error.retry_after_s or 0.0)
             _log.warning("retrying in %.0f s: %s", delay_s, error, extra={"table": table})
-        except Exception as error:
+        except BaseException as error:
+            # Also SystemExit and MemoryError: what a table leads to is that table's trouble.
             result = "refused" if isinstance(error, ApiRefusedError) else "error"
             delay_s = self.queue.retry(key)
             _log.exception("retrying in %.0f s", delay_s, extra={"table": table})
@@ -389,7 +390,7 @@ class Controller:
             self.tables.put(aligned)
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
 
-    def _record_failure(self, key: Key, item: Manifest, error: Exception) -> None:
+    def _record_failure(self, key: Key, item: Manifest, error: BaseException) -> None:
         note = f"cannot reconcile this table: {error}"
         since_ms = self._failing_since_ms.setdefault(key, self._clock.now_ms())
         subject = f"{type(error).__name__}@{since_ms}"

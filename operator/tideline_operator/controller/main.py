@@ -26,6 +26,7 @@ from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import log_as_json
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.kube import KubeApi
+from tideline_operator.reading.reader_processes import ReaderProcesses
 
 LEASE_NAME = "tideline-operator"
 LEASE_SILENT_S = 60.0
@@ -83,11 +84,18 @@ class ControllerProcess:
             target=self._election.keep_leading, args=(_end_at_once,), name="election", daemon=True
         )
         renewal.start()
+        reader = ReaderProcesses(
+            self._clock,
+            os.environ,
+            socket_path=self._settings.reader_socket,
+            deadline_s=self._settings.reader_deadline_s,
+        )
         controller = Controller(
             self._api,
             self._settings,
             process=self._process_metrics,
             before_store_write=self._election.check_store_write,
+            reader=reader,
         )
         self._controller = controller
         starting = threading.Thread(
@@ -98,6 +106,7 @@ class ControllerProcess:
         while not self._stop.wait(1.0):
             pass
         controller.stop()
+        reader.stop()
 
     def _healthz(self) -> tuple[int, str]:
         return verdict([] if self._controller is None else self._controller.problems())

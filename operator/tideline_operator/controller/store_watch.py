@@ -155,7 +155,8 @@ class StoreWatch:
             self._changed.clear()
             try:
                 self.look()
-            except Exception:
+            except BaseException:
+                # Also SystemExit: what a look raises ends neither its thread nor this one.
                 if not self._stop.is_set():
                     _log.exception("cannot check the stores")
             self._changed.wait(min(LOOK_S, _STEP_S))

@@ -64,6 +64,17 @@ def from_bytes(kind: Any, body: bytes) -> Any:
         raise CodecError(f"is not what was expected: {error!r:.300}") from error
 
 
+def prepare(*kinds: Any) -> None:
+    """Find out now how values of these types are spelled, which is done once in a process."""
+    for kind in kinds:
+        _codec(kind)
+    while _unprepared:
+        _unprepared.pop()()
+
+
+_unprepared: list[Callable[[], object]] = []
+
+
 @cache
 def _codec(kind: Any) -> _Codec:
     special = _SPECIAL.get(kind)
@@ -248,6 +259,8 @@ def _dataclass(kind: type) -> _Codec:
         if known is None:
             known = tuple(_codec(hints[name]) for name in names)
         return known
+
+    _unprepared.append(parts)
 
     def encode(value: Any) -> list[Any]:
         if type(value) is not kind:

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tideline.clock import SystemClock
+from tideline_operator.reading.calls import ANSWERS, Failure, Handed
 from tideline_operator.reading.child import OUT_OF_MEMORY_CODE, serve_calls
-from tideline_operator.reading.codec import CodecError, from_bytes, to_bytes
+from tideline_operator.reading.codec import CodecError, from_bytes, prepare, to_bytes
 from tideline_operator.reading.confinement import confine
 from tideline_operator.reading.frames import (
     Channel,
@@ -128,6 +129,7 @@ class Supervisor:
             # Catalogs are an extra.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        prepare(Handed, Failure, *ANSWERS.values())
         gc.collect()
         gc.freeze()
         self._own_bytes = _private_bytes(os.getpid())
