@@ -5,7 +5,8 @@ class. The type that a caller expects decides what is made: dataclasses of its f
 tuples, sets and mappings of these, and plain values; anything else is refused. No code of the other
 side's choice is found, called or loaded, unlike with `pickle`.
 
-A dataclass is the list of its fields' values, a member of a union is preceded by its number there.
+A dataclass is the list of its fields' values. Where there are several types to choose from, a value
+is preceded by the number of its own.
 """
 
 from __future__ import annotations
@@ -225,6 +226,8 @@ def _mapping(key: Any, content: Any) -> _Codec:
 def _union(members: tuple[Any, ...]) -> _Codec:
     codecs = tuple(_codec(one) for one in members if one is not type(None))
     takes_none = len(codecs) < len(members)
+    if takes_none and len(codecs) == 1:
+        return _optional(codecs[0])
 
     def encode(value: Any) -> Any:
         if value is None and takes_none:
@@ -246,6 +249,15 @@ def _union(members: tuple[Any, ...]) -> _Codec:
         return (value is None and takes_none) or any(codec.holds(value) for codec in codecs)
 
     return _Codec(encode, decode, holds)
+
+
+def _optional(codec: _Codec) -> _Codec:
+    """No type here is spelled `null` but that of None."""
+    return _Codec(
+        lambda value: None if value is None else codec.encode(value),
+        lambda document: None if document is None else codec.decode(document),
+        lambda value: value is None or codec.holds(value),
+    )
 
 
 def _dataclass(kind: type) -> _Codec:
