@@ -74,6 +74,7 @@ _HELLO_S = 30.0
 _CONNECT_S = 5.0
 _FORGET_S = 2.0
 _START_S = 20.0
+_STEP_S = 0.05
 _SERVERS_MAX = 64
 _SERVER_CHARACTERS_MAX = 512
 _PROBLEM_CHARACTERS_MAX = 500
@@ -276,10 +277,10 @@ class ReaderProcesses:
         )
 
     def _connected(self, until_s: float) -> Channel:
-        started_s = time.monotonic()
+        """A connection to the supervisor; one that has just been started is waited for."""
+        start_until_s = min(until_s, time.monotonic() + _START_S)
         while True:
-            if self._own is not None:
-                self._own.ensure()
+            is_starting = self._own is not None and self._own.ensure()
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(_CONNECT_S)
             try:
@@ -287,15 +288,12 @@ class ReaderProcesses:
                 return Channel(connection, until_s)
             except OSError as error:
                 connection.close()
-                is_starting = self._own is not None
-                if not is_starting or time.monotonic() - started_s > min(
-                    _START_S, until_s - started_s
-                ):
+                if not is_starting or time.monotonic() > start_until_s:
                     raise ReaderUnavailableError(
                         f"nothing that reads tables answers at {self._path} "
                         f"({error.strerror or error}): is the container `reader` running?"
                     ) from None
-            time.sleep(0.05)
+            time.sleep(_STEP_S)
 
     def _converse(self, channel: Channel, access: Access, call: Call) -> Any:
         """Answer questions until there is an answer."""

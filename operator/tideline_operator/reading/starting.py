@@ -89,18 +89,24 @@ class OwnSupervisor:
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-reader-")
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
         self.path = Path(self._folder.name) / SOCKET_NAME
 
-    def ensure(self) -> None:
-        """Start it, or another one when it has ended."""
+    def ensure(self) -> bool:
+        """Start it, or another one when it has ended; False after `stop`."""
         with self._lock:
-            if self._process is not None and self._process.poll() is None:
-                return
+            if self._is_stopped:
+                return False
+            if self._process is not None:
+                if self._process.poll() is None:
+                    return True
+                _hang_up(self._process)
             with suppress(FileNotFoundError):
                 self.path.unlink()
             self._process = subprocess.Popen(
                 _command(self.path), env=self._environment, stdin=subprocess.PIPE, cwd="/"
             )
+            return True
 
     @property
     def pid(self) -> int | None:
@@ -110,9 +116,9 @@ class OwnSupervisor:
     def stop(self) -> None:
         """End it, and with it all that read."""
         with self._lock:
+            self._is_stopped = True
             if self._process is not None:
-                assert self._process.stdin is not None
-                self._process.stdin.close()
+                _hang_up(self._process)
                 try:
                     self._process.wait(_END_S)
                 except subprocess.TimeoutExpired:
@@ -120,6 +126,13 @@ class OwnSupervisor:
                     self._process.wait()
                 self._process = None
         self._folder.cleanup()
+
+
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Close what tells the supervisor that this process is there."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.close()
 
 
 def _command(socket_path: Path) -> list[str]:
