@@ -7,9 +7,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -286,7 +287,7 @@ def test_there_are_only_so_many_processes_and_idle_ones_make_room(tmp_path: Path
         assert len(reading_pids(reader)) == 2
         for number in range(2):
             slow = dripping(store, "slow", f"n{number}")
-            look: Callable[[], object] = lambda at=slow: reader.observe(with_keys(), at, EMPTY)  # noqa: E731
+            look = partial(reader.observe, with_keys(), slow, EMPTY)
             threading.Thread(target=look, daemon=True).start()
         eventually(lambda: store.requests >= 2, "both are at work", timeout_s=10)
         problem = reader.observe(Access(), tables[4], EMPTY).problem
