@@ -39,6 +39,8 @@ IDLE_S = 300.0
 _REQUEST_S = 2.0
 _STEP_S = 0.5
 _FATES_KEPT = 500
+_SHARE_OF_ALL = 0.85
+"""Of the memory of all, before the largest is ended: at the limit the kernel would end them all."""
 _LOADED = (
     "tideline_operator.reading.table_reading",
     "tideline.iceberg.table.catalog_search",
@@ -101,6 +103,7 @@ class Supervisor:
         finally:
             os.umask(mask)
         self._listener.listen(256)
+        self._ending: set[int] = set()
         self._own_bytes = 0
         self._started = 0
 
@@ -120,6 +123,7 @@ class Supervisor:
                     return self._end()
                 elif isinstance(key.data, _Child):
                     self._hear(key.data)
+            self._reap()
             self._end_idle()
             self._bound_memory()
 
@@ -229,11 +233,21 @@ class Supervisor:
             os.kill(child.pid, signal.SIGKILL)
         else:
             why = _ended(child.pid)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(child.pid, 0)
+        self._ending.add(child.pid)
+        self._reap()
         self._fates[child.number] = why
         while len(self._fates) > _FATES_KEPT:
             self._fates.popitem(last=False)
+
+    def _reap(self) -> None:
+        """Take note of the ends of processes, without waiting for one."""
+        for pid in list(self._ending):
+            try:
+                found, _ = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                found = pid
+            if found:
+                self._ending.discard(pid)
 
     def _end_idle(self) -> None:
         before_s = time.monotonic() - self._limits.idle_s
@@ -248,7 +262,7 @@ class Supervisor:
             return
         used = {name: _private_bytes(one.pid) for name, one in self._children.items()}
         own = {name: max(0, size_bytes - self._own_bytes) for name, size_bytes in used.items()}
-        while own and sum(own.values()) + self._own_bytes > limit_bytes:
+        while own and sum(own.values()) + self._own_bytes > _SHARE_OF_ALL * limit_bytes:
             largest = max(own, key=lambda name: own[name])
             del own[largest]
             self._kill(self._children[largest], "it took most of the memory of all readers")
