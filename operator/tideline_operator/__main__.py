@@ -14,6 +14,7 @@ import click
 
 from tideline.errors import TidelineError
 from tideline_operator.local.run import run_command
+from tideline_operator.reading.starting import become_supervisor
 
 
 @click.group("tideline-operator")
@@ -54,8 +55,6 @@ def reader_command(socket_path: Path) -> None:
 
     Settings are environment variables: TIDELINE_READER_MEMORY and others, see docs/operations.md.
     """
-    from tideline_operator.reading.starting import become_supervisor
-
     become_supervisor(socket_path)
 
 

@@ -75,7 +75,8 @@ _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """See the module. `start` returns when the caches are filled and the workers run."""
+    """See the module. `start` returns when the caches are filled and the workers run. Without a
+    `reader` tables are read in this process."""
 
     def __init__(
         self,
@@ -89,8 +90,7 @@ class Controller:
         before_store_write: Callable[[], None] | None = None,
         reader: Reader | None = None,
     ) -> None:
-        """`before_store_write` raises in a process that may not write to stores any more. Without
-        a `reader` tables are read in this process."""
+        """`before_store_write` raises in a process that may not write to stores any more."""
         self._settings = settings
         self._clock = clock = clock or SystemClock()
         self._metrics = ControllerMetrics(process or ProcessMetrics(), clock)
@@ -132,16 +132,7 @@ class Controller:
             last_resolved=self._reconciler.last_resolved,
         )
         self._catalog_turns = self._make_catalog_turns(api)
-        self._store_watch = StoreWatch(
-            api,
-            self._stores,
-            self._reader,
-            source.access,
-            self._events,
-            self._metrics,
-            clock,
-            self.queue.add,
-        )
+        self._store_watch = self._make_store_watch(api)
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
         self._failing_since_ms: dict[Key, int] = {}
@@ -155,6 +146,18 @@ class Controller:
             self._clock,
             workers=self._settings.workers,
             waiting=self.endpoints.waiting_threads,
+        )
+
+    def _make_store_watch(self, api: KubeApi) -> StoreWatch:
+        return StoreWatch(
+            api,
+            self._stores,
+            self._reader,
+            self._source.access,
+            self._events,
+            self._metrics,
+            self._clock,
+            self.queue.add,
         )
 
     def _make_catalog_turns(self, api: KubeApi) -> CatalogReconciler:

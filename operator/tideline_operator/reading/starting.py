@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from tideline.errors import ConfigError
 from tideline.read_limits import SETTING
-from tideline_operator.reading.supervisor import ReaderLimits
+from tideline_operator.reading.supervisor import ReaderLimits, Supervisor
 from tideline_operator.resources.quantity import memory_bytes
 
 SOCKET_NAME: Final = "reader.sock"
@@ -73,8 +73,6 @@ def become_supervisor(socket_path: Path) -> NoReturn:
 
 def serve(socket_path: str) -> int:
     """Be the supervisor, in the process that is one already."""
-    from tideline_operator.reading.supervisor import Supervisor
-
     lifeline = 0 if os.environ.pop(_LIFELINE, "") else None
     return Supervisor(Path(socket_path), limits_of(os.environ), lifeline).run()
 
@@ -101,8 +99,6 @@ class OwnSupervisor:
                 if self._process.poll() is None:
                     return True
                 _hang_up(self._process)
-            with suppress(FileNotFoundError):
-                self.path.unlink()
             self._process = subprocess.Popen(
                 _command(self.path), env=self._environment, stdin=subprocess.PIPE, cwd="/"
             )
