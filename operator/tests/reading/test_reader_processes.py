@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.errors import StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -30,6 +32,7 @@ from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.deleted_table import Removal
 from tideline_operator.reading.reader_processes import ReaderProcesses
+from tideline_operator.reading.starting import limits_of
 from tideline_operator.reading.table_reading import TableReading
 from tideline_operator.report.status import owned_table
 from tideline_operator.resources.resolved import ResolvedTable
@@ -341,3 +344,79 @@ def test_a_store_that_is_left_alone_gets_no_request() -> None:
             reader.probe(Access(connection), table, table.location)
         assert asked == [(store.url, False), (store.url, False)]
         assert store.requests == 0
+
+
+def test_all_processes_together_have_a_limit_which_the_largest_pays_for(tmp_path: Path) -> None:
+    hungry, healthy = declared(tmp_path, "hungry", "sea"), declared(tmp_path)
+    eats_memory(hungry)
+    created(healthy)
+    given = {"TIDELINE_READER_MEMORY": "4Gi", "TIDELINE_READER_MEMORY_TOTAL": "180Mi"}
+    with processes(environment=given) as reader:
+        assert is_healthy(reader, healthy)
+        before = reading_pids(reader)
+        problem = reader.observe(Access(), hungry, EMPTY).problem
+        assert problem is not None
+        assert problem.reason == "ReadingFailed"
+        assert "most of the memory of all readers" in problem.message
+        assert is_healthy(reader, healthy)
+        assert reading_pids(reader) == before
+
+
+def test_a_user_who_is_not_the_controllers_gets_no_process(tmp_path: Path) -> None:
+    table = declared(tmp_path)
+    created(table)
+    mine = str(os.getuid() or 1)
+    for uid, is_served in ((mine, os.getuid() != 0), ("4242", False)):
+        with processes(environment={"TIDELINE_READER_CLIENT_UID": uid}) as reader:
+            assert is_healthy(reader, table) is is_served
+
+
+def test_no_code_comes_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = declared(tmp_path)
+    created(table)
+    for name in ("json.py", "tideline_operator.py", "sitecustomize.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'was-run')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    # As `python -m` has it.
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with processes(environment={"PYTHONPATH": str(tmp_path)}) as reader:
+        assert is_healthy(reader, table)
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
+    for name in ("MEMORY", "MEMORY_TOTAL", "PROCESSES_MAX", "CLIENT_UID"):
+        variable = f"TIDELINE_READER_{name}"
+        with pytest.raises(ConfigError, match=variable):
+            ReaderProcesses(CLOCK, {variable: "much"})
+        with pytest.raises(ConfigError, match=variable):
+            limits_of({variable: "much"})
+    done = subprocess.run(
+        [sys.executable, "-m", "tideline_operator", "reader", "--socket", str(tmp_path / "s")],
+        env={**os.environ, "TIDELINE_READER_MEMORY": "much"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "TIDELINE_READER_MEMORY" in done.stderr) == (2, True)
+
+
+def test_the_command_is_what_the_controller_finds_at_the_socket(tmp_path: Path) -> None:
+    table = declared(tmp_path)
+    created(table)
+    path = tmp_path / "reader.sock"
+    command = [sys.executable, "-m", "tideline_operator", "reader", "--socket", str(path)]
+    environment = {**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET}
+    process = subprocess.Popen(command, env=environment)
+    try:
+        eventually(path.exists, "it listens", timeout_s=30)
+        reader = ReaderProcesses(CLOCK, {}, socket_path=path)
+        assert is_healthy(reader, table)
+        assert SECRET.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
+        mode = path.stat().st_mode & 0o777
+        assert mode == 0o660
+    finally:
+        process.terminate()
+        process.wait(10)
