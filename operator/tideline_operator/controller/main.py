@@ -29,6 +29,8 @@ from tideline_operator.kube import KubeApi
 from tideline_operator.reading.reader_processes import ReaderProcesses
 
 LEASE_NAME = "tideline-operator"
+READER_S = 60.0
+"""How long the first looks wait for what reads tables, which starts at the same time."""
 LEASE_SILENT_S = 60.0
 """A standby is ready as long as it has read the Lease within this time."""
 
@@ -99,7 +101,7 @@ class ControllerProcess:
         )
         self._controller = controller
         starting = threading.Thread(
-            target=_start_or_end, args=(controller,), name="start", daemon=True
+            target=_start_or_end, args=(controller, reader), name="start", daemon=True
         )
         starting.start()
         # Wakes up now and then, because a signal handler runs between two waits.
@@ -141,9 +143,12 @@ def run_controller(kubeconfig: Path | None) -> int:
     return ControllerProcess(api, settings).run()
 
 
-def _start_or_end(controller: Controller) -> None:
+def _start_or_end(controller: Controller, reader: ReaderProcesses) -> None:
     """Start a controller; end the process when it cannot."""
     try:
+        if not reader.wait(READER_S):
+            # Tables say so, and their Jobs are looked after nevertheless.
+            _log.error("nothing that reads tables answers: is the container `reader` running?")
         controller.start()
     except Exception:
         _log.exception("cannot start the controller")

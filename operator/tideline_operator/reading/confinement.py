@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,9 @@ def confine(control: int, memory_bytes: int | None) -> None:
     """Keep no file but standard error and `control`, and `memory_bytes` beyond the memory that is
     used already. The process ends with its parent, leaves no core, gains no rights, and others of
     the same user cannot look into it. Its environment is the supervisor's, see starting.py."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A terminal sends it to all: the supervisor ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _close_files(control)
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)

@@ -74,6 +74,11 @@ _HELLO_S = 30.0
 _CONNECT_S = 5.0
 _FORGET_S = 2.0
 _START_S = 20.0
+_RESTART_S = 5.0
+"""Of a container, which is started again when it ends."""
+_REMOVAL_DEADLINES = 5
+"""A step of a deletion lists the whole table before anything is deleted."""
+_MESSAGE_CHARACTERS_MAX = 2_000
 _STEP_S = 0.05
 _SERVERS_MAX = 64
 _SERVER_CHARACTERS_MAX = 512
@@ -141,16 +146,15 @@ class ReaderProcesses:
         """See `Reader.forget`."""
         self.set_aside.clear(_table(table))
         namespace = table.resource.metadata.namespace
-        until_s = time.monotonic() + _FORGET_S
         with suppress(_EndedError, ReaderUnavailableError, TidelineError):
-            self._attempt(Open(namespace, must_run=True), Access(), Forget(table), until_s)
+            self._attempt(Open(namespace, must_run=True), Access(), Forget(table), _FORGET_S)
 
     def list_place(self, access: Access, place: ResolvedTable) -> tuple[FoundTable, ...]:
         """See `Reader.list_place`."""
         metadata = place.resource.metadata
         subject = "catalog", metadata.namespace, metadata.name
         found: tuple[FoundTable, ...] = self._ask(subject, access, ListPlace(place))
-        return tuple(FoundTable(one.parts, masked(one.obstacle)) for one in found)
+        return tuple(FoundTable(one.parts, _shown(one.obstacle)) for one in found)
 
     def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:
         """See `Reader.probe`."""
@@ -167,26 +171,42 @@ class ReaderProcesses:
         """See `Reader.judge_deletion`."""
         judgement: Judgement = self._ask(_table(table), access, JudgeDeletion(table, status))
         objection = judgement.objection
-        return replace(judgement, objection=None if objection is None else masked(objection))
+        return replace(judgement, objection=None if objection is None else _shown(objection))
 
     def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
         """See `Reader.remove`."""
-        step: RemovalStep = self._ask(_table(table), access, Remove(table, removal))
+        deadline_s = _REMOVAL_DEADLINES * self._deadline_s
+        call = Remove(table, removal)
+        step: RemovalStep = self._ask(_table(table), access, call, deadline_s)
         return step
 
-    def _ask(self, subject: Subject, access: Access, call: Call) -> Any:
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until a supervisor answers; whether one does."""
+        until_s = time.monotonic() + timeout_s
+        while time.monotonic() < until_s:
+            try:
+                self._connected(until_s).close()
+                return True
+            except ReaderUnavailableError:
+                continue
+        return False
+
+    def _ask(
+        self, subject: Subject, access: Access, call: Call, deadline_s: float | None = None
+    ) -> Any:
         """The answer to a call about a subject.
 
         Raises ReadingFailedError for one that is set aside, ReaderUnavailableError where a retry
         may help, and the errors of the call.
         """
         declared, namespace = call.table.resource, call.table.resource.metadata.namespace
+        deadline_s = deadline_s or self._deadline_s
         refusal = self.set_aside.refusal(subject, declared)
         if refusal is not None:
             raise ReadingFailedError(refusal)
         if not self.set_aside.is_alone(subject):
             try:
-                return self._attempt(Open(namespace), access, call, self._until_s())
+                return self._attempt(Open(namespace), access, call, deadline_s)
             except _EndedError as ended:
                 self.set_aside.suspect(subject, declared)
                 if ended.is_slow:
@@ -201,15 +221,22 @@ class ReaderProcesses:
                 )
             self._alone[namespace] += 1
         try:
-            return self._ask_alone(subject, declared, access, call)
+            return self._ask_alone(subject, declared, access, call, deadline_s)
         finally:
             with self._lock:
                 self._alone[namespace] -= 1
 
-    def _ask_alone(self, subject: Subject, declared: LakeTable, access: Access, call: Call) -> Any:
+    def _ask_alone(
+        self,
+        subject: Subject,
+        declared: LakeTable,
+        access: Access,
+        call: Call,
+        deadline_s: float,
+    ) -> Any:
         process = f"{declared.metadata.namespace}#{next(self._numbers)}"
         try:
-            answer = self._attempt(Open(process, is_single=True), access, call, self._until_s())
+            answer = self._attempt(Open(process, is_single=True), access, call, deadline_s)
         except _EndedError as ended:
             words = (
                 f"it cannot be read within limits: {ended}. Other tables are not concerned. Make "
@@ -226,16 +253,13 @@ class ReaderProcesses:
         self.set_aside.clear(subject)
         return answer
 
-    def _until_s(self) -> float:
-        return time.monotonic() + self._deadline_s
-
-    def _attempt(self, opened: Open, access: Access, call: Call, until_s: float) -> Any:
+    def _attempt(self, opened: Open, access: Access, call: Call, deadline_s: float) -> Any:
         """The answer to a call, in the process that is to be `opened`.
 
         Raises _EndedError when the process ends over it, ReaderUnavailableError when there is none,
         and the errors of the call.
         """
-        channel, number = self._open(opened, until_s)
+        channel, number = self._open(opened, time.monotonic() + deadline_s)
         try:
             channel.send(FrameKind.CALL, to_bytes(Handed, _handed(access, call)))
             return self._converse(channel, access, call)
@@ -243,7 +267,7 @@ class ReaderProcesses:
             raise _EndedError(f"its process ended: {self._fate(number)}") from None
         except OverdueError:
             self._supervisor_does(FrameKind.KILL, number)
-            how = f"it took more than {self._deadline_s:.0f} s"
+            how = f"it took more than {deadline_s:.0f} s"
             raise _EndedError(how, is_slow=True) from None
         except (FrameError, CodecError) as error:
             self._supervisor_does(FrameKind.KILL, number)
@@ -278,9 +302,10 @@ class ReaderProcesses:
 
     def _connected(self, until_s: float) -> Channel:
         """A connection to the supervisor; one that has just been started is waited for."""
-        start_until_s = min(until_s, time.monotonic() + _START_S)
+        start_s = _START_S if self._own is not None else _RESTART_S
+        start_until_s = min(until_s, time.monotonic() + start_s)
         while True:
-            is_starting = self._own is not None and self._own.ensure()
+            is_starting = self._own is None or self._own.ensure()
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(_CONNECT_S)
             try:
@@ -430,10 +455,15 @@ def _cleaned(observed: Observed) -> Observed:
 
 
 def _cleaned_problem(problem: Problem | None) -> Problem | None:
-    return None if problem is None else replace(problem, message=masked(problem.message))
+    return None if problem is None else replace(problem, message=_shown(problem.message))
+
+
+def _shown(text: str) -> str:
+    """A text of a process as people get it."""
+    return masked(text)[:_MESSAGE_CHARACTERS_MAX]
 
 
 def _masked_error(error: TidelineError) -> TidelineError:
     named = (error.table, error.instant, error.path, error.value)
-    table, instant, path, value = (None if one is None else masked(str(one)) for one in named)
-    return type(error)(masked(error.message), table=table, instant=instant, path=path, value=value)
+    table, instant, path, value = (None if one is None else _shown(str(one)) for one in named)
+    return type(error)(_shown(error.message), table=table, instant=instant, path=path, value=value)

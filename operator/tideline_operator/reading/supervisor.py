@@ -38,6 +38,7 @@ REQUEST_BYTES_MAX = 4096
 IDLE_S = 300.0
 _REQUEST_S = 2.0
 _STEP_S = 0.5
+_QUIET_S = 3.0
 _FATES_KEPT = 500
 _SHARE_OF_ALL = 0.85
 """Of the memory of all, before the largest is ended: at the limit the kernel would end them all."""
@@ -86,7 +87,8 @@ class _Child:
 
 
 class Supervisor:
-    """See the module. `run` until `lifeline` is closed, where there is one."""
+    """See the module. `run` until `lifeline` is closed, where there is one, or until a signal, once
+    nothing has been asked for a moment."""
 
     def __init__(self, path: Path, limits: ReaderLimits, lifeline: int | None = None) -> None:
         self._limits = limits
@@ -106,12 +108,14 @@ class Supervisor:
         self._ending: set[int] = set()
         self._own_bytes = 0
         self._started = 0
+        self._asked_s = 0.0
+        self._is_ending = False
 
     def run(self) -> int:
-        """Serve until a signal, or until the process that started this one has ended."""
+        """Serve until the end."""
         self._load()
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: os._exit(0))
+            signal.signal(number, self._end_soon)
         self._selector.register(self._listener, selectors.EVENT_READ)
         if self._lifeline is not None:
             self._selector.register(self._lifeline, selectors.EVENT_READ)
@@ -123,9 +127,20 @@ class Supervisor:
                     return self._end()
                 elif isinstance(key.data, _Child):
                     self._hear(key.data)
+            if self._is_ending and self._is_quiet():
+                return self._end()
             self._reap()
             self._end_idle()
             self._bound_memory()
+
+    def _end_soon(self, *_: object) -> None:
+        """A signal: it goes to all containers of a pod, and the controller completes its turns. One
+        that has a lifeline ends with it, and not by a signal from a terminal."""
+        self._is_ending = self._lifeline is None
+
+    def _is_quiet(self) -> bool:
+        is_idle = all(child.calls <= 0 for child in self._children.values())
+        return is_idle and time.monotonic() - self._asked_s > _QUIET_S
 
     def _load(self) -> None:
         """Load what reading processes share."""
@@ -142,6 +157,7 @@ class Supervisor:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
+        self._asked_s = time.monotonic()
         with connection:
             channel = Channel(connection, time.monotonic() + _REQUEST_S)
             if self._limits.client_uid not in (None, _peer_uid(connection)):
