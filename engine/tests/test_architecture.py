@@ -105,6 +105,7 @@ DELETING_PLACES = {
     "operator/tideline_operator/launch/": "objects of Kubernetes",
     "operator/tideline_operator/controller/catalog_reconcile.py": "objects of Kubernetes",
     "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
+    "operator/tideline_operator/reading/supervisor.py": "the socket it listens on",
 }
 """Who may call a delete of a store, or of the file system, without a DeleteScope."""
 READING_DIGITS = {

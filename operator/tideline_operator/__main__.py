@@ -1,7 +1,8 @@
 """`tideline-operator` and `python -m tideline_operator`.
 
 `tideline-operator run` is the embedded reconciler of `tideline run`, on local files;
-`tideline-operator controller` watches a Kubernetes API server and runs the same planner.
+`tideline-operator controller` watches a Kubernetes API server and runs the same planner;
+`tideline-operator reader`, in a container of its own beside it, reads the tables.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import click
 
 from tideline.errors import TidelineError
 from tideline_operator.local.run import run_command
+from tideline_operator.reading.starting import become_supervisor
 
 
 @click.group("tideline-operator")
@@ -37,6 +39,23 @@ def controller_command(kubeconfig: Path | None) -> int:
     from tideline_operator.controller.main import run_controller
 
     return run_controller(kubeconfig)
+
+
+@command.command("reader")
+@click.option(
+    "--socket",
+    "socket_path",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the controller finds it, a Unix socket.",
+)
+def reader_command(socket_path: Path) -> None:
+    """Read tables for a controller, in processes of their own without its rights.
+
+    Settings are environment variables: TIDELINE_READER_MEMORY and others, see docs/operations.md.
+    """
+    become_supervisor(socket_path)
 
 
 command.add_command(run_command)

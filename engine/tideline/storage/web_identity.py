@@ -47,6 +47,20 @@ class WebIdentity:
         self._read_token = read_token
         self._authorities = authorities
 
+    @property
+    def sts_url(self) -> str:
+        """The STS that is asked."""
+        return self._sts_url
+
+    @property
+    def role_arn(self) -> str:
+        """The role that the token is exchanged for."""
+        return self._role_arn
+
+    def token(self) -> str:
+        """The token as it is now. Raises IdentityError and OSError."""
+        return self._read_token()
+
     def __call__(self) -> dict[str, Any]:
         """Raises IdentityError when the STS does not answer or refuses."""
         try:

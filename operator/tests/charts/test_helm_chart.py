@@ -13,6 +13,7 @@ import pytest
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.namespace_spending import HourlyLimits
 from tideline_operator.controller.settings import ControllerSettings
+from tideline_operator.reading.starting import limits_of, reader_environment
 from tideline_operator.testing.helm_chart import (
     ChartRefusedError,
     helm_program,
@@ -47,14 +48,19 @@ def of_kind(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, A
     return [item for (found, _, _), item in objects(values).items() if found == kind]
 
 
-def container(values: dict[str, Any] | None = None) -> dict[str, Any]:
+def pod(values: dict[str, Any] | None = None) -> dict[str, Any]:
     (deployment,) = of_kind("Deployment", values)
-    (found,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(deployment["spec"]["template"]["spec"])
+
+
+def container(values: dict[str, Any] | None = None, name: str = "operator") -> dict[str, Any]:
+    (found,) = (one for one in pod(values)["containers"] if one["name"] == name)
     return dict(found)
 
 
-def environment(values: dict[str, Any] | None = None) -> dict[str, str]:
-    return {item["name"]: item["value"] for item in container(values)["env"] if "value" in item}
+def environment(values: dict[str, Any] | None = None, name: str = "operator") -> dict[str, str]:
+    given = container(values, name)["env"]
+    return {item["name"]: item["value"] for item in given if "value" in item}
 
 
 def test_the_committed_manifests_are_what_the_chart_renders() -> None:
@@ -130,6 +136,8 @@ def test_values_become_the_operators_settings() -> None:
         "TIDELINE_METADATA_BYTES_MAX": "32Mi",
         "TIDELINE_WORKERS": "4",
         "TIDELINE_RESYNC": "5m",
+        "TIDELINE_READER_SOCKET": "/run/tideline/reader.sock",
+        "TIDELINE_READER_DEADLINE": "2m",
     }
     changed = environment(
         {
@@ -257,3 +265,63 @@ def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
         asked = set(re.findall(rf"\b({names})\b", (CHART / source).read_text("utf-8")))
         assert asked
         assert {name.removesuffix("_bucket") for name in asked} <= known, source
+
+
+def test_only_the_operators_container_has_the_api_token() -> None:
+    spec = pod()
+    assert spec["automountServiceAccountToken"] is False
+    tokens = {
+        volume["name"]
+        for volume in spec["volumes"]
+        for source in volume.get("projected", {}).get("sources", ())
+        if "serviceAccountToken" in source
+    }
+    mounted = {
+        one["name"]: {
+            mount["mountPath"] for mount in one["volumeMounts"] if mount["name"] in tokens
+        }
+        for one in spec["containers"]
+    }
+    place = "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert mounted == {"operator": {place}, "reader": set()}
+
+
+def test_the_reader_shares_a_socket_with_the_operator_and_nothing_else() -> None:
+    spec, reader, operator = pod(), container(name="reader"), container()
+    shared = {one["name"] for one in reader["volumeMounts"]}
+    assert shared == {"reader"}
+    (volume,) = (one for one in spec["volumes"] if one["name"] == "reader")
+    assert volume["emptyDir"]["medium"] == "Memory"
+    socket = reader["command"][-1]
+    assert environment()["TIDELINE_READER_SOCKET"] == socket
+    assert socket.startswith(f"{reader['volumeMounts'][0]['mountPath']}/")
+    user = reader["securityContext"]["runAsUser"]
+    assert user != spec["securityContext"]["runAsUser"]
+    assert environment(name="reader")["TIDELINE_READER_CLIENT_UID"] == str(
+        spec["securityContext"]["runAsUser"]
+    )
+    assert reader["securityContext"]["readOnlyRootFilesystem"] is True
+    assert reader["securityContext"]["allowPrivilegeEscalation"] is False
+    assert reader["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert reader["image"] == operator["image"]
+
+
+def test_every_variable_of_the_reader_is_one_that_it_takes() -> None:
+    values = {"reader": {"memoryPerNamespace": "1Gi", "processes": 7, "deadline": "90s"}}
+    given = environment(values, "reader")
+    limits = limits_of({**given, "TIDELINE_READER_MEMORY_TOTAL": "1073741824"})
+    assert limits.memory_bytes == 1024**3
+    assert (limits.processes_max, limits.client_uid) == (7, 10001)
+    names = {item["name"] for item in container(values, "reader")["env"]}
+    assert set(reader_environment(dict.fromkeys(names, "1"))) >= names
+    settings = ControllerSettings.from_environment(environment(values))
+    assert settings.reader_deadline_s == 90.0
+    assert str(settings.reader_socket) == "/run/tideline/reader.sock"
+    with pytest.raises(ChartRefusedError):
+        rendered(CHART, {"reader": {"memoryPerNamespace": "much"}})
+
+
+def test_extra_variables_of_the_operator_do_not_reach_the_reader() -> None:
+    values = {"extraEnv": [{"name": "AWS_SECRET_ACCESS_KEY", "value": "secret"}]}
+    assert "AWS_SECRET_ACCESS_KEY" in environment(values)
+    assert "AWS_SECRET_ACCESS_KEY" not in environment(values, "reader")

@@ -24,12 +24,15 @@ class Case:
         self.queue = WorkQueue(SystemClock())
         self.release = threading.Event()
         self.seen: list[Key] = []
+        self.raised: dict[Key, BaseException] = {}
         self.workers = Workers(self.queue, self._take_turn, SystemClock(), workers=4)
 
     def _take_turn(self, key: Key) -> None:
         if key in WAITING:
             self.release.wait(60.0)
         self.seen.append(key)
+        if key in self.raised:
+            raise self.raised[key]
 
 
 @pytest.fixture
@@ -77,3 +80,19 @@ def test_short_turns_need_no_more_threads(case: Case) -> None:
         case.queue.add(("lake", f"t{number}"))
     eventually(lambda: len(case.seen) == 2_000, "all had their turn")
     assert case.workers.threads == 4
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(0), KeyboardInterrupt(), GeneratorExit(), MemoryError(), RecursionError()],
+    ids=lambda error: type(error).__name__,
+)
+def test_nothing_that_a_turn_raises_ends_its_thread(case: Case, error: BaseException) -> None:
+    keys = [("lake", f"t{number}") for number in range(20)]
+    case.raised = dict.fromkeys(keys, error)
+    case.workers.start()
+    alive = set(case.workers._alive())
+    for key in (*keys, QUICK):
+        case.queue.add(key)
+    eventually(lambda: len(case.seen) == 21, "all had their turn")
+    assert set(case.workers._alive()) == alive

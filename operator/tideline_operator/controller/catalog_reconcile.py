@@ -49,6 +49,7 @@ from tideline_operator.decide.catalog_plan import plan_catalog
 from tideline_operator.decide.observed import Problem
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
+from tideline_operator.reading.reader import Reader
 from tideline_operator.report.catalog_status import Listed, catalog_status, is_failing, is_late
 from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.lake_catalog import LakeCatalog
@@ -79,6 +80,7 @@ class CatalogReconciler:
     api: KubeApi
     tables: ObjectCache
     source: TableSource
+    reader: Reader
     endpoints: Endpoints
     events: EventRecorder
     wake: Callable[[Key], None]
@@ -166,7 +168,7 @@ class CatalogReconciler:
             memory.due_s = 0.0  # it is woken when there is room at its endpoint
             return False
         try:
-            found = self.source.list_place(place)
+            found = self.reader.list_place(self.source.access(place), place)
         except (ApiUnavailableError, ApiRefusedError, LeadershipLostError):
             raise
         except TidelineError as error:

@@ -23,8 +23,6 @@ from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
-from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_errors import AccessDeniedError, MissingBucketError
 from tideline_operator.api_objects import LeadershipLostError, Manifest
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import key_of
@@ -35,11 +33,12 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import AcceptedClaim, LakeTableStatus
 
-OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
+MayWrite = Callable[[Place], bool]
+"""Whether the store accepts the claimant's credentials at a place. Raises TidelineError when it
+does not say."""
 
 CHECK_AGAIN_S = 6 * 3600.0
 CHECK_SOON_S = 60.0
-_OBJECT = ".tideline-claim-"
 _STRANGER = "another namespace's LakeTable"
 
 
@@ -102,7 +101,7 @@ class Claims:
         item: Manifest,
         table: ResolvedTable,
         status: LakeTableStatus,
-        open_store: OpenStore,
+        may_write: MayWrite,
         *,
         is_seen: bool,
         has_problem: bool,
@@ -117,7 +116,7 @@ class Claims:
         addresses = frozenset(place.address for place in places)
         if not self._is_due(key, addresses, frozenset(known), has_problem=has_problem):
             return Judged(status)
-        answers, problem = _ask(places, table, item, open_store, is_seen=is_seen)
+        answers, problem = _ask(places, table, item, may_write, is_seen=is_seen)
         granted = frozenset(address for address, is_granted in answers.items() if is_granted)
         with self._lock:
             now_s = self._clock.monotonic_s()
@@ -254,25 +253,11 @@ def taken_message(taken: Taken) -> str:
     )
 
 
-def may_read(table: ResolvedTable, place: Place, open_store: OpenStore) -> TidelineError | None:
-    """Why the table's credentials may not even list a place; None where they may.
-
-    Raises LeadershipLostError.
-    """
-    try:
-        next(iter(open_store(table, place).list()), None)
-    except LeadershipLostError:
-        raise
-    except TidelineError as error:
-        return error
-    return None
-
-
 def _ask(
     places: tuple[ClaimedPlace, ...],
     table: ResolvedTable,
     item: Manifest,
-    open_store: OpenStore,
+    may_write: MayWrite,
     *,
     is_seen: bool,
 ) -> tuple[dict[str, bool], TidelineError | None]:
@@ -288,8 +273,7 @@ def _ask(
             answers[first.address] = True
         for place in places:
             if not place.is_only_read:
-                store = open_store(table, remote[place.address])
-                answers[place.address] = _may_write(store, str(item["metadata"].get("uid")))
+                answers[place.address] = may_write(remote[place.address])
     except LeadershipLostError:
         raise
     except TidelineError as error:
@@ -302,21 +286,6 @@ def _ask(
 
 def _written(table: ResolvedTable) -> tuple[Place, ...]:
     return (table.location, *table.landings.values())
-
-
-def _may_write(store: ObjectStore, uid: str) -> bool:
-    """Whether the store lets an object be created and deleted. Raises TidelineError when it does
-    not say."""
-    if store.local_path("") is not None:
-        # Only in tests: every table of this machine has the rights of the process.
-        return True
-    path = f"{_OBJECT}{uid}"
-    try:
-        store.put(path, b"Tideline asks whether it may write here.\n")
-        store.delete(path)
-    except (AccessDeniedError, MissingBucketError):
-        return False
-    return True
 
 
 def _owner(taken: Taken) -> str:

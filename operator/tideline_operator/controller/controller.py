@@ -60,7 +60,8 @@ from tideline_operator.launch.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TA
 from tideline_operator.launch.job_launcher import JobLauncher
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION
 from tideline_operator.launch.worker_launcher import WorkerLauncher
-from tideline_operator.observe.observation import Observer
+from tideline_operator.reading.reader import Reader
+from tideline_operator.reading.table_reading import TableReading
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.status import LakeTableStatus
 
@@ -74,7 +75,8 @@ _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """See the module. `start` returns when the caches are filled and the workers run."""
+    """See the module. `start` returns when the caches are filled and the workers run. Without a
+    `reader` tables are read in this process."""
 
     def __init__(
         self,
@@ -86,11 +88,13 @@ class Controller:
         clock: Clock | None = None,
         allows_local: bool = False,
         before_store_write: Callable[[], None] | None = None,
+        reader: Reader | None = None,
     ) -> None:
         """`before_store_write` raises in a process that may not write to stores any more."""
         self._settings = settings
         self._clock = clock = clock or SystemClock()
         self._metrics = ControllerMetrics(process or ProcessMetrics(), clock)
+        self._reader = reader or TableReading(clock)
         self.queue = WorkQueue(clock)
         self.tables = ObjectCache()
         self._stores = ObjectCache()
@@ -124,15 +128,13 @@ class Controller:
             self._pods,
             at_workers,
             parts.writer,
-            parts.observer,
+            self._reader,
             clock,
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,
         )
         self._catalog_turns = self._make_catalog_turns(api)
-        self._store_watch = StoreWatch(
-            api, self._stores, source.open_store, self._events, self._metrics, clock, self.queue.add
-        )
+        self._store_watch = self._make_store_watch(api)
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
         self._failing_since_ms: dict[Key, int] = {}
@@ -148,11 +150,24 @@ class Controller:
             waiting=self.endpoints.waiting_threads,
         )
 
+    def _make_store_watch(self, api: KubeApi) -> StoreWatch:
+        return StoreWatch(
+            api,
+            self._stores,
+            self._reader,
+            self._source.access,
+            self._events,
+            self._metrics,
+            self._clock,
+            self.queue.add,
+        )
+
     def _make_catalog_turns(self, api: KubeApi) -> CatalogReconciler:
         return CatalogReconciler(
             api,
             self.tables,
             self._source,
+            self._reader,
             self.endpoints,
             self._events,
             self.queue.add,
@@ -178,6 +193,7 @@ class Controller:
             self.queue.add,
             self._clock,
             access,
+            self._reader,
             allows_local=allows_local,
         )
 
@@ -203,7 +219,7 @@ class Controller:
                 self._meter,
                 settings.launch.deadline_s,
             ),
-            observer=Observer(clock, source.open_store, source.open_iceberg),
+            reader=self._reader,
             fates=WriterFates(api, self._pods),
             starter=starter,
             places=places,
@@ -364,7 +380,8 @@ class Controller:
             result = "unavailable"
             delay_s = self.queue.retry(key, at_least_s=error.retry_after_s or 0.0)
             _log.warning("retrying in %.0f s: %s", delay_s, error, extra={"table": table})
-        except Exception as error:
+        except BaseException as error:
+            # Also SystemExit and MemoryError: what a table leads to is that table's trouble.
             result = "refused" if isinstance(error, ApiRefusedError) else "error"
             delay_s = self.queue.retry(key)
             _log.exception("retrying in %.0f s", delay_s, extra={"table": table})
@@ -387,7 +404,7 @@ class Controller:
             self.tables.put(aligned)
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
 
-    def _record_failure(self, key: Key, item: Manifest, error: Exception) -> None:
+    def _record_failure(self, key: Key, item: Manifest, error: BaseException) -> None:
         note = f"cannot reconcile this table: {error}"
         since_ms = self._failing_since_ms.setdefault(key, self._clock.now_ms())
         subject = f"{type(error).__name__}@{since_ms}"

@@ -6,12 +6,10 @@ Only such a table carries our finalizer; with Retain there is nothing to wait fo
    controller was running.
 2. Stop the table's Jobs, and the warm workers that have its operations, and wait until their pods
    are gone.
-3. Check whose data it is. Only the table that this resource created, or found to be as declared
-   (`status.owned`), is deleted, and only while the same table is still there: it has the same
-   identity, and its timeline has the newest instant that was seen. Otherwise the data is kept.
-4. Delete the table's own files (table_removal.py), in batches. No Job is started for it: none could
-   run in a namespace that is being deleted. Stores and Secrets that were deleted before are
-   remembered. A catalog is not asked: an event says where the table was published.
+3. Check whose data it is (reading/deleted_table.py). The data of another table is kept.
+4. Delete the table's own files (reading/table_removal.py), in batches. No Job is started for it:
+   none could run in a namespace that is being deleted. Stores and Secrets that were deleted before
+   are remembered. A catalog is not asked: an event says where the table was published.
 5. Remove the finalizer.
 
 Landing prefixes, locations of other LakeTables, tables below this one and files that are not the
@@ -21,19 +19,12 @@ blocks the deletion of a table or a namespace for longer.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFoundError, TidelineError
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
-from tideline.ingest.operation.operation import OperationKind
-from tideline.publication.place import place_in
-from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
+from tideline.errors import TidelineError
 from tideline.wording import counted
 from tideline_operator.api_objects import (
     LAKE_TABLES,
@@ -46,16 +37,21 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
 from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
-from tideline_operator.controller.table_removal import Kept, TableRemoval
 from tideline_operator.controller.table_source import TableSource, declared_table
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.decide.observed import LOCATION_TAKEN
-from tideline_operator.decide.planner import difference_of
 from tideline_operator.kube import KubeApi
-from tideline_operator.observe.observation import Observer
-from tideline_operator.observe.table_identity import identity_of
-from tideline_operator.report.status import owned_table
+from tideline_operator.reading.access import Access
+from tideline_operator.reading.deleted_table import (
+    LEFT_COUNTED,
+    LEFT_NAMED,
+    Judgement,
+    Removal,
+    RemovalStep,
+)
+from tideline_operator.reading.reader import Reader
+from tideline_operator.reading.table_removal import Kept
 from tideline_operator.resources.lake_table import DeletionPolicy
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
@@ -64,11 +60,7 @@ from tideline_operator.resources.status import DeletionStatus, LakeTableStatus
 
 FINALIZER = "tideline.dev/delete-data"
 RETRY_S = 5.0
-_TURN_S = 20.0
 _ENDED = ("Complete", "Failed")
-_LEFT_NAMED = 3
-_LEFT_COUNTED = 1_000
-_MADE_HERE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +107,7 @@ class Deletion:
         pods: ObjectCache,
         at_workers: WorkerSettler,
         writer: StatusWriter,
-        observer: Observer,
+        reader: Reader,
         clock: Clock,
         *,
         deadline_s: float,
@@ -129,11 +121,11 @@ class Deletion:
         self._pods = pods
         self._at_workers = at_workers
         self._writer = writer
-        self._observer = observer
+        self._reader = reader
         self._clock = clock
         self._deadline_s = deadline_s
         self._last_resolved = last_resolved
-        self._removals: dict[str, TableRemoval] = {}
+        self._deleted: dict[str, int] = {}
 
     def align(self, item: Manifest) -> Manifest:
         """Make a table have the finalizer if its policy is Delete, and only then."""
@@ -195,7 +187,7 @@ class Deletion:
         if done.kept is not None and done.kept.count:
             event = TableEvent("DataKept", "files", str(done.kept), is_warning=True)
             self._events.record(case.item, event)
-        self._removals.pop(str(case.item["metadata"].get("uid")), None)
+        self._deleted.pop(_uid(case), None)
         self._let_go(case.item)
 
     def _delete(self, case: _Case) -> _Outcome:
@@ -220,76 +212,35 @@ class Deletion:
         return _ToDo(problem)
 
     def _delete_table(self, case: _Case, table: ResolvedTable) -> _Outcome:
-        place = table.location
-        store = self._source.open_store(table, place)
-        location = StoreLocation.of(place.uri, dict(place.options))
-        try:
-            hoodie = HoodieTable.open(location, self._clock, store)
-        except ObjectNotFoundError:
-            return _without_table(store, place.uri)
+        access = replace(self._source.access(table), may_write=self._api.check_may_write)
         if not case.deletion.is_verified:
-            objection = self._objection(case, table, hoodie)
-            if objection is not None:
-                return _kept(f"{objection}; the data at {place.uri} stays")
+            judgement = self._reader.judge_deletion(access, table, case.status)
+            if not judgement.has_table:
+                return _without_table(judgement, table.location.uri)
+            if judgement.objection is not None:
+                return _kept(f"{judgement.objection}; the data at {table.location.uri} stays")
+            case.status = replace(case.status, owned=judgement.owned)
             self._note(case, is_verified=True)
-        elif not _is_owned(case.status, table, hoodie):
-            return _kept(f"another table is at {place.uri} by now; it stays")
-        return self._remove(case, table, hoodie)
+        return self._remove(case, access, table)
 
-    def _objection(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
-        """Why the table at the location must not be deleted."""
-        status = case.status
-        if status.owned is None:
-            return self._adopt(case, table, hoodie)
-        if not _is_owned(status, table, hoodie):
-            return "the table at the location is not the one this resource managed"
-        newest = status.timeline.latest
-        if newest is None or not is_instant_time(newest):
-            return None
-        time = InstantTime(newest)
-        if time in {one.time for one in hoodie.timeline().completed()}:
-            return None
-        if hoodie.archived().find(frozenset({time})):
-            return None
-        return f"the table at the location does not have {newest}, the newest instant seen of it"
-
-    def _adopt(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
-        """A table that was never looked at: ours if we were about to create it, and as declared."""
-        never = "this resource never found its own table there"
-        if all(entry.kind not in _MADE_HERE for entry in case.status.operations):
-            return never
-        seen = self._observer.observe(table, case.status)
-        if seen.table is None:
-            against = seen.problem or seen.refused
-            return f"{never}: {against.message if against else 'it cannot be read'}"
-        difference = difference_of(table.spec, seen.table)
-        if difference is not None:
-            return difference
-        owned = owned_table(table, identity_of(hoodie.config))
-        case.status = replace(case.status, owned=owned)
-        return None
-
-    def _remove(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> _Outcome:
-        store = hoodie.store
-        until_s = self._clock.monotonic_s() + _TURN_S
-
-        def may_go_on() -> bool:
-            self._api.check_may_write()
-            return self._clock.monotonic_s() < until_s
-
-        uid = str(case.item["metadata"].get("uid"))
-        removal = self._removals.get(uid)
-        if removal is None:
-            others = self._source.claims.others_below(case.key, table)
-            removal = self._removals[uid] = TableRemoval(store, others, may_go_on)
-        removal.store, removal.may_go_on = store, may_go_on
-        if not removal.run():
-            return _ToDo(f"{counted(removal.deleted, 'object')} deleted, more are left")
-        note = f"deleted the table at {table.location.uri}: {counted(removal.deleted, 'object')}"
-        published = place_in(hoodie.config.properties)
-        if published is not None:
-            note += f"; {published} is still named there: drop it from the catalog"
-        return _Done("DataDeleted", note, removal.kept)
+    def _remove(self, case: _Case, access: Access, table: ResolvedTable) -> _Outcome:
+        others = self._source.claims.others_below(case.key, table)
+        removal = Removal(_uid(case), case.status.owned, tuple(others.items()))
+        step = self._reader.remove(access, table, removal)
+        if not step.has_table:
+            # Its last files went in a step whose answer was lost, or others took them.
+            return _without_table(
+                self._reader.judge_deletion(access, table, case.status), table.location.uri
+            )
+        if step.is_other:
+            return _kept(f"another table is at {table.location.uri} by now; it stays")
+        deleted = self._deleted[_uid(case)] = self._deleted.get(_uid(case), 0) + step.deleted
+        if not step.is_done:
+            return _ToDo(f"{counted(deleted, 'object')} deleted, more are left")
+        note = f"deleted the table at {table.location.uri}: {counted(deleted, 'object')}"
+        if step.published is not None:
+            note += f"; {step.published} is still named there: drop it from the catalog"
+        return _Done("DataDeleted", note, _kept_files(step))
 
     def _stop_jobs(self, key: Key, status: LakeTableStatus) -> str | None:
         """Stop the Jobs of the table, and the workers that have, or may have, its operations; which
@@ -344,19 +295,22 @@ def _kept(reason: str) -> _Done:
     return _Done("DataKept", f"nothing is deleted: {reason}")
 
 
-def _without_table(store: ObjectStore, uri: str) -> _Done:
+def _without_table(found: Judgement, uri: str) -> _Done:
     """There is no table: any files there are not ours, or were kept before."""
-    left = [found.path for found in itertools.islice(store.list(), _LEFT_COUNTED)]
-    if not left:
+    if not found.left:
         return _Done("DataDeleted", f"there is nothing at {uri}")
-    number = f"{counted(len(left), 'file')}" + (" or more" if len(left) == _LEFT_COUNTED else "")
-    named = ", ".join(left[:_LEFT_NAMED])
-    more = "" if len(left) <= _LEFT_NAMED else " and others"
+    number = f"{counted(found.left, 'file')}" + (" or more" if found.left == LEFT_COUNTED else "")
+    more = "" if found.left <= LEFT_NAMED else " and others"
+    named = ", ".join(found.left_named)
     return _kept(f"there is no table at {uri}; kept {number}: {named}{more}")
 
 
-def _is_owned(status: LakeTableStatus, table: ResolvedTable, hoodie: HoodieTable) -> bool:
-    return status.owned == owned_table(table, identity_of(hoodie.config))
+def _kept_files(step: RemovalStep) -> Kept:
+    return Kept(step.kept, dict(step.kept_named))
+
+
+def _uid(case: _Case) -> str:
+    return str(case.item["metadata"].get("uid"))
 
 
 def _finalizers(item: Manifest) -> list[str]:

@@ -26,8 +26,11 @@ from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import log_as_json
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.kube import KubeApi
+from tideline_operator.reading.reader_processes import ReaderProcesses
 
 LEASE_NAME = "tideline-operator"
+READER_S = 60.0
+"""How long the first looks wait for what reads tables, which starts at the same time."""
 LEASE_SILENT_S = 60.0
 """A standby is ready as long as it has read the Lease within this time."""
 
@@ -83,21 +86,29 @@ class ControllerProcess:
             target=self._election.keep_leading, args=(_end_at_once,), name="election", daemon=True
         )
         renewal.start()
+        reader = ReaderProcesses(
+            self._clock,
+            os.environ,
+            socket_path=self._settings.reader_socket,
+            deadline_s=self._settings.reader_deadline_s,
+        )
         controller = Controller(
             self._api,
             self._settings,
             process=self._process_metrics,
             before_store_write=self._election.check_store_write,
+            reader=reader,
         )
         self._controller = controller
         starting = threading.Thread(
-            target=_start_or_end, args=(controller,), name="start", daemon=True
+            target=_start_or_end, args=(controller, reader), name="start", daemon=True
         )
         starting.start()
         # Wakes up now and then, because a signal handler runs between two waits.
         while not self._stop.wait(1.0):
             pass
         controller.stop()
+        reader.stop()
 
     def _healthz(self) -> tuple[int, str]:
         return verdict([] if self._controller is None else self._controller.problems())
@@ -132,9 +143,12 @@ def run_controller(kubeconfig: Path | None) -> int:
     return ControllerProcess(api, settings).run()
 
 
-def _start_or_end(controller: Controller) -> None:
+def _start_or_end(controller: Controller, reader: ReaderProcesses) -> None:
     """Start a controller; end the process when it cannot."""
     try:
+        if not reader.wait(READER_S):
+            # Tables say so, and their Jobs are looked after nevertheless.
+            _log.error("nothing that reads tables answers: is the container `reader` running?")
         controller.start()
     except Exception:
         _log.exception("cannot start the controller")

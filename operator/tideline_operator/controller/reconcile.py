@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
+from tideline.errors import TidelineError
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
 from tideline_operator.controller.controller_metrics import ControllerMetrics
@@ -40,7 +41,6 @@ from tideline_operator.controller.table_source import (
     TableSource,
     Unresolved,
     declared_table,
-    refused_claim,
 )
 from tideline_operator.controller.turn import Memory, Turn, without_looks
 from tideline_operator.controller.work_queue import Key
@@ -51,7 +51,8 @@ from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
 from tideline_operator.launch.job_launcher import StartRefused
-from tideline_operator.observe.observation import Observer
+from tideline_operator.observe.problems import problem_of
+from tideline_operator.reading.reader import Reader
 from tideline_operator.report.conditions import not_looked_at, redated
 from tideline_operator.report.status import (
     observed_status,
@@ -86,7 +87,7 @@ class Parts:
     source: TableSource
     pauses: NamespacePauses
     settler: Settler
-    observer: Observer
+    reader: Reader
     fates: WriterFates
     starter: JobStarter
     places: WorkerPlaces
@@ -114,7 +115,7 @@ class TableReconciler:
         """The table was deleted."""
         memory = self._memories.pop(key, None)
         if memory is not None and memory.resolved is not None:
-            self._parts.observer.forget(memory.resolved)
+            self._parts.reader.forget(memory.resolved)
         self._parts.source.claims.release(key)
         self._parts.endpoints.forget(key)
         self._parts.budgets.release(key)
@@ -258,8 +259,8 @@ class TableReconciler:
             # Not started yet: it is planned once more, with the same result if nothing changed.
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
-        observed = parts.observer.observe(table, before, running=running)
-        blocked = self._judge_claims(turn, table, observed)
+        observed = self._observe(table, before, running)
+        turn.status, blocked = parts.source.judge_claims(turn.item, table, turn.status, observed)
         if blocked is not None:
             return self._rest(turn, settled, blocked)
         before = replace(before, claims=turn.status.claims)
@@ -289,25 +290,14 @@ class TableReconciler:
         delay_s = self._next_look_s(turn, settled, observed, actions)
         return min(delay_s, jittered(PAUSED_LOOK_S)) if table.is_namespace_paused else delay_s
 
-    def _judge_claims(
-        self, turn: Turn, table: ResolvedTable, observed: Observed
-    ) -> Unresolved | None:
-        """Ask the store whether the table's claims count; what stands against going on."""
-        source, has_problem = self._parts.source, observed.problem is not None
-        judged = source.claims.judge(
-            turn.item,
-            table,
-            turn.status,
-            source.open_store,
-            is_seen=observed.iceberg is not None,
-            has_problem=has_problem,
-        )
-        turn.status = judged.status
-        if judged.taken is not None:
-            return refused_claim(judged.taken)
-        if judged.problem is None or has_problem:
-            return None
-        return Unresolved(judged.problem.kind, str(judged.problem), may_heal=True)
+    def _observe(
+        self, table: ResolvedTable, status: LakeTableStatus, running: frozenset[str]
+    ) -> Observed:
+        try:
+            access = self._parts.source.access(table)
+        except TidelineError as error:
+            return Observed(running=running, problem=problem_of(error))
+        return self._parts.reader.observe(access, table, status, running=running)
 
     def _start(self, turn: Turn, table: ResolvedTable, start: Start, recorded: Recorded) -> None:
         """Record the operation, then hand it to a worker or create its Job; or report why it does

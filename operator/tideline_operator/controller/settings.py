@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
@@ -15,6 +16,7 @@ from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.namespace_spending import HourlyLimits
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
+from tideline_operator.reading.reader_processes import DEADLINE_S
 from tideline_operator.resources.quantity import memory_bytes
 from tideline_operator.resources.schedule import Duration
 
@@ -25,7 +27,8 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """The settings of a controller. An empty `namespaces` means all."""
+    """The settings of a controller. An empty `namespaces` means all; without a `reader_socket` it
+    starts what reads tables itself."""
 
     launch: LaunchSettings
     namespaces: tuple[str, ...] = ()
@@ -41,6 +44,8 @@ class ControllerSettings:
     metrics_port: int = 8080
     health_port: int = 8081
     ui_port: int | None = None
+    reader_socket: Path | None = None
+    reader_deadline_s: float = DEADLINE_S
     log_level: str = "INFO"
 
     @classmethod
@@ -94,6 +99,8 @@ class ControllerSettings:
             metrics_port=read.number("TIDELINE_METRICS_PORT", 8080),
             health_port=read.number("TIDELINE_HEALTH_PORT", 8081),
             ui_port=read.number("TIDELINE_UI_PORT", 0) or None,
+            reader_socket=Path(text) if (text := read.text("TIDELINE_READER_SOCKET")) else None,
+            reader_deadline_s=read.seconds("TIDELINE_READER_DEADLINE", DEADLINE_S),
             log_level=level,
         )
 

@@ -24,11 +24,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFoundError, TidelineError
+from tideline.errors import TidelineError
 from tideline.ingest.operation.operation import Place
-from tideline.storage.object_store import ObjectStore
-from tideline.storage.probe.race import QUICK
-from tideline.storage.probe.run import QUICK_PROMISES, check_store
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import probing
@@ -38,6 +35,8 @@ from tideline_operator.controller.status_writer import status_manifest
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
+from tideline_operator.reading.access import Access
+from tideline_operator.reading.reader import Reader
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.resources.parsing import parse_stored, to_json_object
 from tideline_operator.resources.resolved import ResolvedTable
@@ -49,9 +48,6 @@ _STEP_S = 1.0
 _QUICK_S = 0.5
 """How long a step waits for looks, so that what they find is taken at once where stores answer."""
 _LOOKS_AT_ONCE = 64
-_NOT_THERE = ".tideline-look"
-"""An object that never exists: the answer to a read of it distinguishes a missing bucket from a
-missing object, and needs no right but to read below the place."""
 
 _log = logging.getLogger(__name__)
 _Bucket = tuple[Key, str]
@@ -74,7 +70,8 @@ class StoreWatch:
         self,
         api: KubeApi,
         stores: ObjectCache,
-        open_store: Callable[[ResolvedTable, Place], ObjectStore],
+        reader: Reader,
+        access: Callable[[ResolvedTable], Access],
         events: EventRecorder,
         metrics: ControllerMetrics,
         clock: Clock,
@@ -82,7 +79,8 @@ class StoreWatch:
     ) -> None:
         self._api = api
         self._stores = stores
-        self._open_store = open_store
+        self._reader = reader
+        self._access = access
         self._events = events
         self._metrics = metrics
         self._clock = clock
@@ -157,7 +155,8 @@ class StoreWatch:
             self._changed.clear()
             try:
                 self.look()
-            except Exception:
+            except BaseException:
+                # Also SystemExit: what a look raises ends neither its thread nor this one.
                 if not self._stop.is_set():
                     _log.exception("cannot check the stores")
             self._changed.wait(min(LOOK_S, _STEP_S))
@@ -177,14 +176,13 @@ class StoreWatch:
         item = self._stores.get(key)
         before = self._found.get(bucket) or _stored(item).buckets.get(name) or BucketStatus()
         try:
-            store = self._open_store(use.table, use.place)
-            passes = probing() if is_probe else contextlib.nullcontext()
-            with contextlib.suppress(ObjectNotFoundError), passes:
-                store.get(_NOT_THERE)
+            access = self._access(use.table)
+            with probing() if is_probe else contextlib.nullcontext():
+                self._reader.probe(access, use.table, use.place)
             generation = _generation(item)
             if not use.is_landing and before.checked_generation != generation:
                 self._api.check_may_write()
-                report = check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+                report = self._reader.check_store(access, use.table, use.place)
                 return bucket_checked(report, generation, self._clock.now_ms())
         except TidelineError as error:
             return bucket_looked_at(before, problem_of(error))

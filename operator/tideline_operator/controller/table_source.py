@@ -7,36 +7,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tideline.clock import Clock
-from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.iceberg.table.found_table import FoundTable
+from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.operation.operation import Place
-from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
-from tideline.trust.author import Author
-from tideline.trust.catalog_access import CatalogAccess
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
-from tideline_operator.controller.claims import Claims, may_read, taken_message
+from tideline_operator.controller.claims import Claims, taken_message
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
-from tideline_operator.controller.endpoints import Endpoint, Endpoints, catalog_endpoint
+from tideline_operator.controller.endpoints import EndpointGate, Endpoints, catalog_endpoint
 from tideline_operator.controller.locations import Locations, Taken
 from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAccess
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.decide.observed import LOCATION_TAKEN
+from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
 from tideline_operator.launch.driver_job import CA_BUNDLE_PATH
-from tideline_operator.observe.iceberg_source import IcebergSource, open_source
-from tideline_operator.observe.warehouse import list_warehouse
+from tideline_operator.reading.access import Access
+from tideline_operator.reading.reader import Reader
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.resolving import resolve_table, store_names
+from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.resources.table_rules import S3_SCHEMES
 
 
@@ -95,17 +90,18 @@ class TableSource:
         wake: Callable[[Key], None],
         clock: Clock,
         access: NamespaceAccess,
+        reader: Reader,
         *,
         allows_local: bool = False,
     ) -> None:
         self.claims = Claims(locations, clock, wake)
-        self._access = access
+        self._namespaces = access
+        self._reader = reader
         self._stores = stores
         self._connections = connections
         self._catalogs = catalogs
         self._endpoints = endpoints
         self._allows_local = allows_local
-        self._access = CatalogAccess(Author.RESOURCE, allows_local=allows_local)
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
 
     def closed(self, namespace: str) -> Unresolved | None:
@@ -113,7 +109,7 @@ class TableSource:
 
         Raises ApiUnavailableError.
         """
-        reason = self._access.closed(namespace)
+        reason = self._namespaces.closed(namespace)
         return None if reason is None else Unresolved(NOT_OPEN, reason, may_heal=True)
 
     def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
@@ -126,25 +122,6 @@ class TableSource:
     def resolve_place(self, place: LakeTable) -> ResolvedTable | Unresolved:
         """The place of a LakeCatalog, which claims nothing: its tables do. Raises as `resolve`."""
         return self._resolve(place, lambda _: None)
-
-    def list_place(self, place: ResolvedTable) -> tuple[FoundTable, ...]:
-        """The tables at the place of a LakeCatalog.
-
-        Raises ConfigError, StorageUnavailableError, SecretProblemError, ApiUnavailableError.
-        """
-        catalog = catalog_endpoint(place)
-        if catalog is None:
-            return list_warehouse(place, self.open_store)
-        namespace = place.resource.metadata.namespace
-        credentials = self._catalogs.credentials(namespace, place.spec.catalog)
-        with self._asking(catalog):
-            return list_warehouse(
-                place,
-                self.open_store,
-                credentials=credentials,
-                timeout_s=LIMITS.read_timeout_s,
-                access=self._access,
-            )
 
     def _resolve(
         self, table: LakeTable, claim: Callable[[ResolvedTable], Taken | None]
@@ -195,53 +172,61 @@ class TableSource:
         except ConfigError:
             return
 
-    def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
-        """A place of a resolved table, with the credentials of its LakeStore."""
-        options = {name: text for name, text in place.options if name != "ca_bundle"}
-        location = StoreLocation.of(place.uri, options)
-        if location.scheme != "s3":
-            return location.open()
-        namespace = table.resource.metadata.namespace
-        connection = self._connections.connect(namespace, table.stores.values(), may_be_old=True)
-        return location.open(connection)
+    def access(self, table: ResolvedTable) -> Access:
+        """How the places of a resolved table, and its catalog, are reached, with the credentials of
+        its LakeStores and of the catalog.
 
-    def open_iceberg(
-        self,
-        table: ResolvedTable,
-        open_store: Callable[[ResolvedTable, Place], ObjectStore],
-        clock: Clock,
-    ) -> IcebergSource:
-        """The metadata of an Iceberg table, its catalog with the credentials the table names."""
-        namespace = table.resource.metadata.namespace
+        Raises SecretProblemError and ApiUnavailableError.
+        """
+        namespace, catalog = table.resource.metadata.namespace, catalog_endpoint(table)
+        places = (table.location, *table.landings.values())
+        connection = None
+        if catalog is not None or any(place.uri.startswith(S3_SCHEMES) for place in places):
+            stores = table.stores.values()
+            connection = self._connections.connect(namespace, stores, may_be_old=True)
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
-        catalog = catalog_endpoint(table)
         if catalog is None:
-            return open_source(table, open_store, clock, credentials, access=self._access)
-        with self._asking(catalog):
-            timeout_s = LIMITS.read_timeout_s
-            return open_source(table, open_store, clock, credentials, timeout_s, self._access)
+            return Access(connection, credentials, allows_local=self._allows_local)
+        gate = EndpointGate(self._endpoints, namespace, catalog.access, _reads_only)
+        timeout_s = LIMITS.read_timeout_s
+        return Access(
+            connection,
+            credentials,
+            gate,
+            catalog.server,
+            timeout_s,
+            allows_local=self._allows_local,
+        )
 
-    @contextmanager
-    def _asking(self, catalog: Endpoint) -> Iterator[None]:
-        """A request to a catalog, unless it is left alone. Raises StorageUnavailableError."""
-        reason = self._endpoints.refusal(catalog)
-        if reason is not None:
-            raise StorageUnavailableError(reason)
-        try:
-            yield
-        except TidelineError as error:
-            is_unanswered = isinstance(error.__cause__, OSError)
-            self._endpoints.note(catalog, str(error) if is_unanswered else None)
-            raise
-        self._endpoints.note(catalog, None)
+    def judge_claims(
+        self, item: Manifest, table: ResolvedTable, status: LakeTableStatus, observed: Observed
+    ) -> tuple[LakeTableStatus, Unresolved | None]:
+        """Have the store say, after a look at the table, which of its claims count: the status with
+        these, and what stands in the way of going on."""
+        uid, has_problem = str(item["metadata"].get("uid")), observed.problem is not None
+
+        def may_write(place: Place) -> bool:
+            return self._reader.may_write(self.access(table), table, place, uid)
+
+        is_seen = observed.iceberg is not None
+        judged = self.claims.judge(
+            item, table, status, may_write, is_seen=is_seen, has_problem=has_problem
+        )
+        if judged.taken is not None:
+            return judged.status, refused_claim(judged.taken)
+        if judged.problem is None or has_problem:
+            return judged.status, None
+        problem = judged.problem
+        return judged.status, Unresolved(problem.kind, str(problem), may_heal=True)
 
     def _refused(self, table: ResolvedTable, taken: Taken) -> Unresolved:
         """A place is another namespace's: only who may read there is told so."""
         own = taken.own
         places = (table.location, *table.landings.values(), *table.moved_to.values())
         place = next((one for one in places if one.uri == own.shown), table.location)
-        error = may_read(table, place, self.open_store)
-        if error is not None:
+        try:
+            self._reader.check_list(self.access(table), table, place)
+        except TidelineError as error:
             return Unresolved(error.kind, str(error), may_heal=True)
         return refused_claim(taken)
 
@@ -279,3 +264,7 @@ class TableSource:
 def refused_claim(taken: Taken) -> Unresolved:
     """What is in the way of a table's claim, as the reason why it cannot be resolved."""
     return Unresolved(LOCATION_TAKEN, taken_message(taken))
+
+
+def _reads_only() -> None:
+    """Nothing is written to a catalog."""

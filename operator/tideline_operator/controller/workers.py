@@ -105,7 +105,8 @@ class Workers:
         self._turns[threading.get_ident()] = self._clock.monotonic_s()
         try:
             self._take_turn(key)
-        except Exception:
+        except BaseException:
+            # Also SystemExit and the like: nothing that a turn meets ends its thread.
             _log.exception("a turn failed", extra={"table": "/".join(key)})
         finally:
             self._queue.done(key)

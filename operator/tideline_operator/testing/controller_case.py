@@ -15,6 +15,7 @@ from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.reading.reader import Reader
 from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.simulated_cluster import SimulatedCluster
@@ -54,7 +55,13 @@ class ControllerCase:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, *, job_control: JobControl | None = None, **settings: Any) -> Controller:
+    def start(
+        self,
+        *,
+        job_control: JobControl | None = None,
+        reader: Reader | None = None,
+        **settings: Any,
+    ) -> Controller:
         """Start a controller, with its caches filled."""
         self.metrics = ProcessMetrics()
         self.operator_api.on_request = self.metrics.note_request
@@ -64,6 +71,7 @@ class ControllerCase:
             job_control=job_control,
             process=self.metrics,
             allows_local=True,
+            reader=reader,
         )
         assert controller.start(timeout_s=30.0)
         self.controller = controller

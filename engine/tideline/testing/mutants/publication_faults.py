@@ -63,13 +63,13 @@ PUBLICATION_FAULTS = (
         f"{_PUBLICATION}/published_files.py",
         "        return (*self.merged, *self.others, *self.versions)\n",
         "        return (*self.versions, *self.others, *self.merged)\n",
-        ("operator/tests/controller/test_table_removal.py",),
+        ("operator/tests/reading/test_table_removal.py",),
     ),
     Fault(
         "an Iceberg table of another program goes with the Hudi table in its folder",
         f"{_PUBLICATION}/published_files.py",
         "        return found if OWNER in metadata.properties else cls()\n",
         "        return found if OWNER or metadata.properties else cls()\n",
-        ("operator/tests/controller/test_table_removal.py",),
+        ("operator/tests/reading/test_table_removal.py",),
     ),
 )

@@ -14,8 +14,8 @@ from tideline.publication.publish import publish_table
 from tideline.publication.published_files import PublishedFiles
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.small_table import SmallTable, batch
-from tideline_operator.controller import table_removal
-from tideline_operator.controller.table_removal import TableRemoval
+from tideline_operator.reading import table_removal
+from tideline_operator.reading.table_removal import TableRemoval
 
 FOREIGN = {
     "orders.csv": "it is in the root",

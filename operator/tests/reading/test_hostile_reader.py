@@ -1,0 +1,198 @@
+"""A reading process that is hostile: whatever it sends, the controller's thread gets an error about
+the table, in time, and nothing else."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tideline.secret_values import note_secrets
+from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.testing.fake_clock import FakeClock
+from tideline_operator.api_objects import LeadershipLostError
+from tideline_operator.decide.observed import Observed, Problem
+from tideline_operator.reading.access import Access
+from tideline_operator.reading.calls import Failure, ReadingFailedError
+from tideline_operator.reading.codec import to_bytes
+from tideline_operator.reading.deleted_table import Removal
+from tideline_operator.reading.frames import Channel, FrameKind
+from tideline_operator.reading.reader_processes import ANSWER_BYTES_MAX, ReaderProcesses
+from tideline_operator.testing.hostile_reader import Behaviour, HostileReader
+from tideline_operator.testing.table_states import EMPTY, resolved
+
+DEADLINE_S = 1.0
+TABLE = resolved()
+
+
+@dataclass
+class Gate:
+    """The gate of a store, with what it was asked and told."""
+
+    heard: list[tuple[str, object]] = field(default_factory=list)
+    error: Exception | None = None
+
+    def refusal(self, server: str, *, writes: bool) -> str | None:
+        self.heard.append((server, writes))
+        if self.error is not None:
+            raise self.error
+        return "it is left alone"
+
+    def note(self, server: str, problem: str | None) -> None:
+        self.heard.append((server, problem))
+
+
+@contextmanager
+def reader(folder: Path, behaviour: Behaviour) -> Iterator[tuple[ReaderProcesses, HostileReader]]:
+    with HostileReader(folder, behaviour) as hostile:
+        yield (
+            ReaderProcesses(FakeClock(), {}, socket_path=hostile.path, deadline_s=DEADLINE_S),
+            hostile,
+        )
+
+
+def result(body: bytes, kind: FrameKind = FrameKind.RESULT) -> Behaviour:
+    return lambda channel, _: channel.send(kind, body)
+
+
+def raw(body: bytes) -> Behaviour:
+    return lambda _, connection: connection.sendall(body)
+
+
+def huge(_: Channel, connection: socket.socket) -> None:
+    connection.sendall(struct.pack("!cI", b"R", ANSWER_BYTES_MAX + 1))
+    connection.sendall(b"[" * 1000)
+
+
+def drip(_: Channel, connection: socket.socket) -> None:
+    connection.sendall(struct.pack("!cI", b"R", 1000))
+    while True:
+        connection.sendall(b" ")
+        time.sleep(0.05)
+
+
+def endless_questions(channel: Channel, _: socket.socket) -> None:
+    while True:
+        channel.send(FrameKind.MAY_WRITE)
+        channel.receive(4096)
+
+
+def many_servers(channel: Channel, _: socket.socket) -> None:
+    for number in range(100):
+        told = ("store", f"http://{number}", None)
+        channel.send(FrameKind.NOTE, to_bytes(tuple[str, str, str | None], told))
+    time.sleep(5)
+
+
+HOSTILE: dict[str, Behaviour] = {
+    "garbage": raw(b"HTTP/1.1 200 OK\r\n\r\n"),
+    "a huge frame": huge,
+    "an answer that drips": drip,
+    "silence": lambda *_: time.sleep(5),
+    "its end": lambda *_: None,
+    "half a frame": raw(struct.pack("!cI", b"R", 100) + b"[]"),
+    "another type": result(b'{"__class__": "os.system"}'),
+    "an error of no known class": result(b'[99, ["x", null, null, null, null]]', FrameKind.FAILURE),
+    "questions for ever": endless_questions,
+    "a question about a token that it may not have": result(b"", FrameKind.TOKEN),
+    "a question that is none": result(b"", FrameKind.ANSWER),
+    "a question to the gate of a catalog that there is not": result(
+        b'["catalog","http://x",false]', FrameKind.REFUSAL
+    ),
+    "a question of a megabyte": result(b" " * 2_000_000, FrameKind.REFUSAL),
+    "notes about a hundred servers": many_servers,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_it_sends_the_table_is_set_aside_in_time(name: str, tmp_path: Path) -> None:
+    access = Access(S3Connection(S3Credentials("key", "secret"), gate=Gate()))
+    with reader(tmp_path, HOSTILE[name]) as (processes, hostile):
+        started_s = time.monotonic()
+        first = processes.observe(access, TABLE, EMPTY)
+        second = processes.observe(access, TABLE, EMPTY)
+        took_s = time.monotonic() - started_s
+        for observed in (first, second):
+            assert observed.problem is not None
+            assert observed.problem.reason in ("ReadingFailed", "ReaderUnavailable")
+        assert second.problem is not None
+        assert second.problem.reason == "ReadingFailed"
+        assert not second.problem.is_transient
+        assert took_s < 2 * DEADLINE_S + 3
+        # Set aside: nobody is asked now.
+        asked = len(hostile.asked)
+        third = processes.observe(access, TABLE, EMPTY)
+        assert (third.problem, len(hostile.asked)) == (second.problem, asked)
+
+
+def test_a_process_that_sends_what_it_must_not_is_ended(tmp_path: Path) -> None:
+    with reader(tmp_path, raw(b"garbage and more")) as (processes, hostile):
+        processes.observe(Access(), TABLE, EMPTY)
+        assert hostile.asked.count(FrameKind.KILL) == 2
+
+
+def test_its_texts_are_masked(tmp_path: Path) -> None:
+    note_secrets(["hunter2-hunter2"])
+    problem = Problem("StorageUnavailable", "the server says hunter2-hunter2", 4, True)
+    with reader(tmp_path, result(to_bytes(Observed, Observed(problem=problem)))) as (processes, _):
+        seen = processes.observe(Access(), TABLE, EMPTY).problem
+        assert seen is not None
+        assert seen.message == "the server says ***"
+    error = ReadingFailedError("refused", value="hunter2-hunter2")
+    failure = result(to_bytes(Failure, error), FrameKind.FAILURE)
+    (tmp_path / "hostile.sock").unlink()
+    with reader(tmp_path, failure) as (processes, _):
+        with pytest.raises(ReadingFailedError) as caught:
+            processes.list_place(Access(), TABLE)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_questions_are_answered_by_the_thread_that_waits(tmp_path: Path) -> None:
+    gate, threads = Gate(), set[int]()
+
+    def ask(channel: Channel, _: socket.socket) -> None:
+        channel.send(FrameKind.NOTE, b'["store","http://one","timed out"]')
+        hostile.ask(channel, FrameKind.REFUSAL, b'["store","http://one",true]')
+        hostile.ask(channel, FrameKind.MAY_WRITE, b"")
+        channel.send(FrameKind.RESULT, to_bytes(Observed, Observed()))
+
+    access = Access(
+        S3Connection(S3Credentials("key", "secret"), gate=gate),
+        may_write=lambda: threads.add(threading.get_ident()),
+    )
+    with reader(tmp_path, ask) as (processes, hostile):
+        assert processes.observe(access, TABLE, EMPTY) == Observed()
+        assert gate.heard == [("http://one", "timed out"), ("http://one", True)]
+        assert hostile.answers == [b'"it is left alone"', b""]
+        assert threads == {threading.get_ident()}
+
+
+def test_a_leader_that_may_not_write_any_more_ends_the_call(tmp_path: Path) -> None:
+    gate = Gate(error=LeadershipLostError("another leads"))
+
+    def ask(channel: Channel, _: socket.socket) -> None:
+        hostile.ask(channel, FrameKind.REFUSAL, b'["store","http://one",true]')
+
+    access = Access(S3Connection(S3Credentials("key", "secret"), gate=gate))
+    with reader(tmp_path, ask) as (processes, hostile):
+        with pytest.raises(LeadershipLostError):
+            processes.remove(access, TABLE, Removal("uid", None))
+        # It is no fault of the table.
+        assert not processes.set_aside.is_alone(("table", "default", "people"))
+        assert hostile.answers == []
+
+
+def test_without_a_reader_every_table_waits_for_it(tmp_path: Path) -> None:
+    processes = ReaderProcesses(FakeClock(), {}, socket_path=tmp_path / "none.sock")
+    problem = processes.observe(Access(), TABLE, EMPTY).problem
+    assert problem is not None
+    assert problem.is_transient
+    assert "is the container `reader` running?" in problem.message
+    assert processes.set_aside.count == 0

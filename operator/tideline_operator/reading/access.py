@@ -1,0 +1,203 @@
+"""How one call reaches what a table names: credentials, and whom its requests ask.
+
+`Access` is what a call in this process uses. `HandedAccess` is the part of it that is a value, for
+a process of its own: keys, certificates, time limits. What is no value stays behind the connection
+(child.py): the gates of endpoints, the leader's right to write, tokens of a service account.
+
+`ConnectionPool.connection` is the one place where a reading process makes an S3Connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tideline.errors import StorageUnavailableError, TidelineError
+from tideline.ingest.operation.operation import Place
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.request_gate import RequestGate
+from tideline.storage.s3_client import RequestLimits, S3Connection, S3Credentials
+from tideline.storage.web_identity import WebIdentity
+from tideline.trust.author import Author
+from tideline.trust.catalog_access import CatalogAccess
+
+
+def _may_always() -> None:
+    """Where nobody else can be the leader."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Access:
+    """The connection of a table's stores, and the properties that open its catalog.
+
+    `catalog_server` names the catalog to its gate. `may_write` raises in a process that must not
+    write any more. Without a `connection` that of the environment is used.
+    """
+
+    connection: S3Connection | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    catalog_gate: RequestGate | None = None
+    catalog_server: str = ""
+    catalog_timeout_s: float | None = None
+    may_write: Callable[[], None] = _may_always
+    allows_local: bool = False
+
+    @property
+    def catalog_access(self) -> CatalogAccess:
+        """How the catalog is opened: with nothing of this process's own."""
+        return CatalogAccess(Author.RESOURCE, allows_local=self.allows_local)
+
+    def open_store(self, place: Place) -> ObjectStore:
+        """A place that a table names."""
+        options = {name: text for name, text in place.options if name != "ca_bundle"}
+        if self.connection is None:
+            options = dict(place.options)
+        location = StoreLocation.of(place.uri, options)
+        return location.open(self.connection) if location.scheme == "s3" else location.open()
+
+    @contextmanager
+    def asking_catalog(self) -> Iterator[None]:
+        """A request to the catalog, unless it is left alone. Raises StorageUnavailableError."""
+        gate, server = self.catalog_gate, self.catalog_server
+        if gate is None:
+            yield
+            return
+        reason = gate.refusal(server, writes=False)
+        if reason is not None:
+            raise StorageUnavailableError(reason)
+        try:
+            yield
+        except TidelineError as error:
+            is_unanswered = isinstance(error.__cause__, OSError)
+            gate.note(server, str(error) if is_unanswered else None)
+            raise
+        gate.note(server, None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StoreKeys:
+    """What an S3 connection is made of. Either keys, or a role at an STS whose tokens are asked
+    for, or neither."""
+
+    access_key_id: str | None = None
+    secret_access_key: str | None = None
+    session_token: str | None = None
+    sts_url: str | None = None
+    role_arn: str | None = None
+    authorities: str | None = None
+    limits: RequestLimits = field(default_factory=RequestLimits)
+
+    @classmethod
+    def of(cls, connection: S3Connection) -> StoreKeys:
+        """Those of a connection."""
+        certificates = connection.ca_certificates
+        authorities = None if certificates is None else certificates.decode()
+        match connection.credentials:
+            case S3Credentials() as keys:
+                return cls(
+                    keys.access_key_id,
+                    keys.secret_access_key,
+                    keys.session_token,
+                    authorities=authorities,
+                    limits=connection.limits,
+                )
+            case WebIdentity() as identity:
+                return cls(
+                    sts_url=identity.sts_url,
+                    role_arn=identity.role_arn,
+                    authorities=authorities,
+                    limits=connection.limits,
+                )
+            case None:
+                return cls(authorities=authorities, limits=connection.limits)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HandedAccess:
+    """An `Access` as a value."""
+
+    store: StoreKeys | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    catalog_server: str | None = None
+    catalog_timeout_s: float | None = None
+    allows_local: bool = False
+
+    @classmethod
+    def of(cls, access: Access) -> HandedAccess:
+        """The part of `access` that is handed over."""
+        return cls(
+            None if access.connection is None else StoreKeys.of(access.connection),
+            dict(access.catalog),
+            None if access.catalog_gate is None else access.catalog_server,
+            access.catalog_timeout_s,
+            access.allows_local,
+        )
+
+
+class CallGate:
+    """The gate of a pooled connection: that of the call that has the connection now."""
+
+    def __init__(self) -> None:
+        self.of_call: RequestGate | None = None
+        self.read_token: Callable[[], str] | None = None
+
+    def refusal(self, server: str, *, writes: bool) -> str | None:
+        """Refuses what a call has left behind when it ended."""
+        gate = self.of_call
+        return "the call has ended" if gate is None else gate.refusal(server, writes=writes)
+
+    def note(self, server: str, problem: str | None) -> None:
+        if (gate := self.of_call) is not None:
+            gate.note(server, problem)
+
+    def token(self) -> str:
+        """The token of the service account that reads for this call."""
+        if self.read_token is None:
+            raise OSError("the call has ended")
+        return self.read_token()
+
+
+class ConnectionPool:
+    """Connections by their keys, each with one call at a time: a call asks its own gate, whichever
+    of its threads makes a request. Kept for their open clients, the newest keys only."""
+
+    def __init__(self, keys_max: int = 32) -> None:
+        self._keys_max = keys_max
+        self._lock = threading.Lock()
+        self._idle: dict[StoreKeys, list[tuple[S3Connection, CallGate]]] = {}
+
+    @contextmanager
+    def connection(
+        self, keys: StoreKeys, of_call: RequestGate, read_token: Callable[[], str]
+    ) -> Iterator[S3Connection]:
+        """A connection of these keys, for the time of one call."""
+        with self._lock:
+            idle = self._idle.get(keys) or []
+            connection, gate = idle.pop() if idle else _connect(keys)
+        gate.of_call, gate.read_token = of_call, read_token
+        try:
+            yield connection
+        finally:
+            gate.of_call = gate.read_token = None
+            with self._lock:
+                idle = self._idle.pop(keys, [])
+                self._idle[keys] = [*idle, (connection, gate)]
+                while len(self._idle) > self._keys_max:
+                    del self._idle[next(iter(self._idle))]
+
+
+def _connect(keys: StoreKeys) -> tuple[S3Connection, CallGate]:
+    gate = CallGate()
+    authorities = None if keys.authorities is None else keys.authorities.encode()
+    credentials: S3Credentials | WebIdentity | None = None
+    if keys.access_key_id is not None and keys.secret_access_key is not None:
+        credentials = S3Credentials(keys.access_key_id, keys.secret_access_key, keys.session_token)
+    elif keys.sts_url is not None and keys.role_arn is not None:
+        credentials = WebIdentity(keys.sts_url, keys.role_arn, gate.token, authorities=authorities)
+    connection = S3Connection(
+        credentials, ca_certificates=authorities, limits=keys.limits, gate=gate
+    )
+    return connection, gate

@@ -1,0 +1,480 @@
+"""Having tables read by processes of their own: the controller's side of a call.
+
+A call has a deadline. While it waits, the thread of the turn answers what the reading process asks:
+whether an endpoint is left alone, whether this controller may still write, and for tokens. A
+process that takes too long, sends what it must not, or ends, is ended; what happens to the table is
+said in set_aside.py. What a process sends is checked by type, and its texts are masked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline.iceberg.table.found_table import FoundTable
+from tideline.ingest.operation.operation import Place
+from tideline.secret_values import masked
+from tideline.storage.probe.report import StoreReport
+from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline_operator.decide.observed import Observed, Problem
+from tideline_operator.observe.problems import problem_of
+from tideline_operator.reading.access import Access, HandedAccess
+from tideline_operator.reading.calls import (
+    ANSWERS,
+    CATALOG_GATE,
+    STORE_GATE,
+    Call,
+    CheckList,
+    CheckStore,
+    Failure,
+    Forget,
+    Handed,
+    JudgeDeletion,
+    ListPlace,
+    MayWrite,
+    Observe,
+    ProbeStore,
+    ReaderUnavailableError,
+    ReadingFailedError,
+    Remove,
+)
+from tideline_operator.reading.codec import CodecError, from_bytes, to_bytes
+from tideline_operator.reading.deleted_table import Judgement, Removal, RemovalStep
+from tideline_operator.reading.frames import (
+    Channel,
+    ClosedError,
+    FrameError,
+    FrameKind,
+    OverdueError,
+)
+from tideline_operator.reading.set_aside import SetAside, Subject
+from tideline_operator.reading.starting import OwnSupervisor
+from tideline_operator.reading.supervisor import Open
+from tideline_operator.resources.lake_table import LakeTable
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus
+
+DEADLINE_S = 120.0
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+ALONE_MAX = 4
+"""Processes for one table each, that a namespace has at the same time."""
+_LARGE_BYTES = 1024 * 1024
+_LARGE_S = 10.0
+"""A large answer is there when it is sent, and waits for nobody."""
+_LARGE_AT_ONCE = 2
+_HELLO_S = 30.0
+_CONNECT_S = 5.0
+_FORGET_S = 2.0
+_START_S = 20.0
+_RESTART_S = 5.0
+"""Of a container, which is started again when it ends."""
+_REMOVAL_DEADLINES = 5
+"""A step of a deletion lists the whole table before anything is deleted."""
+_MESSAGE_CHARACTERS_MAX = 2_000
+_STEP_S = 0.05
+_SERVERS_MAX = 64
+_SERVER_CHARACTERS_MAX = 512
+_PROBLEM_CHARACTERS_MAX = 500
+
+
+class _EndedError(Exception):
+    """The process ended, or was ended, over a call: how. `is_slow` when that took too long."""
+
+    def __init__(self, how: str, *, is_slow: bool = False) -> None:
+        super().__init__(how)
+        self.is_slow = is_slow
+
+
+class ReaderProcesses:
+    """See `Reader`. The supervisor is at `socket_path`, or is started by this process, for which
+    `environment` has its settings."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        environment: Mapping[str, str],
+        *,
+        socket_path: Path | None = None,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        """Raises ConfigError for a wrong setting."""
+        self._own = OwnSupervisor(environment) if socket_path is None else None
+        self._path = socket_path if self._own is None else self._own.path
+        self._deadline_s = deadline_s
+        self.set_aside = SetAside(clock)
+        self._numbers = itertools.count(1)
+        self._large = threading.Semaphore(_LARGE_AT_ONCE)
+        self._lock = threading.Lock()
+        self._alone: Counter[str] = Counter()
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """Of the supervisor that this process has started."""
+        return None if self._own is None else self._own.pid
+
+    def stop(self) -> None:
+        """End what this process has started."""
+        if self._own is not None:
+            self._own.stop()
+
+    def observe(
+        self,
+        access: Access,
+        table: ResolvedTable,
+        status: LakeTableStatus,
+        *,
+        running: frozenset[str] = frozenset(),
+    ) -> Observed:
+        """See `Reader.observe`."""
+        if table.spec.suspend:
+            return Observed(running=running)
+        try:
+            observed: Observed = self._ask(_table(table), access, Observe(table, status, running))
+        except (ReadingFailedError, ReaderUnavailableError) as error:
+            return Observed(running=running, problem=problem_of(error))
+        return _cleaned(observed)
+
+    def forget(self, table: ResolvedTable) -> None:
+        """See `Reader.forget`."""
+        self.set_aside.clear(_table(table))
+        namespace = table.resource.metadata.namespace
+        with suppress(_EndedError, ReaderUnavailableError, TidelineError):
+            self._attempt(Open(namespace, must_run=True), Access(), Forget(table), _FORGET_S)
+
+    def list_place(self, access: Access, place: ResolvedTable) -> tuple[FoundTable, ...]:
+        """See `Reader.list_place`."""
+        metadata = place.resource.metadata
+        subject = "catalog", metadata.namespace, metadata.name
+        found: tuple[FoundTable, ...] = self._ask(subject, access, ListPlace(place))
+        return tuple(FoundTable(one.parts, _shown(one.obstacle)) for one in found)
+
+    def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:
+        """See `Reader.probe`."""
+        self._ask(_bucket(table, place), access, ProbeStore(table, place))
+
+    def check_store(self, access: Access, table: ResolvedTable, place: Place) -> StoreReport:
+        """See `Reader.check_store`."""
+        report: StoreReport = self._ask(_bucket(table, place), access, CheckStore(table, place))
+        return report
+
+    def may_write(self, access: Access, table: ResolvedTable, place: Place, uid: str) -> bool:
+        """See `Reader.may_write`."""
+        answer: bool = self._ask(_table(table), access, MayWrite(table, place, uid))
+        return answer
+
+    def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:
+        """See `Reader.check_list`."""
+        self._ask(_table(table), access, CheckList(table, place))
+
+    def judge_deletion(
+        self, access: Access, table: ResolvedTable, status: LakeTableStatus
+    ) -> Judgement:
+        """See `Reader.judge_deletion`."""
+        judgement: Judgement = self._ask(_table(table), access, JudgeDeletion(table, status))
+        objection = judgement.objection
+        return replace(judgement, objection=None if objection is None else _shown(objection))
+
+    def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
+        """See `Reader.remove`."""
+        deadline_s = _REMOVAL_DEADLINES * self._deadline_s
+        call = Remove(table, removal)
+        step: RemovalStep = self._ask(_table(table), access, call, deadline_s)
+        return step
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until a supervisor answers; whether one does."""
+        until_s = time.monotonic() + timeout_s
+        while time.monotonic() < until_s:
+            try:
+                self._connected(until_s).close()
+                return True
+            except ReaderUnavailableError:
+                continue
+        return False
+
+    def _ask(
+        self, subject: Subject, access: Access, call: Call, deadline_s: float | None = None
+    ) -> Any:
+        """The answer to a call about a subject.
+
+        Raises ReadingFailedError for one that is set aside, ReaderUnavailableError where a retry
+        may help, and the errors of the call.
+        """
+        declared, namespace = call.table.resource, call.table.resource.metadata.namespace
+        deadline_s = deadline_s or self._deadline_s
+        refusal = self.set_aside.refusal(subject, declared)
+        if refusal is not None:
+            raise ReadingFailedError(refusal)
+        if not self.set_aside.is_alone(subject):
+            try:
+                return self._attempt(Open(namespace), access, call, deadline_s)
+            except _EndedError as ended:
+                self.set_aside.suspect(subject, declared)
+                if ended.is_slow:
+                    raise ReaderUnavailableError(
+                        f"{ended}; it is read again soon, in a process of its own"
+                    ) from None
+        with self._lock:
+            if self._alone[namespace] >= ALONE_MAX:
+                raise ReaderUnavailableError(
+                    f"{ALONE_MAX} tables of namespace {namespace} are being read alone, after the "
+                    "process that read them ended: this one is read after them"
+                )
+            self._alone[namespace] += 1
+        try:
+            return self._ask_alone(subject, declared, access, call, deadline_s)
+        finally:
+            with self._lock:
+                self._alone[namespace] -= 1
+
+    def _ask_alone(
+        self,
+        subject: Subject,
+        declared: LakeTable,
+        access: Access,
+        call: Call,
+        deadline_s: float,
+    ) -> Any:
+        process = f"{declared.metadata.namespace}#{next(self._numbers)}"
+        try:
+            answer = self._attempt(Open(process, is_single=True), access, call, deadline_s)
+        except _EndedError as ended:
+            words = (
+                f"it cannot be read within limits: {ended}. Other tables are not concerned. Make "
+                "its metadata smaller, or raise reader.memoryPerNamespace or reader.deadline of "
+                "the chart"
+            )
+            self.set_aside.set_aside(subject, declared, words)
+            raise ReadingFailedError(self.set_aside.refusal(subject, declared) or words) from None
+        except ReaderUnavailableError:
+            raise
+        except TidelineError:
+            self.set_aside.clear(subject)
+            raise
+        self.set_aside.clear(subject)
+        return answer
+
+    def _attempt(self, opened: Open, access: Access, call: Call, deadline_s: float) -> Any:
+        """The answer to a call, in the process that is to be `opened`.
+
+        Raises _EndedError when the process ends over it, ReaderUnavailableError when there is none,
+        and the errors of the call.
+        """
+        channel, number = self._open(opened, time.monotonic() + deadline_s)
+        try:
+            channel.send(FrameKind.CALL, to_bytes(Handed, _handed(access, call)))
+            return self._converse(channel, access, call)
+        except ClosedError:
+            raise _EndedError(f"its process ended: {self._fate(number)}") from None
+        except OverdueError:
+            self._supervisor_does(FrameKind.KILL, number)
+            how = f"it took more than {deadline_s:.0f} s"
+            raise _EndedError(how, is_slow=True) from None
+        except (FrameError, CodecError) as error:
+            self._supervisor_does(FrameKind.KILL, number)
+            raise _EndedError(f"its process sent what it must not: {error!s:.200}") from None
+        finally:
+            channel.close()
+
+    def _open(self, opened: Open, until_s: float) -> tuple[Channel, str]:
+        """A connection to a process, and the number of the process."""
+        hello_s = min(until_s, time.monotonic() + _HELLO_S)
+        for _ in range(2):
+            channel = self._connected(hello_s)
+            number = ""
+            try:
+                channel.send(FrameKind.OPEN, to_bytes(Open, opened))
+                number = from_bytes(str, _expected(channel, FrameKind.STARTED, 4096))
+                _expected(channel, FrameKind.HELLO, 0)
+            except ClosedError:
+                # It ended at this moment: another one is started.
+                channel.close()
+                continue
+            except (OverdueError, FrameError, CodecError) as error:
+                channel.close()
+                if number:
+                    self._supervisor_does(FrameKind.KILL, number)
+                raise ReaderUnavailableError(f"the reader does not answer: {error}") from None
+            channel.until_s = until_s
+            return channel, number
+        raise ReaderUnavailableError(
+            "the reader starts no process: as many as there may be are at work"
+        )
+
+    def _connected(self, until_s: float) -> Channel:
+        """A connection to the supervisor; one that has just been started is waited for."""
+        start_s = _START_S if self._own is not None else _RESTART_S
+        start_until_s = min(until_s, time.monotonic() + start_s)
+        while True:
+            is_starting = self._own is None or self._own.ensure()
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(_CONNECT_S)
+            try:
+                connection.connect(str(self._path))
+                return Channel(connection, until_s)
+            except OSError as error:
+                connection.close()
+                if not is_starting or time.monotonic() > start_until_s:
+                    raise ReaderUnavailableError(
+                        f"nothing that reads tables answers at {self._path} "
+                        f"({error.strerror or error}): is the container `reader` running?"
+                    ) from None
+            time.sleep(_STEP_S)
+
+    def _converse(self, channel: Channel, access: Access, call: Call) -> Any:
+        """Answer questions until there is an answer."""
+        questions = _Questions(access)
+        while True:
+            kind, length = channel.receive_header(ANSWER_BYTES_MAX)
+            if kind is FrameKind.RESULT:
+                return self._answer(channel, length, ANSWERS[type(call)])
+            if kind is FrameKind.FAILURE:
+                error: TidelineError = self._answer(channel, length, Failure)
+                raise _masked_error(error)
+            if kind is FrameKind.OUT_OF_MEMORY:
+                raise _EndedError("it took more memory than one namespace's reader may")
+            if length > _LARGE_BYTES:
+                raise FrameError(f"a question of {length:,} bytes")
+            answer = questions.answer(kind, channel.receive_body(length))
+            if answer is not None:
+                channel.send(FrameKind.ANSWER, answer)
+
+    def _answer(self, channel: Channel, length: int, kind: Any) -> Any:
+        if length <= _LARGE_BYTES:
+            return from_bytes(kind, channel.receive_body(length))
+        with self._large:
+            return from_bytes(kind, channel.receive_body(length, _LARGE_S))
+
+    def _fate(self, number: str) -> str:
+        """How a process ended that has closed its connection."""
+        answer = self._supervisor_does(FrameKind.FATE, number)
+        try:
+            return masked(str(from_bytes(str, answer)))[:200] if answer else "it is not known how"
+        except CodecError:
+            return "it is not known how"
+
+    def _supervisor_does(self, kind: FrameKind, number: str) -> bytes:
+        """Ask the supervisor; empty when it does not answer."""
+        try:
+            channel = self._connected(time.monotonic() + _CONNECT_S)
+        except ReaderUnavailableError:
+            return b""
+        try:
+            channel.send(kind, to_bytes(str, number))
+            return _expected(channel, FrameKind.ANSWER, 4096)
+        except (ClosedError, OverdueError, FrameError):
+            return b""
+        finally:
+            channel.close()
+
+
+@dataclass(slots=True)
+class _Questions:
+    """What a reading process may ask during one call, and the answers."""
+
+    access: Access
+    servers: set[tuple[str, str]] = field(default_factory=set)
+
+    def answer(self, kind: FrameKind, body: bytes) -> bytes | None:
+        """The answer; None where none is expected. Raises FrameError for what is no question,
+        CodecError, and what stands against writing."""
+        match kind:
+            case FrameKind.REFUSAL:
+                name, server, writes = from_bytes(tuple[str, str, bool], body)
+                gate = self._gate(name, server)
+                return to_bytes(str | None, gate.refusal(server, writes=writes))
+            case FrameKind.NOTE:
+                name, server, problem = from_bytes(tuple[str, str, str | None], body)
+                if problem is not None:
+                    problem = masked(problem)[:_PROBLEM_CHARACTERS_MAX]
+                self._gate(name, server).note(server, problem)
+                return None
+            case FrameKind.MAY_WRITE:
+                self.access.may_write()
+                return b""
+            case FrameKind.TOKEN:
+                return to_bytes(tuple[bool, str], self._token())
+            case _:
+                raise FrameError(f"a frame {kind.name} is no question")
+
+    def _gate(self, name: str, server: str) -> Any:
+        """The gate of a server: there are so many of them for one table."""
+        self.servers.add((name, server))
+        if len(self.servers) > _SERVERS_MAX or len(server) > _SERVER_CHARACTERS_MAX:
+            raise FrameError("it asks about too many servers")
+        connection = self.access.connection
+        if name == STORE_GATE and connection is not None and connection.gate is not None:
+            return connection.gate
+        if name == CATALOG_GATE and self.access.catalog_gate is not None:
+            if server != self.access.catalog_server:
+                raise FrameError("it asks about another catalog")
+            return self.access.catalog_gate
+        raise FrameError(f"there is no gate {name!r:.40}")
+
+    def _token(self) -> tuple[bool, str]:
+        connection = self.access.connection
+        if connection is None or not isinstance(connection.credentials, WebIdentity):
+            raise FrameError("it asks for a token, and has no web identity")
+        try:
+            return True, connection.credentials.token()
+        except (IdentityError, OSError) as error:
+            return False, masked(str(error))
+
+
+def _handed(access: Access, call: Call) -> Handed:
+    gates = []
+    if access.connection is not None and access.connection.gate is not None:
+        gates.append(STORE_GATE)
+    if access.catalog_gate is not None:
+        gates.append(CATALOG_GATE)
+    return Handed(call, HandedAccess.of(access), tuple(gates))
+
+
+def _expected(channel: Channel, expected: FrameKind, bytes_max: int) -> bytes:
+    kind, body = channel.receive(bytes_max)
+    if kind is not expected:
+        raise FrameError(f"a frame {kind.name} came in place of {expected.name}")
+    return body
+
+
+def _table(table: ResolvedTable) -> Subject:
+    metadata = table.resource.metadata
+    return "table", metadata.namespace, metadata.name
+
+
+def _bucket(table: ResolvedTable, place: Place) -> Subject:
+    return "bucket", table.resource.metadata.namespace, place.uri
+
+
+def _cleaned(observed: Observed) -> Observed:
+    """A look with its problems masked, as the errors of this process are when they are made."""
+    landings = {
+        name: replace(seen, problem=_cleaned_problem(seen.problem))
+        for name, seen in observed.landings.items()
+    }
+    return replace(observed, landings=landings, problem=_cleaned_problem(observed.problem))
+
+
+def _cleaned_problem(problem: Problem | None) -> Problem | None:
+    return None if problem is None else replace(problem, message=_shown(problem.message))
+
+
+def _shown(text: str) -> str:
+    """A text of a process as people get it."""
+    return masked(text)[:_MESSAGE_CHARACTERS_MAX]
+
+
+def _masked_error(error: TidelineError) -> TidelineError:
+    named = (error.table, error.instant, error.path, error.value)
+    table, instant, path, value = (None if one is None else _shown(str(one)) for one in named)
+    return type(error)(_shown(error.message), table=table, instant=instant, path=path, value=value)

@@ -1,0 +1,155 @@
+"""Starting the supervisor: in an environment of its own, from nothing but the installed packages.
+
+In a cluster its container runs `tideline-operator reader`, which replaces itself by such a process.
+Elsewhere the controller starts one, which ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NoReturn
+
+from tideline.errors import ConfigError
+from tideline.read_limits import SETTING
+from tideline_operator.reading.supervisor import ReaderLimits, Supervisor
+from tideline_operator.resources.quantity import memory_bytes
+
+SOCKET_NAME: Final = "reader.sock"
+MEMORY: Final = "TIDELINE_READER_MEMORY"
+MEMORY_TOTAL: Final = "TIDELINE_READER_MEMORY_TOTAL"
+PROCESSES_MAX: Final = "TIDELINE_READER_PROCESSES_MAX"
+CLIENT_UID: Final = "TIDELINE_READER_CLIENT_UID"
+_KEPT: Final = (SETTING, MEMORY, MEMORY_TOTAL, PROCESSES_MAX, CLIENT_UID, "SSL_CERT_FILE",
+                "SSL_CERT_DIR", "LANG", "LC_ALL", "TZ")  # fmt: skip
+_SET: Final = {
+    # Threads and arenas reserve memory, which counts against the limit of a process.
+    "MALLOC_ARENA_MAX": "2",
+    "TOKIO_WORKER_THREADS": "2",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "ARROW_IO_THREADS": "2",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    # Nothing is taken from the machine that it runs on.
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "HOME": "/nonexistent",
+    "PATH": "/usr/bin:/bin",
+}
+_PROGRAM: Final = (
+    "import sys; arguments = sys.argv[1:]; sys.path[:] = arguments[1:]; "
+    "from tideline_operator.reading.starting import serve; sys.exit(serve(arguments[0]))"
+)
+_LIFELINE: Final = "TIDELINE_READER_LIFELINE"
+_END_S: Final = 5.0
+
+
+def reader_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment the readers need."""
+    return {**_SET, **{name: given[name] for name in _KEPT if given.get(name)}}
+
+
+def limits_of(given: Mapping[str, str]) -> ReaderLimits:
+    """The limits that an environment sets. Raises ConfigError naming the variable."""
+    return ReaderLimits(
+        memory_bytes=_memory(given, MEMORY),
+        memory_bytes_total=_memory(given, MEMORY_TOTAL),
+        processes_max=_number(given, PROCESSES_MAX) or ReaderLimits().processes_max,
+        client_uid=_number(given, CLIENT_UID),
+    )
+
+
+def become_supervisor(socket_path: Path) -> NoReturn:
+    """Replace this process by a supervisor. Raises ConfigError for a wrong setting."""
+    limits_of(os.environ)
+    command = _command(socket_path)
+    os.execve(command[0], command, reader_environment(os.environ))
+
+
+def serve(socket_path: str) -> int:
+    """Be the supervisor, in the process that is one already."""
+    lifeline = 0 if os.environ.pop(_LIFELINE, "") else None
+    return Supervisor(Path(socket_path), limits_of(os.environ), lifeline).run()
+
+
+class OwnSupervisor:
+    """A supervisor that this process starts, and that ends with it."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Raises ConfigError for a wrong setting."""
+        limits_of(environment)
+        self._environment = {**reader_environment(environment), _LIFELINE: "1"}
+        self._folder = tempfile.TemporaryDirectory(prefix="tideline-reader-")
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+        self.path = Path(self._folder.name) / SOCKET_NAME
+
+    def ensure(self) -> bool:
+        """Start it, or another one when it has ended; False after `stop`."""
+        with self._lock:
+            if self._is_stopped:
+                return False
+            if self._process is not None:
+                if self._process.poll() is None:
+                    return True
+                _hang_up(self._process)
+            self._process = subprocess.Popen(
+                _command(self.path), env=self._environment, stdin=subprocess.PIPE, cwd="/"
+            )
+            return True
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, None where there is none."""
+        return None if self._process is None else self._process.pid
+
+    def stop(self) -> None:
+        """End it, and with it all that read."""
+        with self._lock:
+            self._is_stopped = True
+            if self._process is not None:
+                _hang_up(self._process)
+                try:
+                    self._process.wait(_END_S)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+                self._process = None
+        self._folder.cleanup()
+
+
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Close what tells the supervisor that this process is there."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.close()
+
+
+def _command(socket_path: Path) -> list[str]:
+    """Without the working directory, variables and the user's packages: `-I`."""
+    here = os.getcwd()  # noqa: PTH109
+    found = [one for one in sys.path if Path(one).is_absolute() and one != here]
+    return [sys.executable, "-I", "-c", _PROGRAM, str(socket_path), *found]
+
+
+def _memory(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name, "").strip()
+    try:
+        return memory_bytes(text) if text else None
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.message}", value=text) from error
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ConfigError(f"{name}: allowed: a whole number greater than zero", value=text)
+    return int(text)

@@ -1,0 +1,144 @@
+"""Reading tables in this process: what a reading process does, and `tideline run` with one user."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+from tideline.clock import Clock
+from tideline.errors import ObjectNotFoundError
+from tideline.iceberg.table.found_table import FoundTable
+from tideline.ingest.operation.operation import Place
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.probe.race import QUICK
+from tideline.storage.probe.report import StoreReport
+from tideline.storage.probe.run import QUICK_PROMISES, check_store
+from tideline_operator.decide.observed import Observed
+from tideline_operator.observe.iceberg_source import IcebergSource, open_source
+from tideline_operator.observe.observation import Observer
+from tideline_operator.observe.warehouse import list_warehouse
+from tideline_operator.reading.access import Access
+from tideline_operator.reading.claim_check import check_list, check_write
+from tideline_operator.reading.deleted_table import (
+    Judgement,
+    Removal,
+    Removals,
+    RemovalStep,
+    judge,
+)
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus
+
+_NOT_THERE = ".tideline-look"
+"""An object that never exists: the answer to a read of it distinguishes a missing bucket from a
+missing object, and needs no right but to read below the place."""
+
+_access: ContextVar[Access] = ContextVar("tideline_operator_access")
+
+
+class TableReading:
+    """See `Reader`. Remembers what the observer does, for the tables that it is asked about."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._observer = Observer(clock, _open_store, _open_iceberg)
+        self._removals = Removals(clock)
+
+    def observe(
+        self,
+        access: Access,
+        table: ResolvedTable,
+        status: LakeTableStatus,
+        *,
+        running: frozenset[str] = frozenset(),
+    ) -> Observed:
+        """See `Reader.observe`."""
+        with _using(access):
+            return self._observer.observe(table, status, running=running)
+
+    def forget(self, table: ResolvedTable) -> None:
+        """See `Reader.forget`."""
+        self._observer.forget(table)
+
+    def list_place(self, access: Access, place: ResolvedTable) -> tuple[FoundTable, ...]:
+        """See `Reader.list_place`."""
+        with _using(access), access.asking_catalog():
+            return list_warehouse(
+                place,
+                _open_store,
+                credentials=access.catalog,
+                timeout_s=access.catalog_timeout_s,
+                access=access.catalog_access,
+            )
+
+    def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:  # noqa: ARG002
+        """See `Reader.probe`."""
+        with contextlib.suppress(ObjectNotFoundError):
+            access.open_store(place).get(_NOT_THERE)
+
+    def check_store(
+        self,
+        access: Access,
+        table: ResolvedTable,  # noqa: ARG002
+        place: Place,
+    ) -> StoreReport:
+        """See `Reader.check_store`."""
+        store = access.open_store(place)
+        return check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+
+    def may_write(
+        self,
+        access: Access,
+        table: ResolvedTable,  # noqa: ARG002
+        place: Place,
+        uid: str,
+    ) -> bool:
+        """See `Reader.may_write`."""
+        return check_write(access.open_store(place), uid)
+
+    def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:  # noqa: ARG002
+        """See `Reader.check_list`."""
+        check_list(access.open_store(place))
+
+    def judge_deletion(
+        self, access: Access, table: ResolvedTable, status: LakeTableStatus
+    ) -> Judgement:
+        """See `Reader.judge_deletion`."""
+        store = access.open_store(table.location)
+        return judge(table, status, store, self._clock, lambda: self.observe(access, table, status))
+
+    def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
+        """See `Reader.remove`."""
+        store = access.open_store(table.location)
+        return self._removals.step(table, removal, store, access.may_write)
+
+
+@contextlib.contextmanager
+def _using(access: Access) -> Iterator[None]:
+    """Within, this thread's look opens stores and catalogs with `access`."""
+    token = _access.set(access)
+    try:
+        yield
+    finally:
+        _access.reset(token)
+
+
+def _open_store(_: ResolvedTable, place: Place) -> ObjectStore:
+    return _access.get().open_store(place)
+
+
+def _open_iceberg(
+    table: ResolvedTable, open_store: Callable[[ResolvedTable, Place], ObjectStore], clock: Clock
+) -> IcebergSource:
+    """The metadata of an Iceberg table, its catalog with the credentials the table names."""
+    access = _access.get()
+    with access.asking_catalog():
+        return open_source(
+            table,
+            open_store,
+            clock,
+            access.catalog,
+            access.catalog_timeout_s,
+            access.catalog_access,
+        )
