@@ -298,10 +298,8 @@ class S3Store:
             if left <= 0:
                 break
             if time.monotonic() > ends_s:
-                raise StorageUnavailableError(
-                    f"Cannot read at {self.endpoint_url}: no end of the answer after {within_s:g} s",
-                    path=self._uri(path),
-                )
+                message = f"Cannot read at {self.endpoint_url}: no end after {within_s:g} s"
+                raise StorageUnavailableError(message, path=self._uri(path))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _range(self, client: Any, path: str, offset: int, length: int) -> bytes:

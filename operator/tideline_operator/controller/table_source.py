@@ -179,9 +179,15 @@ class TableSource:
             return
 
     def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
-        """A place of a resolved table, with the credentials of its LakeStore."""
+        """A place of a resolved table, with the credentials of its LakeStore.
+
+        Raises ConfigError for a folder of the controller's own machine.
+        """
         options = {name: text for name, text in place.options if name != "ca_bundle"}
         location = StoreLocation.of(place.uri, options)
+        if location.scheme == "file":
+            message = "the operator reads no folders of its own machine: use an object store"
+            raise ConfigError(message, table=table.name, path=location.uri)
         if location.scheme != "s3":
             return location.open()
         namespace = table.resource.metadata.namespace

@@ -47,6 +47,7 @@ from tideline.iceberg.metadata.metadata_update import (
     unmet,
 )
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.catalog_place import catalog_io
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import RetryPolicy
@@ -154,9 +155,11 @@ class CatalogTable:
         storage_options: Mapping[str, str | bool] | None = None,
         clock: Clock | None = None,
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
+        warehouse: str | None = None,
     ) -> None:
         """`open_store` opens the table's own folder, for those who have other credentials than the
-        environment's."""
+        environment's. `warehouse` is the one that the configuration names, not the catalog."""
+        self._warehouse = warehouse
         self._open_store = open_store or StoreLocation.open
         self._catalog = catalog
         self._identifier = identifier
@@ -179,9 +182,13 @@ class CatalogTable:
         metadata = TableMetadata.of(document, path=table.metadata_location)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
-            location = StoreLocation.of(metadata.location, self._storage_options)
-            store = self._open_store(location)
-            self._io = FileIO(location, metadata.location, {location: store})
+            self._io = catalog_io(
+                self._catalog,
+                metadata.location,
+                self._storage_options,
+                self._open_store,
+                warehouse=self._warehouse,
+            )
         return Loaded(metadata, table.metadata_location)
 
     def register(self, store: ObjectStore, path: str, metadata: TableMetadata) -> None:

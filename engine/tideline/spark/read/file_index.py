@@ -22,6 +22,8 @@ from tideline.hudi.table.file_group import BaseFile
 from tideline.spark.quoting import quoted
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import checked_path
+from tideline.storage.regular_file import native_file
 
 _compiled: dict[tuple[int, str], Any] = {}
 _compiling = Lock()
@@ -41,6 +43,11 @@ def read_base_files(
     partitions whose values are uncertain are read as any other.
     """
     connect_s3a(spark, location)
+    files = list(files)
+    store = location.open()
+    for file in files:
+        # Java opens whatever is there: a fifo for ever, a link to anywhere.
+        native_file(store, checked_path(file.path))
     by_partition: dict[str, list[BaseFile]] = {}
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)
