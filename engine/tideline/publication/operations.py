@@ -35,4 +35,5 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
         storage_options=given,
         clock=table.clock,
         open_store=lambda _: table.store,
+        known_place=table.location.uri,
     )

@@ -72,6 +72,13 @@ def checked_place(text: str) -> str:
     return place
 
 
+def is_declared(uri: str) -> bool:
+    """Whether the setting declares a location, or a folder around it. Raises ConfigError."""
+    plain = normalised(uri)
+    is_up = ".." in plain.split("/")
+    return not is_up and any(is_below(plain, place) for place in declared_places())
+
+
 def not_named(what: str) -> str:
     """The message for a location that is not read."""
     return (

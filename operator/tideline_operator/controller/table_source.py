@@ -181,11 +181,12 @@ class TableSource:
     def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
         """A place of a resolved table, with the credentials of its LakeStore.
 
-        Raises ConfigError for a folder of the controller's own machine.
+        Raises ConfigError for a folder of the controller's own machine: what a catalog answers
+        leads here, too.
         """
         options = {name: text for name, text in place.options if name != "ca_bundle"}
         location = StoreLocation.of(place.uri, options)
-        if location.scheme == "file":
+        if location.scheme != "s3" and not self._allows_local:
             message = "the operator reads no folders of its own machine: use an object store"
             raise ConfigError(message, table=table.name, path=location.uri)
         if location.scheme != "s3":

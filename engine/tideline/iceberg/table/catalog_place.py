@@ -16,7 +16,7 @@ from tideline.errors import UnsupportedTableError
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.trust.named_places import declared_places, is_below, normalised, not_named
+from tideline.trust.named_places import is_below, is_declared, normalised, not_named
 
 
 def catalog_io(
@@ -25,20 +25,20 @@ def catalog_io(
     storage_options: Mapping[str, str | bool] | None,
     open_store: Callable[[StoreLocation], ObjectStore],
     *,
-    warehouse: str | None = None,
+    known_place: str | None = None,
 ) -> FileIO:
     """The files of a table at the location `recorded`, which the catalog has answered.
 
-    `warehouse` is that of the process's configuration. Raises UnsupportedTableError for a folder
-    of this machine that configuration does not name, ConfigError for what is no location.
+    `known_place` is one that configuration names. Raises UnsupportedTableError for a folder of
+    this machine that it does not name, ConfigError for what is no location.
     """
     location = StoreLocation.of(recorded, storage_options)
     if location.scheme == "file" and not _is_local(catalog):
         # What the server has answered to a REST client is among its properties.
         given = None if isinstance(catalog, RestCatalog) else catalog.properties.get("warehouse")
-        named = [normalised(one) for one in (warehouse, given) if one]
+        named = [normalised(one) for one in (known_place, given) if one]
         plain = normalised(location.uri)
-        if not any(is_below(plain, place) for place in (*named, *declared_places())):
+        if not any(is_below(plain, place) for place in named) and not is_declared(plain):
             message = not_named("the catalog")
             raise UnsupportedTableError(message, table=catalog.name, path=recorded)
     return FileIO(location, recorded, {location: open_store(location)})

@@ -155,11 +155,12 @@ class CatalogTable:
         storage_options: Mapping[str, str | bool] | None = None,
         clock: Clock | None = None,
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
-        warehouse: str | None = None,
+        known_place: str | None = None,
     ) -> None:
         """`open_store` opens the table's own folder, for those who have other credentials than the
-        environment's. `warehouse` is the one that the configuration names, not the catalog."""
-        self._warehouse = warehouse
+        environment's. `known_place` is one that configuration names, not the catalog: its
+        warehouse, or the table's folder."""
+        self._known_place = known_place
         self._open_store = open_store or StoreLocation.open
         self._catalog = catalog
         self._identifier = identifier
@@ -187,7 +188,7 @@ class CatalogTable:
                 metadata.location,
                 self._storage_options,
                 self._open_store,
-                warehouse=self._warehouse,
+                known_place=self._known_place,
             )
         return Loaded(metadata, table.metadata_location)
 

@@ -73,7 +73,7 @@ class IcebergTable:
             storage_options=storage_options,
             clock=clock,
             open_store=open_store,
-            warehouse=(properties or {}).get("warehouse"),
+            known_place=(properties or {}).get("warehouse"),
         )
         return cls(table)
 
