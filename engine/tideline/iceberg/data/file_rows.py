@@ -142,6 +142,9 @@ class FileRows:
         if offset is None or length is None:
             content = _named_vector(self._io.read(file.file_path), path, file.file_path)
         else:
+            if offset < 0 or length < 0:
+                message = "a deletion vector begins before its file, or has no length"
+                raise CorruptTableError(message, path=file.file_path, value=(offset, length))
             admit(length, path=file.file_path, what="a deletion vector")
             store, stored = self._io.place(file.file_path)
             content = store.get_range(stored, offset=offset, length=length)
