@@ -20,6 +20,7 @@ from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.manifest.manifest_reading import manifests_of
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.catalog_place import AnsweringCatalog, catalog_io
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
@@ -237,16 +238,8 @@ def test_locations_are_compared_without_being_read() -> None:
     assert io.actual_uri("/etc/passwd") == "file:///etc/passwd"
 
 
-def catalog_of(kind: str, **properties: str) -> Any:
-    pytest.importorskip("pyiceberg")
-    from pyiceberg.catalog.rest import RestCatalog
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog: Any = (RestCatalog if kind == "rest" else SqlCatalog).__new__(
-        RestCatalog if kind == "rest" else SqlCatalog
-    )
-    catalog.name, catalog.properties = "shop", dict(properties)
-    return catalog
+def catalog_of(kind: str, **properties: str) -> AnsweringCatalog:
+    return AnsweringCatalog("shop", properties, is_server=kind == "rest")
 
 
 @pytest.mark.parametrize(
@@ -265,8 +258,6 @@ def catalog_of(kind: str, **properties: str) -> Any:
 def test_a_catalog_does_not_decide_what_of_this_machine_is_read(
     kind: str, properties: dict[str, str], known: str | None
 ) -> None:
-    from tideline.iceberg.table.catalog_place import catalog_io
-
     opened: list[StoreLocation] = []
 
     def open_store(location: StoreLocation) -> MemoryStore:
@@ -295,8 +286,6 @@ def test_configuration_says_where_a_catalog_may_keep_tables(
     setting: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tideline.iceberg.table.catalog_place import catalog_io
-
     monkeypatch.setenv(SETTING, setting)
     catalog = catalog_of(kind, **properties)
     io = catalog_io(catalog, "/data/warehouse/t", None, StoreLocation.open, known_place=known)

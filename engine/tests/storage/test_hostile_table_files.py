@@ -15,7 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from tideline.testing.hostile_tables import COMMANDS, KINDS, UNOPENED, Outcome, notices_reads
+from tideline.cli.main import run
+from tideline.testing.hostile_tables import (
+    COMMANDS,
+    KINDS,
+    UNOPENED,
+    Outcome,
+    notices_reads,
+    print_outcomes,
+)
 
 CANARY = "canary-of-the-environment"
 PEAK_BYTES_MAX = 500 * 1024 * 1024
@@ -35,7 +43,7 @@ class Outcomes:
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     folder = tmp_path_factory.mktemp("hostile")
     done = subprocess.run(
-        [sys.executable, "-m", "tideline.testing.hostile_tables", str(folder), request.param],
+        [sys.executable, __file__, str(folder), request.param],
         env={**os.environ, "CANARY": CANARY},
         capture_output=True,
         text=True,
@@ -93,3 +101,7 @@ def test_what_is_never_opened_is_named(outcomes: Outcomes) -> None:
         key = (one.kind, one.file)
         named[key] = named.get(key, False) or is_named
     assert [key for key, is_named in named.items() if not is_named] == []
+
+
+if __name__ == "__main__":
+    print_outcomes(run, Path(sys.argv[1]), sys.argv[2])

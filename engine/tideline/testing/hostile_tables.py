@@ -1,9 +1,9 @@
 """Tables of which one file is something else: what every command makes of them, in one process.
 
-`python -m tideline.testing.hostile_tables FOLDER FORMAT` makes a small sound table, and puts each
-kind of hostility in the place of each of its files in turn. Commands that look, plan, check and
-read run on every such table, under a limit on memory. For each it prints one JSON line
-(`Outcome`). A command that does not end is reported, and the process ends with it.
+`print_outcomes` makes a small sound table, and puts each kind of hostility in the place of each of
+its files in turn. Commands that look, plan, check and read run on every such table, under a limit
+on memory of the whole process. For each it prints one JSON line (`Outcome`). A command that does
+not end is reported, and the process ends with it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tideline.cli.main import run
 from tideline.errors import TidelineError
 from tideline.hudi.table.table_config import TableType
 from tideline.iceberg.data.file_rows import FileRows
@@ -141,7 +140,11 @@ class Outcome:
     read_outside: bool
 
 
-def run_all(folder: Path, table_format: str) -> Iterator[Outcome]:
+Run = Callable[[Sequence[str]], int]
+"""The command line: it prints, and gives the exit code."""
+
+
+def run_all(run: Run, folder: Path, table_format: str) -> Iterator[Outcome]:
     """The sound table first, then each of its files as each kind."""
     sound = folder / "sound"
     _MAKERS[table_format](sound)
@@ -160,7 +163,7 @@ def run_all(folder: Path, table_format: str) -> Iterator[Outcome]:
                 kind(table / file, outside)
             os.utime(outside, (_LONG_AGO_S, _LONG_AGO_S + 1))
             for command in COMMANDS[table_format]:
-                code, output, error, seconds = _run([part.format(table) for part in command])
+                code, output, error, seconds = _said(run, [part.format(table) for part in command])
                 yield Outcome(
                     kind=name,
                     file=str(file) if kind is not None else "",
@@ -182,7 +185,7 @@ def notices_reads(folder: Path) -> bool:
     return file.stat().st_atime > _LONG_AGO_S
 
 
-def _run(arguments: list[str]) -> tuple[int, str, str, float]:
+def _said(run: Run, arguments: list[str]) -> tuple[int, str, str, float]:
     output, error = io.StringIO(), io.StringIO()
     begun_s = time.monotonic()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
@@ -234,17 +237,11 @@ def _iceberg(folder: Path) -> None:
 _MAKERS: Final[Mapping[str, Callable[[Path], None]]] = {"hudi": _hudi, "iceberg": _iceberg}
 
 
-def main() -> int:
+def print_outcomes(run: Run, folder: Path, table_format: str) -> None:
     """Print the outcomes, and the most memory that the process took, in bytes."""
-    folder, table_format = Path(sys.argv[1]), sys.argv[2]
     os.environ[SETTING] = _OBJECT_LIMIT
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     printed = sys.stdout
-    for outcome in run_all(folder, table_format):
+    for outcome in run_all(run, folder, table_format):
         print(json.dumps(asdict(outcome)), file=printed, flush=True)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=printed)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

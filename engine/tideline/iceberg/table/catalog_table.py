@@ -47,7 +47,7 @@ from tideline.iceberg.metadata.metadata_update import (
     unmet,
 )
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.table.catalog_place import catalog_io
+from tideline.iceberg.table.catalog_place import AnsweringCatalog, catalog_io
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import RetryPolicy
@@ -183,8 +183,10 @@ class CatalogTable:
         metadata = TableMetadata.of(document, path=table.metadata_location)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
+            catalog = self._catalog
+            is_server = isinstance(catalog, RestCatalog)
             self._io = catalog_io(
-                self._catalog,
+                AnsweringCatalog(catalog.name, catalog.properties, is_server),
                 metadata.location,
                 self._storage_options,
                 self._open_store,
