@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import io
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import obstore
 from obstore.exceptions import BaseError
 
 from tideline.errors import StorageUnavailableError
 
-if TYPE_CHECKING:
-    from tideline.storage.s3 import S3Store
-
 PART_BYTES = 8 * 1024 * 1024
+
+
+class Requests(Protocol):
+    """What the streams ask of their store."""
+
+    def _client(self, *, data: bool) -> Any: ...
+
+    def _key(self, path: str) -> str: ...
+
+    def _range(self, client: Any, path: str, offset: int, length: int) -> bytes: ...
+
+    def _requesting(
+        self, action: str, path: str, *, requests: int
+    ) -> AbstractContextManager[None]: ...
 
 
 class RangeReader(io.RawIOBase):
     """Random access by ranged reads; io.BufferedReader in front keeps small reads cheap."""
 
-    def __init__(self, store: S3Store, path: str, size_bytes: int) -> None:
+    def __init__(self, store: Requests, path: str, size_bytes: int) -> None:
         self._store = store
         self._path = path
         self._size_bytes = size_bytes
@@ -66,7 +77,7 @@ class RangeReader(io.RawIOBase):
 class Upload(io.RawIOBase):
     """A streamed, multipart upload; only leaving the `with` block normally completes it."""
 
-    def __init__(self, store: S3Store, path: str) -> None:
+    def __init__(self, store: Requests, path: str) -> None:
         self._store = store
         self._path = path
         self._writer: Any = None
