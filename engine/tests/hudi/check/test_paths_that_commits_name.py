@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -82,6 +83,9 @@ def test_a_partition_elsewhere_is_not_read(
         said = "".join(capfd.readouterr())
         assert code in (0, 1, 2, 3), said
         assert "unexpected" not in said
+        if command == ("check",):
+            assert code == 1
+            assert re.search(r"segment|control character|file group is missing", said)
     assert sorted(path.name for path in (tmp_path / "outside").iterdir()) == listed
     if notices_reads(tmp_path):
         times = {one.stat().st_atime for one in (tmp_path / "outside").iterdir()}
