@@ -91,6 +91,7 @@ REMOVE = ("os", "remove")
 DELETING_PLACES = {
     "engine/tideline/storage/delete_scope.py": "the guard itself",
     "engine/tideline/storage/local.py": "a store: below the guard",
+    "engine/tideline/storage/local_folders.py": "a store: below the guard",
     "engine/tideline/storage/memory.py": "a store: below the guard",
     "engine/tideline/storage/s3.py": "a store: below the guard",
     "engine/tideline/storage/store_below.py": "a store: below the guard",

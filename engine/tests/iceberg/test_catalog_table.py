@@ -96,6 +96,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> InterceptedCatalo
         opened = InterceptedSqlCatalog("test", uri=uri)
     else:
         server = request.getfixturevalue("iceberg_rest_server")
+        request.getfixturevalue("catalogs_name_folders")
         opened = InterceptedRestCatalog("test", uri=server.uri)
     opened.create_namespace_if_not_exists("lake")
     if opened.table_exists(NAME):

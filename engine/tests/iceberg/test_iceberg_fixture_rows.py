@@ -114,7 +114,7 @@ def test_a_table_has_the_rows_others_find_in_it(name: str) -> None:
 def test_files_without_field_ids_are_read_through_the_name_mapping() -> None:
     metadata, io = opened(COLUMN_MAPPING)
     # Its locations are relative to the folder of another project.
-    root = Path(str(io.local_path(metadata.location))).parents[3]
+    root = Path(io.actual_uri(metadata.location).removeprefix("file://")).parents[3]
     moved = FileIO(StoreLocation.of(root), "data/persistent")
     rows = rows_of(metadata, moved)
     wanted = expected(COLUMN_MAPPING)["expected"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tideline.errors import CorruptTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     DataFile,
@@ -33,9 +33,10 @@ from tideline.iceberg.metadata.partition_spec import (
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.single_value import decode_value, encode_value
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.table.file_io import FileIO, normalised
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import fixture_table
+from tideline.trust.named_places import normalised
 
 WRITTEN_BY_OTHERS = [
     "iceberg-duckdb.hist.generated_spec2_0_001/data/generated_spec2_0_001/pyspark_iceberg_table",
@@ -279,10 +280,15 @@ def test_spellings_of_a_place_are_one(uri: str, same: str) -> None:
 def test_files_of_a_moved_table_are_found_where_it_is(tmp_path: Any) -> None:
     (tmp_path / "here" / "data").mkdir(parents=True)
     (tmp_path / "here" / "data" / "a").write_bytes(b"1")
-    (tmp_path / "else").write_bytes(b"2")
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "b").write_bytes(b"2")
     io = FileIO(StoreLocation.of(tmp_path / "here"), "s3://old/warehouse/t")
     assert io.read("s3a://old/warehouse/t/data/a") == b"1"
-    assert io.read((tmp_path / "else").as_uri()) == b"2"
+    assert io.read((tmp_path / "here" / "data" / "a").as_uri()) == b"1"
+    elsewhere = (tmp_path / "else" / "b").as_uri()
+    with pytest.raises(UnsupportedTableError, match="TIDELINE_EXTRA_LOCATIONS"):
+        io.read(elsewhere)
+    assert io.also_at([str(tmp_path / "else")]).read(elsewhere) == b"2"
     relative = FileIO(StoreLocation.of(tmp_path / "here"), "warehouse/t")
     assert relative.read("warehouse/t/data/a") == b"1"
     assert relative.read("some/other/here/data/a") == b"1"

@@ -97,7 +97,10 @@ def test_folders_that_properties_declare_are_the_tables() -> None:
         "write.object-storage.path": model.location.uri.rpartition("/")[0],
     }
     metadata = metadata.of({**metadata.json(), "properties": declared})
-    roots = TableRoots.of(model.operations().io, metadata)
+    io = model.operations().io
+    unread = TableRoots.of(io, metadata)
+    assert unread.refusal("memory://data/of/table/x") == "it lies outside of the table's folders"
+    roots = TableRoots.of(io.also_at(["memory://data/of", "memory://whole-bucket"]), metadata)
     assert roots.refusal("memory://data/of/table/x") is None
     assert roots.refusal(f"{model.location.uri}/data/x") is None
     around = model.location.uri.rpartition("/")[0]

@@ -12,7 +12,7 @@ from tideline.cli.main import run
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.iceberg_rest_server import IcebergRestServer
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("catalogs_name_folders")]
 
 VERSIONS = (1, 2, 3)
 Tideline = Callable[..., dict[str, Any]]

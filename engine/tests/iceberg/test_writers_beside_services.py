@@ -38,7 +38,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from tideline.iceberg.table.catalog_table import CatalogTable
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("catalogs_name_folders")]
 
 NAME = "lake.events"
 SCHEMA = pa.schema([("id", pa.int64()), ("kind", pa.string())])

@@ -101,6 +101,27 @@ def test_a_link_is_no_second_name_for_a_file_that_is_needed(tmp_path: Path) -> N
     assert outside.head("x") is not None
 
 
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("alias/p/file", "it is in another table, 'inner'"),
+        ("control/hoodie.properties", "it is in the control folder of a table"),
+    ],
+)
+def test_a_link_is_no_way_into_another_table_or_a_control_folder(
+    tmp_path: Path, path: str, reason: str
+) -> None:
+    store = LocalStore(str(tmp_path))
+    for one in KEPT:
+        store.put(one, b"")
+    (tmp_path / "alias").symlink_to(tmp_path / "inner")
+    (tmp_path / "control").symlink_to(tmp_path / ".hoodie")
+    assert scope(store).refusals([path]) == {path: reason}
+    with pytest.raises(CorruptTableError):
+        scope(store).remove(path)
+    assert [info.path for info in store.list()] == sorted(KEPT)
+
+
 def test_tables_below_a_root_are_known_by_what_a_listing_shows() -> None:
     paths = (
         ".hoodie/hoodie.properties",

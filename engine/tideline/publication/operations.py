@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.iceberg.table.catalog_name import with_catalogs
-from tideline.iceberg.table.file_io import normalised
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.publication.place import CatalogPlace
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.author import Author
+from tideline.trust.named_places import normalised
 
 if TYPE_CHECKING:
     from tideline.iceberg.table.catalog_table import CatalogTable
@@ -60,6 +60,7 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
         storage_options=dict(table.location.options),
         clock=table.clock,
         open_store=open_store,
+        known_place=table.location.uri,
     )
 
 

@@ -13,11 +13,11 @@ from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.table.file_io import normalised
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.publication.operations import UnconfiguredCatalogError, operations_at
 from tideline.publication.place import CatalogPlace, stored_place
 from tideline.storage.nested_tables import is_table_metadata_file
+from tideline.trust.named_places import normalised
 
 FIRST_VERSION = "00000-"
 """How the name of the metadata file begins with which a publication in a catalog begins."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tideline.storage.local import LocalStore
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.regular_file import native_file
 from tideline.storage.s3 import S3Store
 
 SERVER_COPY_BYTES_MAX = 5 * 1024**3
@@ -24,9 +25,10 @@ def copy_object(
 
     Raises ObjectNotFoundError where it is not there, StorageUnavailableError.
     """
-    file = source.local_path(path)
+    file = native_file(source, path)
     if file is not None and isinstance(target, LocalStore):
-        target.take_copy(target_path, Path(file))
+        # The file itself: a copy of a link would lead elsewhere from there.
+        target.take_copy(target_path, Path(file).resolve())
         return
     if size_bytes <= SERVER_COPY_BYTES_MAX and _is_served(source, path, target, target_path):
         return

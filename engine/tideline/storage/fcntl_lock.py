@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
-from tideline.errors import ConflictError, StorageUnavailableError
+from tideline.errors import ConflictError, StorageUnavailableError, TidelineError
 from tideline.lock_timing import DEFAULT_TIMING
+from tideline.storage.regular_file import open_lock_file
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.02
@@ -58,9 +59,12 @@ class FcntlLock:
     def _holder(self) -> str:
         """Who says that it holds the lock."""
         try:
-            with self._file.open("rb") as file:
-                name = file.read(_NAME_BYTES_MAX)
-        except OSError:
+            descriptor = open_lock_file(self._file, os.O_RDONLY)
+            try:
+                name = os.read(descriptor, _NAME_BYTES_MAX)
+            finally:
+                os.close(descriptor)
+        except (OSError, TidelineError):
             name = b""
         return name.decode("utf-8", "replace").strip() or "another process"
 
@@ -120,8 +124,12 @@ class FcntlLease:
 
 
 def _try_flock(file: Path) -> int | None:
-    """A descriptor that holds the lock on `file`, or None when another process does."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """A descriptor that holds the lock on `file`, or None when another process does.
+
+    Raises UnsupportedTableError for a link and CorruptTableError for a fifo: what is behind them
+    would be locked, and written to.
+    """
+    descriptor = open_lock_file(file, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The table, and this file with it, may have been removed since it was opened.

@@ -7,8 +7,8 @@ The file names the running kernel (its boot id), because a lock says nothing to 
 - held, and made under this kernel: the writer is alive, regardless of any clock. If it has slept,
   it notices by itself that its heartbeat expired, and undoes its write;
 - free, and made under this kernel: the writer is dead;
-- unknown (no such file, another kernel, a file system without locks): the age of the heartbeat
-  decides.
+- unknown (no such file, a link or a fifo, another kernel, a file system without locks): the age of
+  the heartbeat decides.
 
 In addition to the kernel's answer there is a list of the files that this very process holds: where
 `flock` is mapped to record locks (NFS) a process never meets its own.
@@ -24,7 +24,10 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 
+from tideline.errors import TidelineError
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.real_path import real_directory, real_path_in
+from tideline.storage.regular_file import open_lock_file
 
 _DIRECTORY = ".hoodie/.locks"
 _PREFIX = "writer-"
@@ -48,8 +51,8 @@ class WriterLock:
             return None
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:
+            descriptor = open_lock_file(file, os.O_RDWR | os.O_CREAT)
+        except (OSError, TidelineError):
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,8 +88,8 @@ def ask_kernel(store: ObjectStore, name: str) -> KernelWord:
     if file is None:
         return KernelWord.NOTHING
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        descriptor = open_lock_file(file, os.O_RDONLY)
+    except (OSError, TidelineError):
         return KernelWord.NOTHING
     try:
         status = os.fstat(descriptor)
@@ -117,6 +120,7 @@ def list_writer_locks(store: ObjectStore) -> tuple[str, ...]:
     directory = store.local_path(_DIRECTORY)
     if directory is None:
         return ()
+    real_directory(str(store.local_path("")), _DIRECTORY)
     try:
         names = sorted(file.name for file in Path(directory).iterdir())
     except OSError:
@@ -129,8 +133,12 @@ def list_writer_locks(store: ObjectStore) -> tuple[str, ...]:
 
 
 def _lock_file(store: ObjectStore, name: str) -> Path | None:
-    path = store.local_path(f"{_DIRECTORY}/{_PREFIX}{name}{_SUFFIX}")
-    return None if path is None else Path(path)
+    path = f"{_DIRECTORY}/{_PREFIX}{name}{_SUFFIX}"
+    native = store.local_path(path)
+    if native is None:
+        return None
+    real_path_in(store, path)
+    return Path(native)
 
 
 def _unlink(file: Path) -> None:

@@ -12,7 +12,8 @@
   refuse the new one.
 - A process that dies in the middle leaves its `.tmp-` file, which no listing shows. While it lives
   it holds an `flock` on it, so `remove_unfinished` knows which ones will never be finished.
-- Directory links never take a path out of the folder; see `real_path`.
+- Links never take a path out of the folder (`real_path`), and only regular files are read and
+  listed (`regular_file`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import fcntl
 import hashlib
 import io
 import os
-import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -35,9 +36,10 @@ from tideline.errors import (
     ObjectNotFoundError,
     StorageUnavailableError,
     TidelineError,
+    UnsupportedTableError,
 )
-from tideline.read_limits import admit
 from tideline.storage.linking import link_or_copy
+from tideline.storage.local_folders import flush_folder, make_folder, remove_tree
 from tideline.storage.local_listing import info_of, list_files_after, list_level
 from tideline.storage.object_store import (
     TEMPORARY_PREFIX,
@@ -54,6 +56,15 @@ from tideline.storage.object_store import (
     checked_prefix,
 )
 from tideline.storage.real_path import real_path
+from tideline.storage.regular_file import (
+    OPENING,
+    open_lock_file,
+    open_regular,
+    open_to_write,
+    read_range,
+    read_whole,
+    stat_regular,
+)
 
 _BUFFER_SIZE_BYTES = 1024 * 1024
 _VANISHED_FOLDERS_MAX = 20
@@ -75,26 +86,22 @@ class LocalStore:
         return f"file://{self._root}"
 
     def get(self, path: str) -> bytes:
-        with self._reading(path), self._file(path).open("rb") as file:
-            admit(os.fstat(file.fileno()).st_size, path=f"{self.uri}/{path}")
-            return file.read()
+        with self._opened(path) as descriptor:
+            return read_whole(descriptor, path=f"{self.uri}/{path}")
 
     def get_versioned(self, path: str) -> VersionedBody:
-        with self._reading(path), self._file(path).open("rb") as file:
-            admit(os.fstat(file.fileno()).st_size, path=f"{self.uri}/{path}")
-            body = file.read()
-            return VersionedBody(body, _version(body, os.fstat(file.fileno())))
+        with self._opened(path) as descriptor:
+            body = read_whole(descriptor, path=f"{self.uri}/{path}")
+            return VersionedBody(body, _version(body, os.fstat(descriptor)))
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:
-        with self._reading(path), self._file(path).open("rb", buffering=0) as file:
-            file.seek(offset)
-            return file.read(length)
+        with self._opened(path) as descriptor:
+            return read_range(descriptor, offset=offset, length=length)
 
     def head(self, path: str) -> ObjectInfo | None:
-        file = self._file(path)
         try:
             with self._reading(path):
-                return None if file.is_dir() else info_of(path, file.stat())
+                return info_of(path, stat_regular(self._root, checked_path(path)))
         except ObjectNotFoundError:
             return None
 
@@ -110,12 +117,12 @@ class LocalStore:
         return created or self._settle(path, body, token)
 
     def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
-        with self._writing(path), _locked(self._file(path)) as current:
+        with self._writing(path), self._locked(path) as current:
             if current is None:
                 return Changed()
-            with os.fdopen(os.dup(current), "rb") as file:
-                if _version(file.read(), os.fstat(current)) != version:
-                    return Changed()
+            body_now = read_whole(current, path=f"{self.uri}/{path}")
+            if _version(body_now, os.fstat(current)) != version:
+                return Changed()
             try:
                 with self._temporary(path, body) as (temporary, written):
                     self._publish(path, temporary, replacing=True, flush=bool(body))
@@ -144,10 +151,15 @@ class LocalStore:
 
     def delete(self, path: str) -> None:
         file = self._file(path)
-        with self._writing(path), suppress(*_MISSING), _locked(file) as current:
-            if current is not None:
+        with self._writing(path), suppress(*_MISSING):
+            if not stat.S_ISREG(file.lstat().st_mode):
+                # The link itself, or what nobody should open.
                 file.unlink()
-                _checksum_sidecar(file).unlink(missing_ok=True)
+                return
+            with self._locked(path) as current:
+                if current is not None:
+                    file.unlink()
+                    _checksum_sidecar(file).unlink(missing_ok=True)
 
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -158,11 +170,11 @@ class LocalStore:
         directory = checked_prefix(prefix)
         with self._writing(directory):
             if directory:
-                _remove_tree(self._root / directory)
+                remove_tree(self._root / directory)
             elif self._root.is_dir():
                 for entry in sorted(self._root.iterdir()):
                     if entry.is_dir() and not entry.is_symlink():
-                        _remove_tree(entry)
+                        remove_tree(entry)
                     else:
                         entry.unlink(missing_ok=True)
 
@@ -170,14 +182,15 @@ class LocalStore:
         """Create or replace the object as a copy of a file, by a link where the disk allows it."""
         with self._writing(path):
             target = self._file(path)
-            _make_folder(target.parent, flush=True)
+            make_folder(target.parent, flush=True)
             link_or_copy(source, target)
-            _flush_folder(target.parent)
+            flush_folder(target.parent)
 
     def open_reader(self, path: str) -> BinaryIO:
         file = self._file(path)
         with self._reading(path):
-            return io.BufferedReader(_File(file, "rb"), _BUFFER_SIZE_BYTES)
+            descriptor = open_regular(self._root, path)
+            return io.BufferedReader(_File(file, "rb", descriptor), _BUFFER_SIZE_BYTES)
 
     def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
         return _Upload(self, self._file(path), path)
@@ -191,7 +204,7 @@ class LocalStore:
     def _put(self, path: str, body: bytes) -> Written:
         with self._temporary(path, body) as (temporary, written):
             while True:
-                with _locked(self._file(path)) as current:
+                with self._locked(path) as current:
                     if self._publish(
                         path, temporary, replacing=current is not None, flush=bool(body)
                     ):
@@ -218,7 +231,7 @@ class LocalStore:
         folder = self._file(path).parent
         temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4()}"
         try:
-            _make_folder(folder, flush=bool(body))
+            make_folder(folder, flush=bool(body))
             with temporary.open("xb", buffering=0) as file, _held(file):
                 if body:
                     _write_all(file, body)
@@ -237,15 +250,44 @@ class LocalStore:
             try:
                 target.hardlink_to(temporary)
             except FileExistsError:
+                if target.is_symlink() and not target.exists():
+                    message = "a link to nothing is where the object belongs: remove it"
+                    raise UnsupportedTableError(message, path=target) from None
                 return False
             _checksum_sidecar(target).unlink(missing_ok=True)
         if flush:
-            _flush_folder(target.parent)
+            flush_folder(target.parent)
         return True
 
     @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """A descriptor of the object as it is now."""
+        with self._reading(path):
+            descriptor = open_regular(self._root, checked_path(path))
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _locked(self, path: str) -> Iterator[int | None]:
+        """A descriptor of the object as it is now, exclusively locked; None when there is none."""
+        while True:
+            try:
+                descriptor = open_regular(self._root, checked_path(path))
+            except FileNotFoundError:
+                yield None
+                return
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if _is_still(self._file(path), descriptor):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        real_path(self._root, path)
         try:
             yield
         except _MISSING:
@@ -289,7 +331,7 @@ def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
 @contextmanager
 def _unless_held(file: Path) -> Iterator[None]:
     """Hold the file exclusively. Raises OSError when a process is still writing it."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, os.O_RDONLY | OPENING | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -303,24 +345,6 @@ def _while_folders_vanish(write: Callable[[], _T]) -> _T:
         with suppress(FileNotFoundError):
             return write()
     return write()
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[int | None]:
-    """A descriptor of the object as it is now, exclusively locked; None when there is no object."""
-    while True:
-        try:
-            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            yield None
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_still(file, descriptor):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager
@@ -360,51 +384,6 @@ def _checksum_sidecar(file: Path) -> Path:
     return file.with_name(f".{file.name}.crc")
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make a new name survive a power cut, where the file system can flush a folder."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _make_folder(folder: Path, *, flush: bool) -> None:
-    """Make it with all above it; `flush` the names of those that are new.
-
-    One that others remove at that moment is there, and then is not, for `mkdir`, which takes it for
-    a file.
-    """
-    missing = [folder, *folder.parents] if flush and not folder.exists() else []
-    missing = [above for above in missing if not above.exists()]
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            break
-        except FileExistsError:
-            if folder.is_file() or folder.is_symlink():
-                raise
-    for made in reversed(missing):
-        _flush_folder(made.parent)
-
-
-def _remove_tree(folder: Path) -> None:
-    if folder.is_symlink():
-        folder.unlink()
-        return
-    for _ in range(3):
-        # A writer may add a file while the tree is being removed.
-        with suppress(*_MISSING):
-            try:
-                shutil.rmtree(folder)
-            except OSError as error:
-                if error.errno != errno.ENOTEMPTY:
-                    raise
-                continue
-        return
-
-
 def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
@@ -417,8 +396,8 @@ def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
 class _File(io.FileIO):
     """A raw file whose failures name it."""
 
-    def __init__(self, file: Path, mode: str) -> None:
-        super().__init__(file, mode)
+    def __init__(self, file: Path, mode: str, descriptor: int) -> None:
+        super().__init__(file, mode, opener=lambda *_: descriptor)
         self._path = file
 
     def readinto(self, buffer: Any, /) -> int | None:
@@ -451,9 +430,10 @@ class _Upload:
 
     def __enter__(self) -> BinaryIO:
         with self._store._writing(self._path):
-            _make_folder(self._file.parent, flush=True)
+            make_folder(self._file.parent, flush=True)
             _checksum_sidecar(self._file).unlink(missing_ok=True)
-            self._stream = io.BufferedWriter(_File(self._file, "wb"), _BUFFER_SIZE_BYTES)
+            raw = _File(self._file, "wb", open_to_write(self._file))
+            self._stream = io.BufferedWriter(raw, _BUFFER_SIZE_BYTES)
             return self._stream
 
     def __exit__(
@@ -475,12 +455,12 @@ class _Upload:
         if self._stream is not None:
             self._stream.close()
         with self._store._writing(self._path):
-            descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_lock_file(self._file, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            _flush_folder(self._file.parent)
+            flush_folder(self._file.parent)
 
     def _abort(self) -> None:
         if self._stream is not None:

@@ -1,18 +1,22 @@
 """Listings of a local folder: one level of it, or all files whose paths sort after another.
 
 Links to folders are not followed: what they lead to is listed under its own name, or is not in the
-folder, which is refused. Files that are still being written (`.tmp-`) are left out.
+folder, which is refused. So are fifos, sockets, devices and links to files outside: passing over
+them could hide rows, and nobody can read them. Links to nothing, and files that are still being
+written (`.tmp-`), are left out.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from tideline.storage.object_store import TEMPORARY_PREFIX, Listing, ObjectInfo
 from tideline.storage.real_path import real_directory
+from tideline.storage.regular_file import irregular, stat_regular
 
 
 def list_level(root: Path, directory: str) -> Listing:
@@ -23,7 +27,7 @@ def list_level(root: Path, directory: str) -> Listing:
         if is_directory:
             directories.append(path)
         else:
-            objects += _looked_up(path, entry)
+            objects += _looked_up(root, path, entry)
     return Listing(tuple(objects), tuple(directories))
 
 
@@ -38,7 +42,7 @@ def list_files_after(root: Path, after: str) -> Iterator[ObjectInfo]:
                 if is_directory and (f"{path}/" > after or after.startswith(f"{path}/")):
                     waiting.append(path)
                 elif not is_directory and path > after:
-                    yield from _looked_up(path, entry)
+                    yield from _looked_up(root, path, entry)
 
 
 def info_of(path: str, status: os.stat_result) -> ObjectInfo:
@@ -51,7 +55,7 @@ def _level(root: Path, directory: str) -> Iterator[tuple[str, os.DirEntry[str], 
     with os.scandir(root / directory) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             path = f"{directory}/{entry.name}" if directory else entry.name
-            if entry.is_dir():
+            if _is_directory(entry):
                 if entry.is_symlink():
                     real_directory(root, path)
                 else:
@@ -60,8 +64,21 @@ def _level(root: Path, directory: str) -> Iterator[tuple[str, os.DirEntry[str], 
                 yield path, entry, False
 
 
-def _looked_up(path: str, entry: os.DirEntry[str]) -> list[ObjectInfo]:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link that leads to itself, or where nobody may look: what it is shows when it is read.
+        return False
+
+
+def _looked_up(root: Path, path: str, entry: os.DirEntry[str]) -> list[ObjectInfo]:
     """Nothing where the file has gone since the folder was read."""
     with suppress(FileNotFoundError):
-        return [info_of(path, entry.stat())]
+        if entry.is_symlink():
+            return [info_of(path, stat_regular(root, path))]
+        status = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
+            raise irregular(root / path, status)
+        return [info_of(path, status)]
     return []

@@ -15,6 +15,7 @@ from tideline.clock import Clock
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.storage.fcntl_lock import FcntlLock
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.real_path import real_path_in
 from tideline.storage.storage_lock import StorageLock
 
 LOCAL_LOCK_PATH = ".hoodie/.locks/table.lock"
@@ -69,9 +70,11 @@ def open_table_lock(
 ) -> TableLock:
     """The lock of the table whose base is the store's root.
 
-    On a local folder nothing of the timing matters but how long others wait.
+    On a local folder nothing of the timing matters but how long others wait. Raises
+    UnsupportedTableError when a link takes the folder of the lock out of the table's.
     """
     path = store.local_path(LOCAL_LOCK_PATH)
     if path is not None:
+        real_path_in(store, LOCAL_LOCK_PATH)
         return FcntlLock(Path(path), clock, timing.wait_s)
     return StorageLock(store, clock, timing)

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import io
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from types import TracebackType
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, TypeVar, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
 from tideline.errors import ObjectNotFoundError, StorageUnavailableError
-from tideline.read_limits import admit
+from tideline.read_limits import admit, read_limits
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
@@ -43,6 +43,7 @@ from tideline.storage.s3_client import (
     refuse_after_fork,
 )
 from tideline.storage.s3_errors import S3Failure
+from tideline.storage.s3_streams import RangeReader, Upload
 
 T = TypeVar("T")
 
@@ -50,7 +51,6 @@ _TOKEN_ATTRIBUTE = "tideline-token"
 _PAGE_OBJECTS = 1000
 _LARGE_BODY_BYTES = 1024 * 1024
 _READ_BUFFER_BYTES = 1024 * 1024
-_PART_BYTES = 8 * 1024 * 1024
 _FAILURES = (BaseError, OSError)
 _CREATE_ATTEMPTS = 2
 
@@ -97,14 +97,12 @@ class S3Store:
     def get(self, path: str) -> bytes:
         with self._requesting("read", path):
             result = obstore.get(self._client(), self._key(path))
-            admit(result.meta["size"], path=self._uri(path))
-            return bytes(result.bytes())
+            return self._admitted(result, path)
 
     def get_versioned(self, path: str) -> VersionedBody:
         with self._requesting("read", path):
             result = obstore.get(self._client(), self._key(path))
-            admit(result.meta["size"], path=self._uri(path))
-            return VersionedBody(bytes(result.bytes()), self._etag(result.meta))
+            return VersionedBody(self._admitted(result, path), self._etag(result.meta))
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:
         if length == 0:
@@ -212,16 +210,26 @@ class S3Store:
             obstore.copy(self._client(data=True), self._key(path), target._key(target_path))
         return True
 
+    def elsewhere(self, bucket: str, prefix: str = "") -> S3Store:
+        """Another place at the same endpoint, with the same credentials."""
+        return S3Store(
+            bucket,
+            prefix,
+            endpoint=self._endpoint,
+            limits=self._limits,
+            connection=self._connection,
+        )
+
     def open_reader(self, path: str) -> BinaryIO:
         found = self.head(path)
         if found is None:
             raise ObjectNotFoundError(
                 f"no such object at {self.endpoint_url}", path=self._uri(path)
             )
-        return io.BufferedReader(_RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
+        return io.BufferedReader(RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
 
     def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return _Upload(self, checked_path(path))
+        return Upload(self, checked_path(path))
 
     def local_path(self, path: str) -> str | None:  # noqa: ARG002
         return None
@@ -256,18 +264,53 @@ class S3Store:
                 result = obstore.get(self._client(), self._key(path))
                 written_with = result.attributes.get(_TOKEN_ATTRIBUTE)
                 if written_with is None:
-                    ours = carries_token(body, bytes(result.bytes()), token)
+                    stored = self._received(result, path, at_most=len(body) + 1)
+                    ours = carries_token(body, stored, token)
                 else:
                     ours = written_with == token
                 return Written(self._etag(result.meta)) if ours else AlreadyExists()
         except ObjectNotFoundError:
             return None
 
+    def _admitted(self, result: Any, path: str) -> bytes:
+        """The body of a metadata object. Raises UnsupportedTableError beyond the limit, whatever
+        size the server has announced."""
+        admit(result.meta["size"], path=self._uri(path))
+        limit_bytes = read_limits().object_bytes_max
+        body = self._received(result, path, at_most=limit_bytes + 1)
+        if len(body) > limit_bytes:
+            admit(len(body), path=self._uri(path))
+        return body
+
+    def _received(
+        self, result: Any, path: str, *, at_most: int, within_s: float | None = None
+    ) -> bytes:
+        """The body of an answer, up to `at_most` bytes of it: servers may send more than they were
+        asked for, or for ever. Raises StorageUnavailableError when it does not end `within_s`, or
+        within the deadline of metadata."""
+        within_s = self._limits.metadata_timeout_s if within_s is None else within_s
+        ends_s = time.monotonic() + within_s
+        parts: list[bytes] = []
+        left = at_most
+        for piece in result.stream(min_chunk_size=1):
+            parts.append(bytes(piece)[:left])
+            left -= len(parts[-1])
+            if left <= 0:
+                break
+            if time.monotonic() > ends_s:
+                message = f"Cannot read at {self.endpoint_url}: no end after {within_s:g} s"
+                raise StorageUnavailableError(message, path=self._uri(path))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
     def _range(self, client: Any, path: str, offset: int, length: int) -> bytes:
         with self._requesting("read", path):
             try:
                 key = self._key(path)
-                return bytes(obstore.get_range(client, key, start=offset, length=length))
+                ends = {"range": (offset, offset + length)}
+                result = obstore.get(client, key, options=cast(Any, ends))
+                return self._received(
+                    result, path, at_most=length, within_s=self._limits.total_timeout_s
+                )
             except BaseError as error:
                 if S3Failure.of(error).is_past_the_end:
                     return b""
@@ -378,96 +421,3 @@ class _UnknownOutcomeError(Exception):
 
     def __init__(self, error: Exception) -> None:
         self.error = error
-
-
-class _RangeReader(io.RawIOBase):
-    """Random access by ranged reads; io.BufferedReader in front keeps small reads cheap."""
-
-    def __init__(self, store: S3Store, path: str, size_bytes: int) -> None:
-        self._store = store
-        self._path = path
-        self._size_bytes = size_bytes
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
-        self._position = max(0, start[whence] + offset)
-        return self._position
-
-    def readinto(self, buffer: Any, /) -> int:
-        piece = self._read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-    def readall(self) -> bytes:
-        return self._read(self._size_bytes)
-
-    def _read(self, length: int) -> bytes:
-        length = min(length, self._size_bytes - self._position)
-        if length <= 0:
-            return b""
-        client = self._store._client(data=True)
-        piece = self._store._range(client, self._path, self._position, length)
-        if len(piece) < length:
-            raise StorageUnavailableError(
-                "object became shorter while it was read", path=self._path
-            )
-        self._position += length
-        return piece
-
-
-class _Upload(io.RawIOBase):
-    """A streamed, multipart upload; only leaving the `with` block normally completes it."""
-
-    def __init__(self, store: S3Store, path: str) -> None:
-        self._store = store
-        self._path = path
-        self._writer: Any = None
-        self._position = 0
-
-    def __enter__(self) -> BinaryIO:  # type: ignore[override]
-        store = self._store
-        with store._requesting("write", self._path, requests=0):
-            client = store._client(data=True)
-            self._writer = obstore.open_writer(
-                client, store._key(self._path), buffer_size=_PART_BYTES
-            )
-        return cast(BinaryIO, self)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # With an exception obstore aborts the upload, without one it completes it.
-        # One, or a beginning, the parts and an end.
-        parts = -(-self._position // _PART_BYTES)
-        with self._store._requesting("write", self._path, requests=1 if parts < 2 else parts + 2):
-            if kind is None:
-                self._writer.__exit__(None, None, None)
-                return
-            with suppress(*_FAILURES):
-                self._writer.__exit__(kind, error, trace)
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def write(self, data: Any, /) -> int:
-        with self._store._requesting("write", self._path, requests=0):
-            self._writer.write(data)
-        written = memoryview(data).nbytes
-        self._position += written
-        return written

@@ -50,7 +50,7 @@ class S3Endpoint:
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
     """How long requests may take. `read_timeout_s` starts again with every byte received,
-    `total_timeout_s` with every attempt."""
+    `total_timeout_s` with every attempt; `metadata_timeout_s` is the same for small requests."""
 
     connect_timeout_s: float = 3.0
     read_timeout_s: float = 8.0
@@ -58,6 +58,7 @@ class RequestLimits:
     retries_max: int = 6
     retry_timeout_s: float = 10.0
     total_timeout_s: float = 3_600.0
+    metadata_timeout_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,12 +133,13 @@ def open_client(
         credentials = _given(using.credentials)
     url = endpoint.server(bucket)
     read_timeout_s = limits.data_read_timeout_s if data else limits.read_timeout_s
+    total_timeout_s = limits.total_timeout_s if data else limits.metadata_timeout_s
     retry_timeout_s = limits.retry_timeout_s * (3 if data else 1)
     options: dict[str, object] = {
         "allow_http": endpoint.allow_http,
         "connect_timeout": timedelta(seconds=limits.connect_timeout_s),
         "read_timeout": timedelta(seconds=read_timeout_s),
-        "timeout": timedelta(seconds=limits.total_timeout_s),
+        "timeout": timedelta(seconds=total_timeout_s),
     }
     if authorities is not None:
         options["root_certificate"] = authorities

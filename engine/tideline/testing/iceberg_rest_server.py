@@ -32,6 +32,7 @@ from tideline.testing.peer_environment import (
     prepare_iceberg_peer,
     run_step,
 )
+from tideline.trust.named_places import SETTING
 
 VERSION = "1.10.1"
 """The newest whose server is published."""
@@ -120,6 +121,14 @@ def iceberg_rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ic
         pytest.skip(str(failure))
     with serve_rest_catalog(tmp_path_factory.mktemp("iceberg-rest")) as server:
         yield server
+
+
+@pytest.fixture
+def catalogs_name_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Configuration lets catalogs name folders of this test run, as their server keeps them."""
+    monkeypatch.setenv(SETTING, str(tmp_path_factory.getbasetemp()))
 
 
 def _class_path() -> str:

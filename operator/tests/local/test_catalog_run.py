@@ -129,6 +129,7 @@ def test_the_tables_of_an_sql_catalog_are_maintained(tmp_path: Path) -> None:
 
 
 @pytest.mark.interop
+@pytest.mark.usefixtures("catalogs_name_folders")
 def test_the_tables_of_a_rest_catalog_are_maintained(
     tmp_path: Path, iceberg_rest_server: Any
 ) -> None:

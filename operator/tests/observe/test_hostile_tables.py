@@ -16,10 +16,12 @@ from tideline.formats.avro import encode_long
 from tideline.formats.avro_blocks import MAGIC
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.read_limits import SETTING
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.iceberg_model_files import ModelFiles
 from tideline.testing.iceberg_row_delta import RowDelta
+from tideline.testing.in_time import in_time
 from tideline.testing.small_table import SmallTable, batch
 from tideline_operator.observe.observation import Observer
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg
@@ -83,6 +85,21 @@ def test_a_metadata_file_beyond_the_limits_is_a_problem_of_its_table(
     problem = look(folder_with(tmp_path / "table", metadata))
     assert "v1.metadata.json" in problem
     assert ("levels deep" if name == "deep" else f"set {SETTING} higher") in problem
+
+
+@pytest.mark.parametrize(
+    "place", ["file:///dev/zero", "/proc/self/environ", "s3://other/x", "memory://other/x"]
+)
+def test_a_manifest_list_elsewhere_is_a_problem_of_its_table(place: str) -> None:
+    """Nothing of the controller's machine is opened, and no other bucket."""
+    model = IcebergModel.create()
+    model.append(range(2))
+    document = dict(model.metadata().json())
+    document["snapshots"] = [{**one, "manifest-list": place} for one in document["snapshots"]]
+    body = TableMetadata.of(document).to_bytes()
+    model.location.open().put(f"metadata/v{model.operations().load().version}.metadata.json", body)
+    problem = in_time(lambda: look(model.location.uri))
+    assert "names a location that is not the table's own" in problem
 
 
 def test_more_files_than_the_controller_can_hold_are_a_problem_of_their_table(

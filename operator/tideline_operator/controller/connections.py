@@ -42,6 +42,7 @@ LIMITS = RequestLimits(
     retries_max=3,
     retry_timeout_s=3.0,
     total_timeout_s=60.0,
+    metadata_timeout_s=60.0,
 )
 """Deadlines of the controller's requests. A turn is repeated anyway, so a request that hangs is
 not; one that fails at once is, for a moment."""

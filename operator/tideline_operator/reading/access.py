@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tideline.errors import StorageUnavailableError, TidelineError
+from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -51,12 +51,18 @@ class Access:
         return CatalogAccess(Author.RESOURCE, allows_local=self.allows_local)
 
     def open_store(self, place: Place) -> ObjectStore:
-        """A place that a table names."""
+        """A place that a table names. Raises ConfigError for a folder of this machine: what a
+        catalog answers leads here, too."""
         options = {name: text for name, text in place.options if name != "ca_bundle"}
         if self.connection is None:
             options = dict(place.options)
         location = StoreLocation.of(place.uri, options)
-        return location.open(self.connection) if location.scheme == "s3" else location.open()
+        if location.scheme == "s3":
+            return location.open(self.connection)
+        if not self.allows_local:
+            message = "the operator reads no folders of its own machine: use an object store"
+            raise ConfigError(message, path=location.uri)
+        return location.open()
 
     @contextmanager
     def asking_catalog(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from tideline.hudi.table.table_config import BOOTSTRAP_BASE_PATH
 from tideline.lake_table import LakeTable
 from tideline.testing.hand_written_table import HandWrittenTable
 from tideline.testing.table_audit import merged_rows
+from tideline.trust.named_places import SETTING
 
 GROUP = "11111111-2222-3333-4444-555555555555"
 OTHER = "21111111-2222-3333-4444-555555555555"
@@ -67,8 +68,10 @@ def source_of(folder: Path) -> Path:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> HandWrittenTable:
-    """One skeleton of five rows, and a file of commit 2 with a row of its own."""
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HandWrittenTable:
+    """One skeleton of five rows, and a file of commit 2 with a row of its own. Its sources are
+    where configuration lets them be."""
+    monkeypatch.setenv(SETTING, str(tmp_path / "old"))
     source = source_of(tmp_path)
     source.parent.mkdir(parents=True)
     # The source has neither the day nor large row groups.
@@ -187,7 +190,26 @@ def test_a_table_leads_to_no_other_kind_of_store(
     table: HandWrittenTable, tmp_path: Path, scheme: str
 ) -> None:
     write_index(table, str(tmp_path / "old"), {GROUP: source_of(tmp_path)}, scheme)
-    with pytest.raises(CorruptTableError, match=rf"source .* is missing.*{scheme}/.*part\.parquet"):
+    with pytest.raises(UnsupportedTableError, match=rf"not the table's own.*{scheme}/.*parquet"):
+        numbers(table)
+
+
+@pytest.mark.parametrize("setting", ["", "s3://bucket", "{0}/other", "{0}/ol"])
+def test_a_source_that_configuration_does_not_name_is_not_read(
+    table: HandWrittenTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv(SETTING, setting.format(tmp_path))
+    with pytest.raises(UnsupportedTableError, match=rf"{SETTING} .*part\.parquet"):
+        numbers(table)
+
+
+def test_a_link_takes_no_source_out_of_the_folder_that_configuration_names(
+    table: HandWrittenTable, tmp_path: Path
+) -> None:
+    source = source_of(tmp_path)
+    source.rename(tmp_path / "stranger.parquet")
+    source.symlink_to(tmp_path / "stranger.parquet")
+    with pytest.raises(UnsupportedTableError, match=r"leads out of the folder.*stranger"):
         numbers(table)
 
 

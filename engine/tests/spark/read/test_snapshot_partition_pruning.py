@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import time
 from dataclasses import replace
 from decimal import Decimal
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tideline.errors import UnsupportedTableError
+from tideline.errors import TidelineError, UnsupportedTableError
 from tideline.hudi.read.partition_values import PartitionColumn, PartitionLayout
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -24,6 +25,7 @@ from tideline.spark.read.file_index import read_base_files
 from tideline.spark.read.frames import snapshot
 from tideline.storage.location import StoreLocation
 from tideline.testing.hand_written_table import HandWrittenTable
+from tideline.testing.in_time import in_time
 
 pytestmark = pytest.mark.spark
 
@@ -287,3 +289,24 @@ def test_a_thousand_files_are_known_without_asking_the_store(
         if file.partition == "00007":
             (tmp_path / "t" / file.path).hardlink_to(one)
     assert frame.where("p = '00007'").count() == 10
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_java_is_given_no_file_that_waits_or_leads_out_of_the_table(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    file = BaseFile("p", "f-0", "0-0-0", InstantTime("20260101000000001"), 100)
+    place = tmp_path / "t" / file.path
+    place.parent.mkdir(parents=True)
+    if kind == "fifo":
+        os.mkfifo(place)
+    else:
+        (tmp_path / "outside").write_bytes(b"")
+        place.symlink_to(tmp_path / "outside")
+    schema = T.StructType().add("id", "long")
+    location = StoreLocation.of(tmp_path / "t")
+    with pytest.raises(TidelineError, match=r"is a fifo|leads out of the folder"):
+        in_time(lambda: read_base_files(spark, location, [file], schema))
+    outside = BaseFile("../u", "f-0", "0-0-0", InstantTime("20260101000000001"), 100)
+    with pytest.raises(TidelineError, match="segment"):
+        read_base_files(spark, location, [outside], schema)

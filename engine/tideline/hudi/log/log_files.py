@@ -17,6 +17,8 @@ _log = logging.getLogger(__name__)
 
 # Up to here one request for the whole file is cheaper than several for its parts.
 _WHOLE_FILE_BYTES_MAX = 1024 * 1024
+_BLOCK_BYTES_MAX = 2**31 - 1
+"""Hudi has the content of a block in one array of Java's."""
 
 
 class LogFiles:
@@ -65,6 +67,9 @@ class LogFiles:
         """The content of a block. Raises CorruptTableError when the file is gone or shorter now."""
         frame = block.frame
         with self.named(block.log):
+            if frame.content_size_bytes > _BLOCK_BYTES_MAX:
+                message = "a log block is larger than any that Hudi can write or read"
+                raise CorruptTableError(message, value=frame.content_size_bytes)
             content = self._read(block.log, frame.content_offset, frame.content_size_bytes)
             if len(content) != frame.content_size_bytes:
                 raise CorruptTableError("log file became shorter while it was read")

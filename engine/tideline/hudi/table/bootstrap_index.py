@@ -6,8 +6,9 @@ in its order; the rows' own columns stay in the source. An HFile in the table sa
 is, by file group. Rows that are written later are in base files, and logs, as everywhere; what a
 FULL_RECORD bootstrap makes are whole base files, too.
 
-A source is where the index says. Where a table was moved together with its sources, below it in a
-folder of their former name, they are found there.
+A source is where the index says, if `NamedPlaces` admits that: the index is the table's word. Where
+a table was moved together with its sources, below it in a folder of their former name, they are
+found there.
 Source: Hudi's HFileBootstrapIndex, BootstrapFileMapping, HoodieTimeline.METADATA_BOOTSTRAP_INSTANT.
 """
 
@@ -23,6 +24,7 @@ from tideline.formats.bounded import faults_named
 from tideline.formats.hfile import decode_hfile
 from tideline.hudi.table.file_group import FileGroupId, SourceFile
 from tideline.storage.object_store import ObjectStore
+from tideline.trust.named_places import NamedPlaces, declared_places
 
 StorageOptions = tuple[tuple[str, str], ...]
 
@@ -50,14 +52,15 @@ def read_bootstrap_index(
     with faults_named("the index of a bootstrapped table cannot be read", path=INDEX_PATH):
         index = decode_hfile(body, path=INDEX_PATH)
         base = str(decode_container(index.info[_INFO])["bootstrapBasePath"]).rstrip("/")
+        places = NamedPlaces.of(store.uri, declared_places())
         return dict(
-            _entry(key.decode(), decode_container(value), base, options)
+            _entry(key.decode(), decode_container(value), base, options, places)
             for key, value in index.entries
         )
 
 
 def _entry(
-    key: str, value: Mapping[str, Any], base: str, options: StorageOptions
+    key: str, value: Mapping[str, Any], base: str, options: StorageOptions, places: NamedPlaces
 ) -> tuple[FileGroupId, SourceFile]:
     prefix, infix = _GROUP_KEY
     partition, found, file_id = key.removeprefix(prefix).partition(infix)
@@ -67,7 +70,8 @@ def _entry(
     uri = str(status["path"]["uri"])
     name = uri.rpartition("/")[2]
     moved = "/".join(filter(None, (base.rpartition("/")[2], folder, name)))
-    source = SourceFile(uri, moved, int(status["length"]), tuple(_values(folder)), options)
+    length, values = int(status["length"]), tuple(_values(folder))
+    source = SourceFile(uri, moved, length, values, options, places.root_of(uri))
     return FileGroupId(partition, file_id), source
 
 

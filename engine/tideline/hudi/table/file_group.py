@@ -38,7 +38,8 @@ class SourceFile:
     """The file that a bootstrapped base file takes its columns from.
 
     It is at `uri`, reached with the table's storage `options`, or at `moved` below the table.
-    `values` are what the names of its folders say of columns, as text.
+    `values` are what the names of its folders say of columns, as text. `place`, one of
+    `NamedPlaces`, is what `uri` is read below; None when it is not read.
     """
 
     uri: str
@@ -46,6 +47,7 @@ class SourceFile:
     size_bytes: int
     values: tuple[tuple[str, str | None], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,15 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from tideline.errors import ConfigError, CorruptTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.base_file import OpenFile, StoredRows, open_sound_rows
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.hudi.table.file_group import BaseFile, SourceFile
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3 import S3Store
+from tideline.trust.named_places import normalised, not_named
 
 
 @contextmanager
@@ -110,6 +112,8 @@ def _find(store: ObjectStore, source: SourceFile) -> tuple[ObjectStore, str]:
     """Where the source is: at its address, or below the table. Raises as `joined_with_source`."""
     folder, path = found = _elsewhere(store, source) or (store, source.moved)
     info = folder.head(path)
+    if info is None and source.place is None:
+        raise UnsupportedTableError(not_named("the bootstrap index"), path=source.uri)
     if info is None:
         raise CorruptTableError(
             "the source of a bootstrapped file is missing; put it back, or below the table",
@@ -126,13 +130,17 @@ def _find(store: ObjectStore, source: SourceFile) -> tuple[ObjectStore, str]:
 
 
 def _elsewhere(store: ObjectStore, source: SourceFile) -> tuple[ObjectStore, str] | None:
-    """The source at its address, None where it is not; a table leads to no other kind of store."""
-    address, _, name = source.uri.rpartition("/")
-    try:
-        location = StoreLocation.of(address, dict(source.options))
-    except ConfigError:
+    """The source at its address, None where it is not, or where it is not to be read; a table leads
+    to no other kind of store."""
+    place = source.place
+    if place is None or place.partition(":")[0] != store.uri.partition(":")[0]:
         return None
-    if location.scheme != store.uri.partition(":")[0]:
-        return None
-    folder = location.open()
-    return None if folder.head(name) is None else (folder, name)
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    # At the endpoint of the table, with its credentials.
+    folder: ObjectStore = (
+        store.elsewhere(bucket, prefix)
+        if isinstance(store, S3Store)
+        else StoreLocation.of(place, dict(source.options)).open()
+    )
+    path = normalised(source.uri)[len(place) :].strip("/")
+    return None if folder.head(path) is None else (folder, path)

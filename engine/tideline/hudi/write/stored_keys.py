@@ -22,6 +22,7 @@ from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.meta_column import RECORD_KEY
 from tideline.hudi.write.base_file_reader import open_bytes
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.regular_file import native_file
 
 FILES_MAX = 8
 ROWS_MAX = 2_000
@@ -70,8 +71,8 @@ def open_base_file(store: ObjectStore, base: BaseFile) -> Iterator[pq.ParquetFil
 
     Raises CorruptTableError naming the file when it is missing or cannot be read.
     """
-    native = store.local_path(base.path)
     try:
+        native = native_file(store, base.path)
         source = native or arrow_stream(open_bytes(store, base))
         with pq.ParquetFile(source, pre_buffer=native is None) as file:
             yield file

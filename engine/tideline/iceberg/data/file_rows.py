@@ -40,6 +40,7 @@ from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
+from tideline.read_limits import admit
 
 _POSITIONS_BYTES_MAX = 128 * 1024 * 1024
 _VALUES_BYTES_MAX = 64 * 1024 * 1024
@@ -141,6 +142,10 @@ class FileRows:
         if offset is None or length is None:
             content = _named_vector(self._io.read(file.file_path), path, file.file_path)
         else:
+            if offset < 0 or length < 0:
+                message = "a deletion vector begins before its file, or has no length"
+                raise CorruptTableError(message, path=file.file_path, value=(offset, length))
+            admit(length, path=file.file_path, what="a deletion vector")
             store, stored = self._io.place(file.file_path)
             content = store.get_range(stored, offset=offset, length=length)
         return decode_deletion_vector(content, path=file.file_path)

@@ -100,9 +100,8 @@ class ParquetSource:
         local = self.io.local_path(self.uri)
         source: Any
         if local is not None:
-            # A missing file is reported by the store in its own words.
-            source = pa.OSFile(local) if self.io.size_bytes(self.uri) is not None else None
-        if local is None or source is None:
+            source = pa.OSFile(local)
+        else:
             is_small = self.size_bytes <= _WHOLE_FILE_BYTES_MAX
             source = (
                 pa.BufferReader(self.io.read(self.uri))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tideline.iceberg.table.file_io import FileIO, normalised
+from tideline.iceberg.table.file_io import FileIO
+from tideline.trust.named_places import normalised
 
 
 class FilePlaces:

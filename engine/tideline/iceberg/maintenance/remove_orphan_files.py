@@ -44,6 +44,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.iceberg.table.table_roots import TableRoots
 from tideline.storage.nested_tables import CONTROL_FOLDER
+from tideline.trust.named_places import normalised
 
 _BATCH_FILES = 1000
 _CONFLICTS_NAMED_MAX = 3
@@ -103,7 +104,7 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     saved: list[OrphanFile] = []
     for one in plan.orphans:
         (saved if search.is_reachable(one.location) else deleted).append(one)
-    roots = TableRoots.below(operations.io, search.locations)
+    roots = TableRoots.below(search.io, search.locations)
     remaining = iter(deleted)
     while batch := list(islice(remaining, _BATCH_FILES)):
         roots.remove_many((one.location for one in batch), "the removal of orphan files")
@@ -126,7 +127,9 @@ class _Search:
         metadata, places = loaded.metadata, FilePlaces(io)
         locations = _locations(metadata, options, places)
         rules = UriRules.of(options)
-        return cls(io, metadata, places, rules, options.prefix_mismatch, locations)
+        # Folders that the caller names may be searched, wherever they are.
+        named = (one for one in map(normalised, options.locations) if "://" in one)
+        return cls(io.also_at(named), metadata, places, rules, options.prefix_mismatch, locations)
 
     def collect(self, loaded: Loaded, known: frozenset[int] = frozenset()) -> None:
         """Everything reachable, but not what is in manifests that the snapshots `known` list."""

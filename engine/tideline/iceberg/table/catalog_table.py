@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -48,7 +49,7 @@ from tideline.iceberg.table.catalog_files import OwnFiles
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.metadata_place import MetadataPlace
+from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
@@ -84,13 +85,22 @@ class CatalogTable:
         clock: Clock | None = None,
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
         access: CatalogAccess = OF_PROCESS,
+        known_place: str | None = None,
     ) -> None:
         """`open_store` opens the table's own folder, for those who have other credentials than the
-        environment's."""
+        environment's. `known_place` is one that configuration names, not the catalog: its
+        warehouse, or the table's folder."""
         self._catalog = catalog
         self._identifier = identifier
         self._clock = clock or SystemClock()
-        self._place = MetadataPlace(storage_options, open_store or StoreLocation.open, access)
+        is_server = isinstance(catalog, RestCatalog)
+        self._place = MetadataPlace(
+            AnsweringCatalog(catalog.name, catalog.properties, is_server),
+            storage_options,
+            open_store or StoreLocation.open,
+            access,
+            known_place,
+        )
         if isinstance(catalog, OwnFiles):
             catalog.files = self._place
         self._table: Table | None = None

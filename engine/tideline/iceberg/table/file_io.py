@@ -2,12 +2,14 @@
 
 1. A location below the table's recorded one is read below the place the table was opened at, so
    that a table which was moved or copied can be read where it is.
-2. Any other absolute location is taken at its word, with the table's storage options; `s3a` and
-   `s3n` are S3, a plain path and `file:/path` are the local folder.
+2. Any other absolute location is read only where `NamedPlaces` admits it, with the table's storage
+   options and credentials; `s3a` and `s3n` are S3, a plain path and `file:/path` are the local
+   folder.
 3. A relative location, as some writers leave behind, is taken from the table's folder on, which
    its path must name.
 
-A FileIO is a value: it is pickled into Spark tasks and opens its stores there.
+A FileIO is a value: it is pickled into Spark tasks and opens its stores there. What was declared
+where it was made holds there, too.
 """
 
 from __future__ import annotations
@@ -15,27 +17,47 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
-from tideline.errors import CorruptTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.storage.regular_file import native_file
+from tideline.storage.s3 import S3Store
+from tideline.trust.named_places import (
+    NamedPlaces,
+    checked_place,
+    declared_places,
+    normalised,
+    not_named,
+)
 
 
 @dataclass(frozen=True)
 class FileIO:
-    """Access to all files of one table; `recorded` is `location` in its metadata."""
+    """Access to all files of one table; `recorded` is `location` in its metadata.
+
+    `declared` are places that configuration lets the metadata name besides the table's own.
+    """
 
     location: StoreLocation
     recorded: str
     _stores: dict[StoreLocation, ObjectStore] = field(
         default_factory=dict, repr=False, compare=False
     )
+    declared: tuple[str, ...] = field(default_factory=declared_places)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileIO, (self.location, self.recorded)
+        return FileIO, (self.location, self.recorded, {}, self.declared)
+
+    def also_at(self, places: Iterable[str]) -> FileIO:
+        """The same with further places, which a caller and not the metadata names.
+
+        Raises ConfigError for what is no absolute location.
+        """
+        return replace(self, declared=(*self.declared, *map(checked_place, places)))
 
     def read(self, uri: str) -> bytes:
         """The whole file. Raises ObjectNotFoundError."""
@@ -53,9 +75,12 @@ class FileIO:
         return store.open_writer(path)
 
     def local_path(self, uri: str) -> str | None:
-        """The native path of a file in a local folder, else None."""
+        """The native path of a file in a local folder to read, else None.
+
+        Raises ObjectNotFoundError, and what opening a file that is none raises.
+        """
         store, path = self.place(uri)
-        return store.local_path(path)
+        return native_file(store, path)
 
     def write(self, uri: str, body: bytes) -> None:
         """Store a new file, whose name is this writer's own (it holds a UUID)."""
@@ -89,36 +114,52 @@ class FileIO:
             DeleteScope(self.store_at(root), "taking back new files").remove_many(listed)
 
     def place(self, uri: str) -> tuple[ObjectStore, str]:
-        """The store and the path in it.
-
-        Raises CorruptTableError for what is no absolute location.
-        """
+        """The store and the path in it. Raises what `placed` raises."""
         root, path = self.placed(uri)
         return self.store_at(root), path
 
     def actual_uri(self, uri: str) -> str:
-        """Where the file really is, as `file:///...` or `s3://...`."""
-        root, path = self.placed(uri)
-        return f"{root.uri.removesuffix('/')}/{path}" if path else root.uri
+        """Where the file really is, as `file:///...` or `s3://...`, be it read or not.
+
+        Raises CorruptTableError for what is no absolute location.
+        """
+        below = self._below_own(normalised(uri))
+        if below is None:
+            return normalised(uri)
+        root = self.location.uri
+        return f"{root.removesuffix('/')}/{below}" if below else root
 
     def placed(self, uri: str) -> tuple[StoreLocation, str]:
         """Where a file is: a store's location, the table's own if it is below that, and the path.
 
-        Raises CorruptTableError for what is no absolute location.
+        Raises CorruptTableError for what is no absolute location, UnsupportedTableError for one
+        that is not read.
         """
-        plain, recorded = normalised(uri), normalised(self.recorded)
-        if plain == recorded:
-            return self.location, ""
-        if plain.startswith(f"{recorded}/"):
-            return self.location, plain[len(recorded) + 1 :]
-        scheme, separator, rest = plain.partition("://")
-        if not separator:
-            return self.location, self._below_table(plain)
+        plain = normalised(uri)
+        below = self._below_own(plain)
+        if below is not None:
+            return self.location, below
+        root = NamedPlaces.of(self.location.uri, self.declared).root_of(plain)
+        if root is None:
+            message = not_named("the metadata")
+            raise UnsupportedTableError(message, table=self.location.uri, path=uri)
+        scheme, _, rest = root.partition("://")
         if scheme == "file":
-            return StoreLocation("file:///"), rest.lstrip("/")
-        bucket, _, path = rest.partition("/")
+            # Links do not lead out of what was declared.
+            return StoreLocation(root), plain[len(root) :].lstrip("/")
+        bucket = rest.partition("/")[0]
         options = self.location.options if scheme == self.location.scheme else ()
-        return StoreLocation(f"{scheme}://{bucket}", options), path
+        place = StoreLocation(f"{scheme}://{bucket}", options)
+        return place, plain[len(place.uri) :].lstrip("/")
+
+    def _below_own(self, plain: str) -> str | None:
+        """The path of a location in the table's folder; None for one elsewhere."""
+        for place in (normalised(self.recorded), normalised(self.location.uri)):
+            if plain == place:
+                return ""
+            if plain.startswith(f"{place}/"):
+                return plain[len(place) + 1 :]
+        return None if "://" in plain else self._below_table(plain)
 
     def _below_table(self, relative: str) -> str:
         for place in (self.recorded, self.location.uri):
@@ -130,25 +171,13 @@ class FileIO:
         raise CorruptTableError(message, table=self.location.uri, path=relative)
 
     def store_at(self, root: StoreLocation) -> ObjectStore:
-        """The store of a location that `placed` gave, opened once."""
+        """The store of a location that `placed` gave, opened once; at the endpoint of the table's
+        own with the credentials of that."""
         if root not in self._stores:
-            self._stores[root] = root.open()
+            own = self._stores.get(self.location)
+            if isinstance(own, S3Store) and root.scheme == "s3":
+                bucket, _, prefix = root.uri.removeprefix("s3://").partition("/")
+                self._stores[root] = own.elsewhere(bucket, prefix)
+            else:
+                self._stores[root] = root.open()
         return self._stores[root]
-
-
-def normalised(uri: str) -> str:
-    """One spelling per place: `s3://bucket/path`, `file:///path`, no trailing slash.
-
-    A location without a scheme that is not absolute stays as it is.
-    """
-    scheme, separator, rest = uri.partition(":")
-    if not separator or "/" in scheme:
-        scheme, rest = ("file", uri) if uri.startswith("/") else ("", uri)
-    match scheme.lower():
-        case "":
-            return uri.rstrip("/")
-        case "file":
-            return "file:///" + "/".join(part for part in rest.split("/") if part)
-        case "s3" | "s3a" | "s3n":
-            return "s3://" + rest.lstrip("/").rstrip("/")
-    return f"{scheme.lower()}:{rest}".rstrip("/")

@@ -57,6 +57,7 @@ from tideline.iceberg.table.table_operations import (
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectStore
+from tideline.trust.named_places import checked_place, declared_places
 
 FOLDER = "metadata"
 HINT_PATH = f"{FOLDER}/version-hint.text"
@@ -76,7 +77,10 @@ class FileSystemTable:
         *,
         store: ObjectStore | None = None,
         clock: Clock | None = None,
+        extra_locations: Iterable[str] = (),
     ) -> None:
+        """Files are read below `extra_locations`, too. Raises ConfigError for what is none."""
+        self._declared = (*declared_places(), *map(checked_place, extra_locations))
         self._location = location
         self._store = store or location.open()
         self._clock = clock or SystemClock()
@@ -205,7 +209,8 @@ class FileSystemTable:
         raise TableNotFoundError("no Iceberg table here", table=self._location.uri)
 
     def _io_of(self, metadata: TableMetadata) -> FileIO:
-        return FileIO(self._location, metadata.location, {self._location: self._store})
+        stores = {self._location: self._store}
+        return FileIO(self._location, metadata.location, stores, self._declared)
 
 
 def _is_metadata(name: str) -> bool:

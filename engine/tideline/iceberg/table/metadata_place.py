@@ -2,6 +2,10 @@
 
 A catalog keeps the location of a file and says nothing of the table's folder before the file was
 read. It is the folder above `metadata/`, as every writer lays it out, or else the file's own.
+
+A catalog does not decide what of this machine is read. A folder of this machine is taken only from
+a catalog that is a file here itself, or where configuration has named the folder, or one above it:
+as the catalog's `warehouse`, or in `TIDELINE_EXTRA_LOCATIONS`.
 """
 
 from __future__ import annotations
@@ -12,23 +16,45 @@ from dataclasses import dataclass
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.trust.catalog_access import CatalogAccess
+from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline.trust.foreign_words import quoted
+from tideline.trust.named_places import is_below, is_declared, normalised, not_named
 
 _FOLDER = "/metadata/"
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweringCatalog:
+    """A catalog by its name and properties; those of a server may be among its answers."""
+
+    name: str
+    properties: Mapping[str, str]
+    is_server: bool
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a file of this machine."""
+        return not self.is_server and str(self.properties.get("uri", "")).startswith("sqlite")
+
+    @property
+    def warehouse(self) -> str | None:
+        """What configuration has named as its warehouse; None where that cannot be told."""
+        return None if self.is_server else self.properties.get("warehouse")
+
+
 @dataclass(frozen=True)
 class MetadataPlace:
-    """Opens stores with the options of one table."""
+    """Opens stores with the options of one table. `known_place` is one that configuration names."""
 
+    catalog: AnsweringCatalog
     options: Mapping[str, str | bool] | None
     open_store: Callable[[StoreLocation], ObjectStore]
-    access: CatalogAccess
+    access: CatalogAccess = OF_PROCESS
+    known_place: str | None = None
 
     def opened(self, location: str) -> tuple[StoreLocation, ObjectStore]:
-        """The store of a table's folder. Raises UnsupportedTableError for a place of this machine,
-        where those are not read, and for one that no store has."""
+        """The store of a table's folder. Raises UnsupportedTableError for a folder of this machine
+        that configuration does not name, and for a location that no store has."""
         try:
             place = StoreLocation.of(location, self.options)
         except ConfigError as error:
@@ -37,6 +63,9 @@ class MetadataPlace:
         if place.scheme == "file" and not self.access.allows_local:
             message = "the catalog names a folder of this machine, where no table is read"
             raise UnsupportedTableError(message, path=quoted(location))
+        if place.scheme == "file" and not self._is_named(normalised(place.uri)):
+            message = not_named("the catalog")
+            raise UnsupportedTableError(message, table=self.catalog.name, path=quoted(location))
         return place, self.open_store(place)
 
     def read(self, location: str) -> bytes:
@@ -50,6 +79,12 @@ class MetadataPlace:
         folder, path = _folder_and_path(location)
         _, store = self.opened(folder)
         store.put(path, body)
+
+    def _is_named(self, plain: str) -> bool:
+        if self.catalog.is_local:
+            return True
+        named = [normalised(one) for one in (self.known_place, self.catalog.warehouse) if one]
+        return any(is_below(plain, place) for place in named) or is_declared(plain)
 
 
 def _folder_and_path(location: str) -> tuple[str, str]:

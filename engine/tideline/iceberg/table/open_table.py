@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tideline.clock import Clock
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -29,13 +29,18 @@ class IcebergTable:
         storage_options: Mapping[str, str | bool] | None = None,
         *,
         clock: Clock | None = None,
+        extra_locations: Iterable[str] = (),
     ) -> IcebergTable:
         """The table in a folder that no catalog keeps.
+
+        Files that its metadata names are read below `extra_locations` as well, besides its own
+        place and what `TIDELINE_EXTRA_LOCATIONS` declares.
 
         Raises TableNotFoundError when there is none, UnsupportedTableError when a catalog keeps
         it, CorruptTableError, ConfigError and StorageUnavailableError.
         """
-        return cls(FileSystemTable(StoreLocation.of(uri, storage_options), clock=clock))
+        location = StoreLocation.of(uri, storage_options)
+        return cls(FileSystemTable(location, clock=clock, extra_locations=extra_locations))
 
     @classmethod
     def from_catalog(
@@ -77,6 +82,7 @@ class IcebergTable:
             clock=clock,
             open_store=open_store,
             access=access,
+            known_place=(properties or {}).get("warehouse"),
         )
         return cls(table)
 

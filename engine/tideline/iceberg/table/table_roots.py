@@ -4,7 +4,8 @@ Metadata may name any path, and a metadata file is only as trustworthy as who wr
 metadata leads to is deleted only below the table's location and the folders that its properties
 declare (`write.data.path` and its older names, `write.metadata.path`). A declared folder around the
 table's own, or a whole bucket, holds other tables too and counts for nothing. Of a table that was
-copied elsewhere only the folder it was opened at counts: the others are the original's.
+copied elsewhere only the folder it was opened at counts: the others are the original's. Nor does
+one count that is not read (`NamedPlaces`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tideline.errors import CorruptTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.table.file_io import FileIO, normalised
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.real_path import real_directory
+from tideline.trust.named_places import normalised
 
 DECLARING = (
     "write.data.path",
@@ -47,10 +49,13 @@ class TableRoots:
         declared = [metadata.properties.get(name, "") for name in DECLARING]
         folders = [(io.location, "")]
         for uri in filter(None, declared):
-            store, path = io.placed(uri)
+            try:
+                store, path = io.placed(uri)
+            except (CorruptTableError, UnsupportedTableError):
+                continue  # a folder that is not read is not deleted from either
             place = f"{store.uri.rstrip('/')}/{path}".rstrip("/")
             is_around = f"{own}/".startswith(f"{place}/")
-            if store != io.location and path and not is_moved and not is_around:
+            if store != io.location and _is_folder(place) and not is_moved and not is_around:
                 folders.append((store, path))
         return cls(io, tuple(folders))
 
@@ -63,6 +68,8 @@ class TableRoots:
         """Why a file is not the table's to delete; None when it is."""
         try:
             store, path = self.io.placed(uri)
+        except UnsupportedTableError:
+            return OUTSIDE
         except CorruptTableError as error:
             return error.message
         return next(iter(self._scope(store, "").refusals((path,)).values()), None)
@@ -99,3 +106,9 @@ class TableRoots:
                 folder if local is None else real_directory(local, folder) for folder in folders
             )
         return self._real[location]
+
+
+def _is_folder(place: str) -> bool:
+    """Whether a place is a folder, and not a whole bucket or machine."""
+    scheme, _, rest = place.partition("://")
+    return bool(rest.strip("/")) if scheme == "file" else "/" in rest

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,11 +18,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from tideline.errors import ObjectNotFoundError
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.table.file_group import BaseFile
 from tideline.spark.quoting import quoted
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import checked_path
+from tideline.storage.regular_file import native_file
 
 _compiled: dict[tuple[int, str], Any] = {}
 _compiling = Lock()
@@ -41,6 +45,13 @@ def read_base_files(
     partitions whose values are uncertain are read as any other.
     """
     connect_s3a(spark, location)
+    files = list(files)
+    store = location.open()
+    for file in files:
+        # Java opens whatever is there: a fifo for ever, a link to anywhere. One that is gone it
+        # reports itself.
+        with suppress(ObjectNotFoundError):
+            native_file(store, checked_path(file.path))
     by_partition: dict[str, list[BaseFile]] = {}
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)

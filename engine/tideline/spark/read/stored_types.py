@@ -34,6 +34,7 @@ from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.regular_file import native_file
 
 _REQUESTS_AT_ONCE = 16
 
@@ -159,7 +160,7 @@ def _commit_schema(
 
 def _footer_schema(table: HoodieTable, file: BaseFile) -> pa.Schema:
     try:
-        native = table.store.local_path(file.path)
+        native = native_file(table.store, file.path)
         if native is not None:
             return read_schema(native, path=file.path)
         with table.store.open_reader(file.path) as reader:
