@@ -16,9 +16,11 @@ from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
+from tideline.storage.egress_proxy import EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.catalog_egress import CatalogEgress
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
 from tideline_operator.controller.endpoints import Endpoint, Endpoints, catalog_endpoint
@@ -92,14 +94,17 @@ class TableSource:
         endpoints: Endpoints,
         wake: Callable[[Key], None],
         *,
+        egress: EgressProxy | None = None,
         allows_local: bool = False,
     ) -> None:
+        """Requests to catalogs leave the process by way of `egress`."""
         self._stores = stores
         self._connections = connections
         self._catalogs = catalogs
         self._locations = locations
         self._endpoints = endpoints
         self._wake = wake
+        self._egress = egress
         self._allows_local = allows_local
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
 
@@ -124,12 +129,14 @@ class TableSource:
             return list_warehouse(place, self.open_store)
         namespace = place.resource.metadata.namespace
         credentials = self._catalogs.credentials(namespace, place.spec.catalog)
-        with self._asking(catalog):
+        way = CatalogEgress.of(self._egress, place, credentials)
+        with self._asking(catalog, way):
             return list_warehouse(
                 place,
                 self.open_store,
-                credentials=credentials,
+                credentials=way.pinned(),
                 timeout_s=LIMITS.read_timeout_s,
+                proxy_url=way.proxy_url,
             )
 
     def _resolve(
@@ -200,11 +207,13 @@ class TableSource:
         catalog = catalog_endpoint(table)
         if catalog is None:
             return open_source(table, open_store, clock, credentials)
-        with self._asking(catalog):
-            return open_source(table, open_store, clock, credentials, LIMITS.read_timeout_s)
+        way = CatalogEgress.of(self._egress, table, credentials)
+        with self._asking(catalog, way):
+            pinned, timeout_s = way.pinned(), LIMITS.read_timeout_s
+            return open_source(table, open_store, clock, pinned, timeout_s, way.proxy_url)
 
     @contextmanager
-    def _asking(self, catalog: Endpoint) -> Iterator[None]:
+    def _asking(self, catalog: Endpoint, way: CatalogEgress) -> Iterator[None]:
         """A request to a catalog, unless it is left alone. Raises StorageUnavailableError."""
         reason = self._endpoints.refusal(catalog)
         if reason is not None:
@@ -212,6 +221,10 @@ class TableSource:
         try:
             yield
         except TidelineError as error:
+            problem = way.problem()
+            if problem is not None:
+                self._endpoints.note(catalog, problem)
+                raise StorageUnavailableError(problem) from error
             is_unanswered = isinstance(error.__cause__, OSError)
             self._endpoints.note(catalog, str(error) if is_unanswered else None)
             raise

@@ -71,9 +71,10 @@ def open_source(
     clock: Clock,
     credentials: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    proxy_url: str | None = None,
 ) -> IcebergSource:
-    """The metadata of a table; a catalog with `credentials`, or those of the environment, and with
-    `timeout_s` for each answer.
+    """The metadata of a table; a catalog with `credentials`, or those of the environment, with
+    `timeout_s` for each answer and by way of the proxy.
 
     Raises ObjectNotFoundError when a catalog has no such table, ConfigError and
     StorageUnavailableError.
@@ -93,5 +94,6 @@ def open_source(
         open_store=lambda at: open_store(table, Place(at.uri, at.options)),
         clock=clock,
         timeout_s=timeout_s,
+        proxy_url=proxy_url,
     )
     return CatalogSource(opened)

@@ -18,9 +18,11 @@ def list_warehouse(
     *,
     credentials: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    proxy_url: str | None = None,
 ) -> tuple[FoundTable, ...]:
     """Every table, by name; `place` stands for the catalog (`LakeCatalog.place`). A catalog is
-    opened with `credentials`, or those of the environment, and has `timeout_s` for each answer.
+    opened with `credentials`, or those of the environment, has `timeout_s` for each answer and is
+    reached by way of the proxy.
 
     Raises ConfigError and StorageUnavailableError.
     """
@@ -35,5 +37,6 @@ def list_warehouse(
         dict(entry.properties),
         credentials=credentials,
         timeout_s=timeout_s or TIMEOUT_S,
+        proxy_url=proxy_url,
     )
     return list_tables(catalog)

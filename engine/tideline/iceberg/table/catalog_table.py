@@ -63,6 +63,7 @@ from tideline.storage.object_store import ObjectStore
 
 TIMEOUT_S = 60.0
 _TIMEOUT_PROPERTY = "tideline.timeout-s"
+_PROXY_PROPERTY = "tideline.proxy-url"
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _REFUSALS = (
     CommitFailedException,
@@ -76,8 +77,16 @@ _REFUSALS = (
 class _PunctualRestCatalog(RestCatalog):
     """PyIceberg's, which waits for an answer for ever."""
 
+    def __init__(self, name: str, **properties: str) -> None:
+        # Not a property of the catalog: its answers change those.
+        self._proxy_url = properties.pop(_PROXY_PROPERTY, None)
+        super().__init__(name, **properties)
+
     def _create_session(self):  # type: ignore[no-untyped-def]
         session = super()._create_session()
+        if self._proxy_url is not None:
+            session.trust_env = False
+            session.proxies = {"http": self._proxy_url, "https": self._proxy_url}
         timeout_s = float(self.properties.get(_TIMEOUT_PROPERTY, TIMEOUT_S))
         timed = partial(_send, session.send, timeout_s)
         session.send = timed  # type: ignore[assignment, method-assign]
@@ -99,11 +108,12 @@ def open_catalog(
     *,
     credentials: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    proxy_url: str | None = None,
 ) -> Catalog:
     """A catalog as PyIceberg's configuration and environment (`PYICEBERG_CATALOG__<NAME>__...`)
     describe it, with `properties` such as `uri`, `type` and `warehouse` on top, and `credentials`
     for a process that keeps those of several catalogs. A REST catalog has `timeout_s` for each
-    answer.
+    answer, and is reached by way of the proxy.
 
     Raises StorageUnavailableError when it cannot be reached, ConfigError when it cannot be made
     out, and for properties that are credentials: they only ever come from the environment or that
@@ -117,8 +127,10 @@ def open_catalog(
         message = f"catalog property {secret!r} looks like a credential: set it in the environment"
         raise ConfigError(message)
     try:
-        timeout = {_TIMEOUT_PROPERTY: str(timeout_s)}
-        return load_catalog(name, **given, **timeout, **(credentials or {}))
+        ours = {_TIMEOUT_PROPERTY: str(timeout_s)}
+        if proxy_url is not None:
+            ours[_PROXY_PROPERTY] = proxy_url
+        return load_catalog(name, **{**given, **(credentials or {}), **ours})
     except OSError as error:
         # The text of the client's error has addresses of objects in it.
         message = f"the catalog cannot be reached ({type(error).__name__})"

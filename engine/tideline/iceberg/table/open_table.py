@@ -48,11 +48,13 @@ class IcebergTable:
         open_store: Callable[[StoreLocation], ObjectStore] | None = None,
         clock: Clock | None = None,
         timeout_s: float | None = None,
+        proxy_url: str | None = None,
     ) -> IcebergTable:
         """The table `namespace.name` of a catalog that PyIceberg's configuration names.
 
         `credentials` and `open_store` are for a process that keeps those of several tables; others
-        have them in the environment. A REST catalog has `timeout_s` for each answer, or a minute.
+        have them in the environment. A REST catalog has `timeout_s` for each answer, or a minute,
+        and is reached by way of the proxy.
 
         Needs the extra `iceberg`. Raises as `open` does, TableNotFoundError when the catalog has
         no such table.
@@ -60,7 +62,11 @@ class IcebergTable:
         from tideline.iceberg.table.catalog_table import TIMEOUT_S, CatalogTable, open_catalog
 
         opened = open_catalog(
-            catalog, properties, credentials=credentials, timeout_s=timeout_s or TIMEOUT_S
+            catalog,
+            properties,
+            credentials=credentials,
+            timeout_s=timeout_s or TIMEOUT_S,
+            proxy_url=proxy_url,
         )
         table = CatalogTable(
             opened, identifier, storage_options=storage_options, clock=clock, open_store=open_store

@@ -1,0 +1,451 @@
+"""Requests for others leave by way of a proxy that judges addresses after they were resolved."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tideline.errors import StorageUnavailableError
+from tideline.secret_values import masked
+from tideline.storage.egress_places import EgressError
+from tideline.storage.egress_proxy import EgressLimits, EgressProxy
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_client import Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.testing.spy_server import SeenRequest, SpyServer, answer, make_certificate
+from tideline.trust.addresses import AddressRules
+
+OPENED = "127.0.0.0/8"
+HOST = "store.test"
+LIMITS = RequestLimits(2.0, 2.0, 2.0, retries_max=1, retry_timeout_s=1.0, total_timeout_s=20.0)
+KEYS = S3Credentials("KEY-ID", "the-secret-key", "the-session-token")
+REMEDY = ": egress.allowedRanges opens ranges"
+
+
+class Names:
+    """A resolver with names of its own, which counts what it is asked."""
+
+    def __init__(self, **addresses: str) -> None:
+        self.addresses = {name.replace("_", "."): one for name, one in addresses.items()}
+        self.canonical: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, _: int) -> tuple[str, tuple[str, ...]]:
+        self.asked.append(host)
+        if host not in self.addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return self.canonical.get(host, host), tuple(self.addresses[host].split())
+
+
+Starting = Callable[..., EgressProxy]
+
+
+@pytest.fixture
+def start() -> Iterator[Starting]:
+    running: list[EgressProxy] = []
+
+    def started(
+        names: Callable[[str, int], tuple[str, tuple[str, ...]]],
+        ranges: str = OPENED,
+        limits: EgressLimits | None = None,
+    ) -> EgressProxy:
+        rules = AddressRules.of(ranges)
+        running.append(EgressProxy(rules, resolve=names, limits=limits, remedy=REMEDY))
+        return running[-1].start()
+
+    yield started
+    for proxy in running:
+        proxy.close()
+
+
+def store_at(
+    url: str,
+    proxy: EgressProxy,
+    credentials: S3Credentials | Keyless = KEYS,
+    *,
+    namespace: str = "lake",
+    authorities: bytes | None = None,
+) -> ObjectStore:
+    connection = S3Connection(
+        credentials, limits=LIMITS, egress=proxy.of(namespace), ca_certificates=authorities
+    )
+    options = {"endpoint": url, "allow_http": str(url.startswith("http:")).lower()}
+    return StoreLocation.of("s3://bucket/table", options).open(connection)
+
+
+def by_way_of(proxy: EgressProxy, namespace: str = "lake") -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False
+    url = proxy.url_for(namespace)
+    session.proxies = {"http": url, "https": url}
+    return session
+
+
+def test_small_requests_share_a_connection_and_arrive_as_they_were_sent(start: Starting) -> None:
+    with SpyServer() as spy:
+        names = Names(store_test="127.0.0.1")
+        store = store_at(spy.url(HOST), start(names))
+        for _ in range(5):
+            assert store.get("a b+c/ä") == b"x"
+    assert (spy.connections, names.asked) == (1, [HOST])
+    first = spy.requests[0]
+    assert first.target == "/bucket/table/a%20b%2Bc/%C3%A4"
+    assert first.headers["host"] == f"{HOST}:{spy.port}"
+    assert first.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=KEY-ID/")
+    assert not [name for name in first.headers if name.startswith("proxy")]
+
+
+def test_https_is_passed_as_it_is_and_the_certificate_is_that_of_the_host(
+    start: Starting, tmp_path: Path
+) -> None:
+    authorities, certificate = make_certificate(tmp_path, HOST)
+    with SpyServer(certificate=certificate) as spy:
+        proxy = start(Names(store_test="127.0.0.1", other_test="127.0.0.1"))
+        store = store_at(spy.url(HOST), proxy, authorities=authorities)
+        assert [store.get("a"), store.get("b")] == [b"x", b"x"]
+        assert spy.connections == 1
+        with pytest.raises(StorageUnavailableError):
+            store_at(spy.url("other.test"), proxy, authorities=authorities).get("a")
+        with pytest.raises(StorageUnavailableError):
+            store_at(spy.url(HOST), proxy).get("a")
+    assert len(spy.requests) == 2
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("169.254.169.254", "the address of a metadata service"),
+        ("10.0.0.7", "a private address"),
+        ("127.0.0.1", "a loopback address"),
+        ("::1", "a loopback address"),
+        ("93.184.216.34 10.0.0.7", "a private address"),
+    ],
+)
+def test_an_address_that_may_not_be_connected_to_is_named_with_the_remedy(
+    start: Starting, scheme: str, address: str, kind: str
+) -> None:
+    store = store_at(f"{scheme}://{HOST}", start(Names(store_test=address), ranges=""))
+    shown = f"resolves to {address.split()[-1]}, {kind} that is not connected to{REMEDY}"
+    with pytest.raises(StorageUnavailableError, match=shown):
+        store.get("x")
+    with pytest.raises(StorageUnavailableError, match=shown):
+        store.put_if_absent("x", b"1", token="t")
+
+
+def test_an_address_in_place_of_a_name_is_judged_too(start: Starting) -> None:
+    with SpyServer() as spy:
+        proxy = start(lambda host, _: (host, (host,)), ranges="")
+        with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1 is a loopback address"):
+            store_at(spy.url("127.0.0.1"), proxy).get("x")
+    assert spy.connections == 0
+
+
+def test_a_name_is_resolved_once_for_each_connection(start: Starting) -> None:
+    """What is judged is what is connected to: the second answer of the name is never used."""
+    with SpyServer() as spy:
+        answers = iter(["127.0.0.1", "10.0.0.1", "169.254.169.254"])
+        asked: list[str] = []
+
+        def rebinding(host: str, _: int) -> tuple[str, tuple[str, ...]]:
+            asked.append(host)
+            return host, (next(answers),)
+
+        store = store_at(spy.url(HOST), start(rebinding))
+        assert store.get("x") == b"x"
+    assert asked == [HOST]
+    assert spy.connections == 1
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_redirect_of_a_store_is_not_followed_to_another_host(
+    start: Starting, scheme: str
+) -> None:
+    with SpyServer() as other:
+        target = f"Location: {scheme}://other.test:{other.port}/latest/meta-data"
+        with SpyServer(lambda _: answer(b"", target, status="307 Temporary Redirect")) as spy:
+            proxy = start(Names(store_test="127.0.0.1", other_test="127.0.0.1"))
+            with pytest.raises(StorageUnavailableError, match=r"redirects to .*not its endpoint"):
+                store_at(spy.url(HOST), proxy).get("x")
+    assert spy.requests
+    assert other.connections == 0
+
+
+def test_a_redirect_within_the_endpoint_is_followed(start: Starting) -> None:
+    def answering(request: SeenRequest) -> bytes:
+        if request.target.endswith("/x"):
+            return answer(b"", "Location: /bucket/table/y", status="307 Temporary Redirect")
+        return answer(b"y")
+
+    with SpyServer(answering) as spy:
+        assert store_at(spy.url(HOST), start(Names(store_test="127.0.0.1"))).get("x") == b"y"
+
+
+def test_a_redirect_that_requests_follows_is_judged_and_has_no_authorization(
+    start: Starting,
+) -> None:
+    with SpyServer() as allowed:
+        targets = {
+            "/a": allowed.url("other.test"),
+            "/b": "http://metadata.test/latest",
+            "/c": "https://metadata.test/latest",
+        }
+        redirect = "302 Found"
+        with SpyServer(
+            lambda asked: answer(b"", f"Location: {targets[asked.target]}", status=redirect)
+        ) as spy:
+            names = Names(
+                store_test="127.0.0.1", other_test="127.0.0.1", metadata_test="169.254.169.254"
+            )
+            session = by_way_of(start(names))
+            session.headers["Authorization"] = "Bearer the-token"
+            assert session.get(spy.url(HOST) + "/a", timeout=5).text == "x"
+            assert session.get(spy.url(HOST) + "/b", timeout=5).status_code == 403
+            with pytest.raises(requests.exceptions.ProxyError):
+                session.get(spy.url(HOST) + "/c", timeout=5)
+    assert "the-token" in spy.seen()
+    assert "the-token" not in allowed.seen()
+    assert "proxy" not in (spy.seen() + allowed.seen()).lower()
+
+
+@pytest.mark.parametrize("ticket", ["", "http://egress:guessed@", "http://other:{}@"])
+def test_without_a_ticket_nothing_is_passed_on(start: Starting, ticket: str) -> None:
+    with SpyServer() as spy:
+        url = start(Names(store_test="127.0.0.1")).url_for("lake")
+        secret, _, port = url.removeprefix("http://egress:").partition("@")
+        proxy = (ticket.format(secret) or "http://") + port
+        session = requests.Session()
+        session.trust_env = False
+        session.proxies = {"http": proxy}
+        found = session.get(spy.url(HOST), timeout=5)
+    assert found.status_code == 407
+    assert spy.connections == 0
+
+
+def test_tickets_are_secrets(start: Starting) -> None:
+    proxy = start(Names())
+    route = proxy.route("lake", ["http://store.test"])
+    secret = route.proxy_url.split(":")[2].partition("@")[0]
+    assert secret not in repr(route)
+    assert secret not in masked(f"the proxy {route.proxy_url}")
+    assert proxy.route("lake", ["http://store.test:80"]) == route
+    others = (
+        proxy.route("sea", ["http://store.test"]),
+        proxy.route("lake", ["https://store.test"]),
+        proxy.route("lake"),
+    )
+    assert len({route.proxy_url, *(one.proxy_url for one in others)}) == 4
+
+
+def test_a_service_of_the_own_namespace_is_connected_to_and_that_of_another_is_not(
+    start: Starting,
+) -> None:
+    host, full = "minio.lake.svc", "minio.lake.svc.cluster.local"
+    names = Names()
+    names.addresses = {host: "10.96.0.9"}
+    names.canonical = {host: full}
+    proxy = start(names, ranges="")
+    with pytest.raises(StorageUnavailableError, match="a private address"):
+        store_at(f"http://{host}:9000", proxy, namespace="sea").get("x")
+    assert proxy.checked_address("lake", host, 5432) == "10.96.0.9"
+    with pytest.raises(EgressError, match="a private address"):
+        proxy.checked_address("sea", host, 5432)
+    names.canonical = {host: "db.internal"}
+    with pytest.raises(EgressError, match="a private address"):
+        proxy.checked_address("lake", host, 5432)
+
+
+def test_what_was_refused_before_does_not_explain_what_fails_later(start: Starting) -> None:
+    names = Names(store_test="10.0.0.1")
+    with SpyServer(lambda _: b"no HTTP\r\n\r\n") as spy:
+        store = store_at(spy.url(HOST), start(names))
+        with pytest.raises(StorageUnavailableError, match="a private address"):
+            store.get("x")
+        names.addresses[HOST] = "127.0.0.1"
+        with pytest.raises(StorageUnavailableError) as caught:
+            store.get("x")
+    assert "private" not in str(caught.value)
+
+
+def test_servers_that_cannot_be_reached_are_told_apart(start: Starting) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    proxy = start(Names(store_test="127.0.0.1"))
+    for url, found in (
+        (f"http://{HOST}:{port}", "connection refused"),
+        (f"https://{HOST}:{port}", "connection refused"),
+        ("http://unknown.test", "host name not found"),
+    ):
+        with pytest.raises(StorageUnavailableError, match=found):
+            store_at(url, proxy).get("x")
+
+
+def test_a_slow_resolver_is_given_up_and_holds_up_nobody_else(start: Starting) -> None:
+    hanging = threading.Event()
+
+    def names(host: str, _: int) -> tuple[str, tuple[str, ...]]:
+        if host == "slow.test":
+            hanging.wait(20)
+        return host, ("127.0.0.1",)
+
+    limits = EgressLimits(connect_s=0.3, lookups_per_namespace_max=2)
+    with SpyServer() as spy:
+        proxy = start(names, limits=limits)
+        for _ in range(3):
+            with pytest.raises(StorageUnavailableError, match=r"timed out|being looked up"):
+                store_at(f"http://slow.test:{spy.port}", proxy, namespace="sea").get("x")
+        assert store_at(spy.url(HOST), proxy).get("x") == b"x"
+        hanging.set()
+
+
+def test_connections_of_one_namespace_are_limited(start: Starting) -> None:
+    limits = EgressLimits(connections_per_namespace_max=2)
+    with SpyServer() as spy:
+        proxy = start(Names(store_test="127.0.0.1"), limits=limits)
+        sessions = [by_way_of(proxy) for _ in range(3)]
+        codes = [session.get(spy.url(HOST), timeout=5).status_code for session in sessions]
+        assert codes == [200, 200, 502]
+        assert by_way_of(proxy, "sea").get(spy.url(HOST), timeout=5).status_code == 200
+        sessions[0].close()
+        deadline_s = time.monotonic() + 5
+        while sessions[2].get(spy.url(HOST), timeout=5).status_code != 200:
+            assert time.monotonic() < deadline_s
+
+
+def test_idle_connections_end(start: Starting) -> None:
+    with SpyServer() as spy:
+        proxy = start(Names(store_test="127.0.0.1"), limits=EgressLimits(idle_s=0.4))
+        session = by_way_of(proxy)
+        assert session.get(spy.url(HOST), timeout=5).text == "x"
+        time.sleep(1.2)
+        assert not proxy._state.open
+        assert session.get(spy.url(HOST), timeout=5).text == "x"
+    assert spy.connections == 2
+
+
+def test_large_bodies_pass_both_ways_in_pieces(start: Starting) -> None:
+    body = os.urandom(32 << 20)
+
+    with SpyServer(lambda _: answer(body)) as spy:
+        proxy = start(Names(store_test="127.0.0.1"))
+        assert store_at(spy.url(HOST), proxy).get("large") == body
+        found = by_way_of(proxy).put(spy.url(HOST), data=body, timeout=20)
+        assert found.content == body
+    assert [one.body for one in spy.requests] == [b"", body]
+
+
+def test_a_hundred_connections_are_served_at_once(start: Starting) -> None:
+    with SpyServer() as spy:
+        proxy = start(Names(store_test="127.0.0.1"))
+        ready, found = threading.Barrier(100), []
+
+        def ask() -> None:
+            session = by_way_of(proxy)
+            session.get(spy.url(HOST), timeout=10)
+            ready.wait(30)
+            found.append(session.get(spy.url(HOST), timeout=10).text)
+
+        threads = [threading.Thread(target=ask) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert found == ["x"] * 100
+    assert spy.connections == 100
+
+
+def test_a_client_that_gives_up_frees_its_connection(start: Starting) -> None:
+    reached = threading.Event()
+
+    def hanging(_: SeenRequest) -> bytes:
+        reached.set()
+        time.sleep(30)
+        return answer()
+
+    with SpyServer(hanging) as spy:
+        proxy = start(Names(store_test="127.0.0.1"))
+        with pytest.raises(requests.exceptions.ReadTimeout):
+            by_way_of(proxy).get(spy.url(HOST), timeout=(2, 0.3))
+        assert reached.wait(5)
+        deadline_s = time.monotonic() + 5
+        while proxy._state.open:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 9\r\n\r\nx",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\nx",
+        b"HTTP/1.1 101 Switching\r\nUpgrade: other\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+    ],
+)
+def test_answers_that_can_be_read_in_two_ways_are_not_passed_on(
+    start: Starting, hostile: bytes
+) -> None:
+    with SpyServer(lambda _: hostile) as spy:
+        session = by_way_of(start(Names(store_test="127.0.0.1")))
+        with pytest.raises(requests.exceptions.RequestException):
+            session.get(spy.url(HOST), timeout=5)
+
+
+def test_bytes_after_an_answer_are_no_answer_of_another_host(start: Starting) -> None:
+    """requests uses one connection to a proxy for all hosts."""
+    poison = answer(b"poison")
+    with SpyServer(lambda _: answer(b"x") + poison) as spy, SpyServer() as other:
+        session = by_way_of(start(Names(store_test="127.0.0.1", other_test="127.0.0.1")))
+        assert session.get(spy.url(HOST), timeout=5).text == "x"
+        assert session.get(other.url("other.test"), timeout=5).text == "x"
+
+
+@pytest.mark.parametrize(
+    ("raw", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\n",
+         "abc"),
+        (b"HTTP/1.1 103 Early\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz",
+         "z"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", ""),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab", "ab"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nab", "ab"),
+    ],
+)  # fmt: skip
+def test_every_way_to_say_how_long_an_answer_is_passes(
+    start: Starting, raw: bytes, body: str
+) -> None:
+    with SpyServer(lambda _: raw) as spy:
+        session = by_way_of(start(Names(store_test="127.0.0.1")))
+        for _ in range(2):
+            assert session.get(spy.url(HOST), timeout=5).text == body
+
+
+def test_an_answer_without_a_length_ends_with_its_connection(start: Starting) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nabc")
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    session = by_way_of(start(Names(store_test="127.0.0.1")))
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    assert session.get(url, timeout=5).text == "abc"
+    listener.close()

@@ -1,0 +1,285 @@
+"""A proxy on the loopback interface that judges where a process connects to for others.
+
+Clients such as obstore resolve names and follow redirects by themselves. Through this proxy they do
+neither alone: it resolves a name once, judges each address (`tideline.trust.addresses`) and
+connects to one that was judged, for every connection, that of a redirect included. https:// is
+passed as it is (CONNECT), so the certificate is checked by the client; of http:// each message is
+read to its end.
+
+A ticket says for which namespace a connection is, and to which servers it may go; without one
+nothing is passed on. One thread serves all connections; names are looked up in others. Nothing is
+kept: at most a few hundred kilobytes of a body are on their way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from tideline.errors import ConfigError
+from tideline.secret_values import note_secrets
+from tideline.storage.egress_connection import ClientConnection, ClientProtocol, Ticket
+from tideline.storage.egress_http import HEAD_BYTES_MAX
+from tideline.storage.egress_places import (
+    Connected,
+    EgressError,
+    Place,
+    Resolve,
+    Resolved,
+    judged_addresses,
+    looked_up,
+    resolved_by_system,
+)
+from tideline.storage.egress_route import USER, EgressRoute
+from tideline.trust.addresses import Address, AddressRules
+
+_LOOKUP_THREADS = 32
+_SWEEP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class EgressLimits:
+    """`connect_s` is for looking a name up and connecting; a connection without a byte is closed
+    after `idle_s`. Of one namespace so many connections and lookups are under way at a time."""
+
+    connect_s: float = 2.5
+    idle_s: float = 100.0
+    connections_max: int = 2_048
+    connections_per_namespace_max: int = 512
+    lookups_per_namespace_max: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceEgress:
+    """The routes of one namespace."""
+
+    proxy: EgressProxy
+    namespace: str
+
+    def to(self, server: str) -> EgressRoute:
+        """See `Egress`."""
+        return self.proxy.route(self.namespace, [server])
+
+    def anywhere(self, purpose: str) -> EgressRoute:
+        """To any server that the rules permit; problems are kept for each purpose."""
+        return self.proxy.route(self.namespace, purpose=purpose)
+
+    def checked_address(self, host: str, port: int) -> str:
+        """An address of the host that may be connected to, for clients that take no proxy.
+
+        Raises EgressError.
+        """
+        return self.proxy.checked_address(self.namespace, host, port)
+
+
+@dataclass(slots=True)
+class _State:
+    """What the thread of the loop keeps."""
+
+    open: set[ClientConnection] = field(default_factory=set)
+    by_namespace: Counter[str] = field(default_factory=Counter)
+    lookups: dict[Place, asyncio.Future[Resolved]] = field(default_factory=dict)
+    lookups_by_namespace: Counter[str] = field(default_factory=Counter)
+
+
+class EgressProxy:
+    """See the module. Serves from `start` to `close`; for any number of threads."""
+
+    def __init__(
+        self,
+        rules: AddressRules,
+        *,
+        resolve: Resolve = resolved_by_system,
+        limits: EgressLimits | None = None,
+        remedy: str = "",
+    ) -> None:
+        """`remedy` ends the message about an address that is not connected to."""
+        self.limits = limits or EgressLimits()
+        self._remedy = remedy
+        self._rules = rules
+        self._resolve = resolve
+        self._lock = threading.Lock()
+        self._secrets: dict[tuple[str, frozenset[Place] | None, str], str] = {}
+        self._tickets: dict[str, Ticket] = {}
+        self._state = _State()
+        self._loop = asyncio.new_event_loop()
+        self._pool = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="egress-lookup")
+        self._thread = threading.Thread(target=self._run, name="egress", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._port = 0
+
+    def start(self) -> EgressProxy:
+        """Begin to listen, on a port of the loopback interface."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+        return self
+
+    def close(self) -> None:
+        """End every connection, and the threads."""
+        if self._loop.is_closed():
+            return
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def of(self, namespace: str) -> NamespaceEgress:
+        """The routes of a namespace."""
+        return NamespaceEgress(self, namespace)
+
+    def url_for(self, namespace: str) -> str:
+        """A proxy's URL for a client of the namespace, to any server that the rules permit."""
+        return self.route(namespace).proxy_url
+
+    def route(
+        self, namespace: str, servers: Iterable[str] | None = None, *, purpose: str = ""
+    ) -> EgressRoute:
+        """For the namespace, to the servers of these URLs alone. Raises ConfigError for a URL
+        without a host."""
+        places = None if servers is None else frozenset(map(place_of, servers))
+        with self._lock:
+            key = namespace, places, purpose
+            secret = self._secrets.get(key)
+            if secret is None:
+                secret = secrets.token_urlsafe(24)
+                note_secrets([secret])
+                self._secrets[key] = secret
+                self._tickets[secret] = Ticket(namespace, places)
+        return EgressRoute(f"http://{USER}:{secret}@127.0.0.1:{self._port}")
+
+    def checked_address(self, namespace: str, host: str, port: int) -> str:
+        """See `NamespaceEgress`."""
+        found = looked_up(self._resolve, Place.of(host, port))
+        return str(self._judged(namespace, host, found)[0])
+
+    def ticket(self, secret: str) -> Ticket | None:
+        """The ticket of a route; None for a secret that was not given out."""
+        with self._lock:
+            return self._tickets.get(secret)
+
+    def problem_report(self, ticket: Ticket) -> bytes:
+        """See `Door`."""
+        return json.dumps({"problem": ticket.problem}).encode()
+
+    async def connect(self, ticket: Ticket, place: Place) -> Connected:
+        """See `Door`. The ticket keeps what went wrong."""
+        try:
+            if ticket.servers is not None and place not in ticket.servers:
+                raise EgressError(f"the server redirects to {place}, which is not its endpoint")
+            async with asyncio.timeout(self.limits.connect_s):
+                found = await self._look_up(ticket.namespace, place)
+                addresses = self._judged(ticket.namespace, place.host, found)
+                connected = await Connected.to(addresses, place.port)
+        except TimeoutError:
+            ticket.problem = "timed out"
+            raise EgressError(ticket.problem, is_refusal=False) from None
+        except EgressError as error:
+            ticket.problem = str(error)
+            raise
+        ticket.problem = None
+        return connected
+
+    def _judged(self, namespace: str, host: str, found: Resolved) -> tuple[Address, ...]:
+        return judged_addresses(self._rules, namespace, host, found, self._remedy)
+
+    async def _look_up(self, namespace: str, place: Place) -> Resolved:
+        """What a place's host resolves to; connections that begin meanwhile get the same answer."""
+        state = self._state
+        lookup = state.lookups.get(place)
+        if lookup is None:
+            if state.lookups_by_namespace[namespace] >= self.limits.lookups_per_namespace_max:
+                raise EgressError("too many host names are being looked up", is_refusal=False)
+            state.lookups_by_namespace[namespace] += 1
+            lookup = self._loop.run_in_executor(self._pool, looked_up, self._resolve, place)
+            state.lookups[place] = lookup
+
+            def ended(done: asyncio.Future[Resolved]) -> None:
+                state.lookups_by_namespace[namespace] -= 1
+                del state.lookups[place]
+                if not done.cancelled():
+                    done.exception()
+
+            # A lookup that is given up still takes its thread.
+            lookup.add_done_callback(ended)
+        return await asyncio.shield(lookup)
+
+    def admit(self, ticket: Ticket, connection: ClientConnection) -> None:
+        """Count a connection for its namespace. Raises EgressError when there are too many."""
+        if connection.namespace is None:
+            counts = self._state.by_namespace
+            if counts[ticket.namespace] >= self.limits.connections_per_namespace_max:
+                raise EgressError("too many connections", is_refusal=False)
+            counts[ticket.namespace] += 1
+            connection.namespace = ticket.namespace
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _listen(self) -> None:
+        def accepted() -> ClientProtocol:
+            reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=self._loop)
+            return ClientProtocol(reader, self._serve)
+
+        self._server = await self._loop.create_server(accepted, "127.0.0.1", 0, backlog=512)
+        self._port = self._server.sockets[0].getsockname()[1]
+        self._sweeper = self._loop.create_task(self._sweep())
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, protocol: ClientProtocol
+    ) -> None:
+        connection = ClientConnection(self, reader, writer)
+        protocol.on_end = connection.end
+        if len(self._state.open) >= self.limits.connections_max:
+            connection.end()
+            return
+        self._state.open.add(connection)
+        try:
+            await connection.serve()
+        finally:
+            connection.end()
+            self._state.open.discard(connection)
+            if connection.namespace is not None:
+                self._state.by_namespace[connection.namespace] -= 1
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(min(_SWEEP_S, self.limits.idle_s / 2))
+            oldest_s = self._loop.time() - self.limits.idle_s
+            for connection in tuple(self._state.open):
+                if connection.last_byte_s < oldest_s:
+                    connection.end()
+
+    async def _end(self) -> None:
+        self._sweeper.cancel()
+        assert self._server is not None
+        self._server.close()
+        for connection in tuple(self._state.open):
+            connection.end()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*others, return_exceptions=True)
+
+
+def place_of(url: str) -> Place:
+    """The host and port of a URL. Raises ConfigError when it has none."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        raise ConfigError("the endpoint must be a URL like https://host:9000", value=url)
+    return Place.of(host, port or (443 if parts.scheme == "https" else 80))
