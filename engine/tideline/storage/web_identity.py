@@ -18,7 +18,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tideline.secret_values import note_secrets
-from tideline.storage.egress_route import REFUSED_CODE, UNREACHED_CODE, Egress
+from tideline.storage.egress_route import Egress
 
 SESSION_NAME = "tideline"
 _TIMEOUT_S = 10.0
@@ -95,8 +95,9 @@ class WebIdentity:
         except urllib.error.HTTPError as error:
             with error:
                 code = _text(error.read(_ANSWER_BYTES_MAX), "Code")
-            if code in (REFUSED_CODE, UNREACHED_CODE) and route is not None:
-                raise self._unreached(route.problem() or code) from None
+            problem = None if route is None else route.problem()
+            if problem is not None:
+                raise self._unreached(problem) from None
             code = code if _CODE.fullmatch(code) else ""
             answer_ = f"{error.code} {code}" if code else str(error.code)
             raise IdentityError(

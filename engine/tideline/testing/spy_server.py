@@ -71,6 +71,8 @@ class SpyServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def url(self, host: str) -> str:
