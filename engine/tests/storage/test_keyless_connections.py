@@ -152,9 +152,8 @@ def test_the_identity_of_a_machine_is_fetched_beside_the_proxy(
     roles = "/latest/meta-data/iam/security-credentials/"
 
     def answering(request: SeenRequest) -> bytes:
-        bodies = {"/latest/api/token": b"t0ken", roles: b"lake", f"{roles}lake": json.dumps(GIVEN)}
-        found = bodies[request.target]
-        return answer(found if isinstance(found, bytes) else found.encode())
+        bodies = {"/latest/api/token": "t0ken", roles: "lake", f"{roles}lake": json.dumps(GIVEN)}
+        return answer(bodies[request.target].encode())
 
     with SpyServer(answering) as metadata, SpyServer() as spy:
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url(HERE))
