@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,10 @@ def test_a_table_that_only_its_pods_may_read_says_what_to_do(case: ControllerCas
     assert set(signers(spy)) == {""}
 
 
+def speaks_of_a_loopback(case: ControllerCase, name: str) -> bool:
+    return "a loopback address" in message(case, name)
+
+
 def test_a_catalog_on_this_machine_is_not_connected_to(case: ControllerCase) -> None:
     pytest.importorskip("pyiceberg")
     no_hudi = {"location": None, "recordKey": None, "ordering": None, "schema": None,
@@ -288,6 +293,6 @@ def test_a_catalog_on_this_machine_is_not_connected_to(case: ControllerCase) -> 
                          **no_hudi)  # fmt: skip
         case.start(addresses=AddressRules())
         for name in uris:
-            case.until(lambda at=name: "a loopback address" in message(case, at), name)
+            case.until(partial(speaks_of_a_loopback, case, name), name)
         case.stop()
     assert spy.connections == 0
