@@ -244,6 +244,22 @@ def test_tickets_are_secrets(start: Starting) -> None:
     assert len({route.proxy_url, *(one.proxy_url for one in others)}) == 4
 
 
+def test_tickets_of_a_namespace_are_limited(start: Starting) -> None:
+    with SpyServer() as spy:
+        proxy = start(
+            Names(store_test="127.0.0.1"), limits=EgressLimits(tickets_per_namespace_max=2)
+        )
+        sessions = {name: by_way_of(proxy, name) for name in ("lake", "sea")}
+        for number in range(2):
+            proxy.route("lake", [f"http://store{number}.test"])
+        codes = {
+            name: session.get(spy.url(HOST), timeout=5).status_code
+            for name, session in sessions.items()
+        }
+    assert codes == {"lake": 407, "sea": 200}
+    assert len(proxy._tickets) == 3
+
+
 def test_a_service_of_the_own_namespace_is_connected_to_and_that_of_another_is_not(
     start: Starting,
 ) -> None:

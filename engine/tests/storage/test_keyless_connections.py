@@ -142,6 +142,18 @@ def test_credentials_are_not_used_at_another_endpoint_or_region() -> None:
     assert (len(meant.requests), other.connections) == (1, 0)
 
 
+def test_a_redirect_to_another_host_has_no_signature() -> None:
+    """Where no proxy stands in between: in pods and on the command line."""
+    with SpyServer() as other:
+        location = f"Location: {other.url(HERE)}/bucket/table/x"
+        with SpyServer(lambda _: answer(b"", location, status="307 Temporary Redirect")) as spy:
+            keys = S3Credentials("KEY-ID", "the-secret-key")
+            location_at(spy).open(S3Connection(keys)).get("x")
+    assert "KEY-ID" in spy.seen()
+    assert other.requests
+    assert "KEY-ID" not in other.seen() and "authorization" not in other.seen().lower()
+
+
 def test_the_identity_of_a_machine_is_fetched_beside_the_proxy(
     proxy: EgressProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

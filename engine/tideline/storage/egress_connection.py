@@ -161,10 +161,13 @@ class ClientConnection:
         method = head.first[0]
         first = b" ".join((method, wanted.path, b"HTTP/1.1"))
         server.writer.write(head.passed_on(first, host=wanted.host))
+        is_head = method == b"HEAD"
+        if not head.length and not head.is_chunked:
+            return await self._pass_back(server, is_head=is_head) and not head.is_last()
         there = Copy(self._reader, server.writer, self._note)
         sending = asyncio.create_task(there.body(head, until_end=False))
         try:
-            keeps = await self._pass_back(server, is_head=method == b"HEAD")
+            keeps = await self._pass_back(server, is_head=is_head)
             # A server that answers before the body has arrived wants no more of it.
             return keeps and sending.done() and sending.exception() is None and not head.is_last()
         finally:

@@ -34,6 +34,9 @@ class Place:
 
     @classmethod
     def of(cls, host: str, port: int) -> Place:
+        """Raises UnicodeError for a host that no name can be."""
+        if not host.isascii():
+            host = host.encode("idna").decode()
         return cls(host.lower().removesuffix("."), port)
 
     def __str__(self) -> str:

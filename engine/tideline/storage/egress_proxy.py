@@ -48,13 +48,15 @@ _SWEEP_S = 5.0
 @dataclass(frozen=True, slots=True)
 class EgressLimits:
     """`connect_s` is for looking a name up and connecting; a connection without a byte is closed
-    after `idle_s`. Of one namespace so many connections and lookups are under way at a time."""
+    after `idle_s`. Of one namespace so many connections and lookups are under way at a time, and so
+    many tickets are known: the oldest are forgotten."""
 
     connect_s: float = 2.5
     idle_s: float = 100.0
     connections_max: int = 2_048
     connections_per_namespace_max: int = 512
     lookups_per_namespace_max: int = 8
+    tickets_per_namespace_max: int = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class EgressProxy:
         self._rules = rules
         self._resolve = resolve
         self._lock = threading.Lock()
-        self._secrets: dict[tuple[str, frozenset[Place] | None, str], str] = {}
+        self._secrets: dict[str, dict[tuple[frozenset[Place] | None, str], str]] = {}
         self._tickets: dict[str, Ticket] = {}
         self._state = _State()
         self._loop = asyncio.new_event_loop()
@@ -148,12 +150,14 @@ class EgressProxy:
         without a host."""
         places = None if servers is None else frozenset(map(place_of, servers))
         with self._lock:
-            key = namespace, places, purpose
-            secret = self._secrets.get(key)
+            key, known = (places, purpose), self._secrets.setdefault(namespace, {})
+            secret = known.get(key)
             if secret is None:
+                while len(known) >= self.limits.tickets_per_namespace_max:
+                    del self._tickets[known.pop(next(iter(known)))]
                 secret = secrets.token_urlsafe(24)
                 note_secrets([secret])
-                self._secrets[key] = secret
+                known[key] = secret
                 self._tickets[secret] = Ticket(namespace, places)
         return EgressRoute(f"http://{USER}:{secret}@127.0.0.1:{self._port}")
 
@@ -277,9 +281,8 @@ def place_of(url: str) -> Place:
     """The host and port of a URL. Raises ConfigError when it has none."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        if parts.hostname:
+            return Place.of(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
     except ValueError:
-        host, port = None, None
-    if not host:
-        raise ConfigError("the endpoint must be a URL like https://host:9000", value=url)
-    return Place.of(host, port or (443 if parts.scheme == "https" else 80))
+        pass
+    raise ConfigError("the endpoint must be a URL like https://host:9000", value=url)

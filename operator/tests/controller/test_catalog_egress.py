@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 
 import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.secret_values import masked
 from tideline.storage.egress_proxy import EgressProxy
+from tideline.testing.fake_clock import FakeClock
 from tideline.trust.addresses import AddressRules
+from tideline_operator.api_objects import SECRETS
 from tideline_operator.controller.catalog_egress import CatalogEgress, pinned_uri
+from tideline_operator.controller.catalog_secrets import CatalogSecrets
+from tideline_operator.controller.connections import FRESH_S
+from tideline_operator.resources.iceberg import CatalogConnection, CatalogCredentials, CatalogType
+from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.table_states import resolved_iceberg
 
 pytest.importorskip("pyiceberg")
@@ -108,6 +116,35 @@ def test_no_answer_of_a_rest_catalog_leads_around_the_proxy(
     assert spy.requests[0].headers["host"] == f"rest.example:{spy.port}"
     assert "metadata.example resolves to 169.254.169.254" in str(egress.problem())
     assert metadata.connections == 0
+
+
+@pytest.mark.api_server
+def test_secrets_of_catalogs_are_those_of_their_namespace_and_their_newest_version(
+    api_server: ApiServer, namespace: str
+) -> None:
+    api, clock, other = api_server.api(), FakeClock(), f"{namespace}-other"
+    api_server.request("POST", "/api/v1/namespaces", {"metadata": {"name": other}})
+    catalog = CatalogConnection(
+        type=CatalogType.REST, credentials=CatalogCredentials(secret_name="catalog")
+    )
+    secrets = CatalogSecrets(api, clock)
+
+    def put(where: str, token: str) -> None:
+        data = {"PYICEBERG_CATALOG__LAKE__TOKEN": base64.b64encode(token.encode()).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "data": data,
+                  "metadata": {"name": "catalog", "namespace": where}}  # fmt: skip
+        api.apply(SECRETS, secret, where)
+
+    put(namespace, "the-first-token")
+    put(other, "the-other-token")
+    for where, token in ((namespace, "the-first-token"), (other, "the-other-token")):
+        assert secrets.credentials(where, catalog) == {"token": token}
+    version = secrets.versions(namespace, catalog)
+    put(namespace, "the-second-token")
+    clock.advance(FRESH_S + 1)
+    assert secrets.credentials(namespace, catalog) == {"token": "the-second-token"}
+    assert secrets.versions(namespace, catalog) != version
+    assert masked("it is the-second-token") == "it is ***"
 
 
 def test_a_secret_does_not_lead_around_the_proxy(proxy: EgressProxy) -> None:

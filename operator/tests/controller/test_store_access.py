@@ -182,6 +182,22 @@ def test_keys_are_used_at_the_endpoints_of_the_stores_that_name_them(
     assert stranger.connections == 0
 
 
+def test_changes_of_stores_leave_no_more_than_a_few_connections(
+    api: KubeApi, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline_operator.controller.connections.CONNECTIONS_PER_NAMESPACE_MAX", 3)
+    connections = connections_of(api, clock)
+    stores = [spec(f"https://store{number}.test") for number in range(5)]
+    kept = connections.connect("sea", stores[:1])
+    for store in stores:
+        clock.advance(1.0)
+        connections.connect("lake", [store])
+    assert len(connections._known) == 4
+    assert connections.connect("sea", stores[:1]) is kept
+    newest = connections.connect("lake", stores[4:])
+    assert connections.connect("lake", stores[4:]) is newest
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_endpoints_on_this_machine_are_not_connected_to(
     api: KubeApi, clock: FakeClock, proxy: EgressProxy, scheme: str

@@ -12,6 +12,7 @@ import binascii
 import threading
 
 from tideline.clock import Clock
+from tideline.secret_values import note_environment
 from tideline_operator.api_objects import SECRETS, ApiRefusedError
 from tideline_operator.controller.connections import FRESH_S, SecretProblemError
 from tideline_operator.kube import KubeApi
@@ -71,6 +72,7 @@ class CatalogSecrets:
             message = f"{field}: there is no Secret {name!r} in namespace {namespace}: create it"
             raise SecretProblemError("SecretMissing", message)
         variables = {key: _decoded(text) for key, text in (secret.get("data") or {}).items()}
+        note_environment(variables)
         with self._lock:
             self._known[key] = now_s, variables, str(secret["metadata"].get("resourceVersion"))
         return variables

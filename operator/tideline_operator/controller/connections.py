@@ -47,6 +47,7 @@ from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdenti
 from tideline_operator.resources.resolving import store_options
 
 FRESH_S = 20.0
+CONNECTIONS_PER_NAMESPACE_MAX = 256
 CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
 CA_KEY = "ca.crt"
@@ -194,8 +195,18 @@ class Connections:
             problem = error
         known = _Known(connection, versions, problem, now_s)
         with self._lock:
+            if names not in self._known:
+                self._make_room(names.namespace)
             self._known[names] = known
         return known
+
+    def _make_room(self, namespace: str) -> None:
+        """Forget what a namespace has not used for longest: each change of a LakeStore is another
+        connection."""
+        own = [names for names in self._known if names.namespace == namespace]
+        own.sort(key=lambda names: self._known[names].read_s)
+        for names in own[: max(0, len(own) - CONNECTIONS_PER_NAMESPACE_MAX + 1)]:
+            del self._known[names]
 
     def _secrets(self, names: _Names) -> dict[str, Manifest]:
         found: dict[str, Manifest] = {}
