@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -249,6 +252,34 @@ def test_an_endpoint_that_fails_for_one_namespace_is_left_alone_there_only(
         with pytest.raises(StorageUnavailableError):
             opened(connections, "lake", store).get("x")
     assert [one.namespace for one in endpoints.unavailable] == ["lake"]
+
+
+_STARTED = """
+from pathlib import Path
+from tideline.errors import ConfigError
+from tideline.storage.location import StoreLocation
+from tideline_operator.controller.main import run_controller
+try:
+    run_controller(Path("no-such-kubeconfig"))
+except ConfigError:
+    options = {{"endpoint": "{url}", "allow_http": "true"}}
+    StoreLocation.of("s3://bucket/table", options).open().get("x")
+"""
+
+
+def test_the_process_opens_no_store_with_what_its_environment_gives() -> None:
+    """Wherever in the engine a store is opened without the connection of its LakeStore."""
+    with SpyServer() as spy:
+        done = subprocess.run(
+            [sys.executable, "-c", _STARTED.format(url=spy.url(HERE))],
+            env={**os.environ, "TIDELINE_ENGINE_IMAGE": "engine:1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert "this process has no identity of its own at stores" in done.stderr
+    assert spy.connections == 0
 
 
 @pytest.fixture
