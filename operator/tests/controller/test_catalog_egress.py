@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ from tideline_operator.testing.table_states import resolved_iceberg
 pytest.importorskip("pyiceberg")
 
 from tideline.iceberg.table.catalog_table import open_catalog
-from tideline.testing.spy_server import SpyServer, answer
+from tideline.testing.spy_server import SeenRequest, SpyServer, answer
 
 ADDRESSES = {
     "db.example": "93.184.216.34",
@@ -145,6 +146,33 @@ def test_secrets_of_catalogs_are_those_of_their_namespace_and_their_newest_versi
     assert secrets.credentials(namespace, catalog) == {"token": "the-second-token"}
     assert secrets.versions(namespace, catalog) != version
     assert masked("it is the-second-token") == "it is ***"
+
+
+def test_a_redirect_of_a_catalog_gets_no_credentials_of_the_process_nor_of_the_table(
+    proxy: EgressProxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine elsewhere.example login operator password of-the-operator\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    with SpyServer(lambda _: answer(b'{"namespaces": []}')) as other:
+        location = f"Location: {other.url('elsewhere.example')}/"
+
+        def answering(request: SeenRequest) -> bytes:
+            if "/v1/config" in request.target:
+                return answer(b'{"defaults": {}, "overrides": {}}')
+            return answer(b"", location, status="307 Temporary Redirect")
+
+        with SpyServer(answering) as spy:
+            opened = open_catalog(
+                "lake",
+                {"type": "rest", "uri": spy.url("rest.example")},
+                credentials={"token": "the-token"},
+                proxy_url=proxy.of("lake").anywhere("test").proxy_url,
+            )
+            opened.list_namespaces()
+    assert "the-token" in spy.seen()
+    assert other.requests
+    assert "authorization" not in other.requests[0].headers
 
 
 def test_a_secret_does_not_lead_around_the_proxy(proxy: EgressProxy) -> None:
