@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tideline.errors import StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import masked
 from tideline.storage.egress_places import EgressError
 from tideline.storage.egress_proxy import EgressLimits, EgressProxy
@@ -217,11 +218,13 @@ def test_a_redirect_that_requests_follows_is_judged_and_has_no_authorization(
     assert "proxy" not in (spy.seen() + allowed.seen()).lower()
 
 
-@pytest.mark.parametrize("ticket", ["", "http://egress:guessed@", "http://other:{}@"])
+@pytest.mark.parametrize(
+    "ticket", ["", "http://any.x:guessed@", "http://{}:any.x@", "http://other:{}@"]
+)
 def test_without_a_ticket_nothing_is_passed_on(start: Starting, ticket: str) -> None:
     with SpyServer() as spy:
         url = start(Names(store_test="127.0.0.1")).url_for("lake")
-        secret, _, port = url.removeprefix("http://egress:").partition("@")
+        secret, _, port = url.split(":", 2)[2].partition("@")
         proxy = (ticket.format(secret) or "http://") + port
         session = requests.Session()
         session.trust_env = False
@@ -231,35 +234,49 @@ def test_without_a_ticket_nothing_is_passed_on(start: Starting, ticket: str) -> 
     assert spy.connections == 0
 
 
-def test_tickets_are_secrets(start: Starting) -> None:
+def test_a_client_cannot_take_another_namespace(start: Starting) -> None:
+    """The user of a URL binds the client itself; the ticket alone says for whom it is."""
+    names = Names()
+    names.addresses = {"minio.lake.svc": "10.96.0.9"}
+    proxy = start(names, ranges="")
+    assert proxy.namespace_of(proxy.of("sea").proxy_url.split(":")[2].partition("@")[0]) == "sea"
+    for user in ("lake", "any.lake", "to.bm90aGluZw", "to.!"):
+        session = requests.Session()
+        session.trust_env = False
+        ticket = proxy.of("sea").proxy_url.partition("egress:")[2]
+        session.proxies = {"http": f"http://{user}:{ticket}"}
+        assert session.get("http://minio.lake.svc:9000", timeout=5).status_code in (403, 407)
+
+
+def test_routes_are_values_for_one_server_and_secret(start: Starting) -> None:
     proxy = start(Names())
-    route = proxy.route("lake", ["http://store.test"])
-    secret = route.proxy_url.split(":")[2].partition("@")[0]
-    assert secret not in repr(route)
+    egress = proxy.of("lake")
+    assert proxy.of("lake") == egress == pickle.loads(pickle.dumps(egress))
+    route = egress.to("http://Store.test.")
+    assert route == egress.to("http://store.test:80")
+    secret = egress.proxy_url.split(":")[2].partition("@")[0]
+    assert secret not in repr(egress) + repr(route)
     assert secret not in masked(f"the proxy {route.proxy_url}")
-    assert proxy.route("lake", ["http://store.test:80"]) == route
     others = (
-        proxy.route("sea", ["http://store.test"]),
-        proxy.route("lake", ["https://store.test"]),
-        proxy.route("lake"),
+        proxy.of("sea").to("http://store.test"),
+        egress.to("https://store.test"),
+        egress.anywhere("one catalog"),
+        egress.anywhere("another"),
     )
-    assert len({route.proxy_url, *(one.proxy_url for one in others)}) == 4
+    assert len({route, *others}) == 5
+    for url in ("", "store.test", "http://", "http://[::1", "http://store.test:port"):
+        with pytest.raises(ConfigError, match="must be a URL"):
+            egress.to(url)
 
 
-def test_tickets_of_a_namespace_are_limited(start: Starting) -> None:
-    with SpyServer() as spy:
-        proxy = start(
-            Names(store_test="127.0.0.1"), limits=EgressLimits(tickets_per_namespace_max=2)
-        )
-        sessions = {name: by_way_of(proxy, name) for name in ("lake", "sea")}
-        for number in range(2):
-            proxy.route("lake", [f"http://store{number}.test"])
-        codes = {
-            name: session.get(spy.url(HOST), timeout=5).status_code
-            for name, session in sessions.items()
-        }
-    assert codes == {"lake": 407, "sea": 200}
-    assert len(proxy._tickets) == 3
+def test_only_the_newest_problems_are_remembered(start: Starting) -> None:
+    proxy = start(Names(), limits=EgressLimits(problems_max=2))
+    urls = [f"http://unknown{number}.test" for number in range(3)]
+    for url in urls:
+        with pytest.raises(StorageUnavailableError, match="host name not found"):
+            store_at(url, proxy).get("x")
+    found = [proxy.of("lake").to(url).problem() for url in urls]
+    assert found == [None, "host name not found", "host name not found"]
 
 
 def test_a_service_of_the_own_namespace_is_connected_to_and_that_of_another_is_not(

@@ -12,13 +12,14 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from tideline.storage.egress_http import Copy, Head, MessageError, read_head
-from tideline.storage.egress_places import Connected, EgressError, Place
+from tideline.storage.egress_places import Connected, EgressError
 from tideline.storage.egress_route import (
     NO_TICKET_CODE,
     PROBLEM_PATH,
     REFUSED_CODE,
     UNREACHED_CODE,
-    USER,
+    Bound,
+    Place,
 )
 
 _FLUSH_S = 5.0
@@ -26,21 +27,19 @@ _BODILESS = (b"204", b"304")
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a route's connections may do. `servers` None means any; `problem` is why the last
-    connection was not made."""
+    """What a connection may do: for a namespace, within a bound."""
 
     namespace: str
-    servers: frozenset[Place] | None
-    problem: str | None = None
+    bound: Bound
 
 
 class Door(Protocol):
     """Decides for connections, see `EgressProxy`."""
 
-    def ticket(self, secret: str) -> Ticket | None:
-        """The ticket of a route; None for a secret that was not given out."""
+    def namespace_of(self, secret: str) -> str | None:
+        """Whose secret it is; None for one that was not given out."""
         ...
 
     def problem_report(self, ticket: Ticket) -> bytes:
@@ -135,8 +134,9 @@ class ClientConnection:
             scheme, _, encoded = value.partition(b" ")
             with suppress(binascii.Error, ValueError):
                 user, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
-                if scheme.lower() == b"basic" and user == USER:
-                    return self._door.ticket(secret)
+                namespace = self._door.namespace_of(secret)
+                if scheme.lower() == b"basic" and namespace is not None:
+                    return Ticket(namespace, Bound.decoded(user))
         return None
 
     async def _reach(self, ticket: Ticket, place: Place) -> Connected:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.egress_http import HEAD_BYTES_MAX
+from tideline.storage.egress_route import Place
 from tideline.trust.addresses import Address, AddressRules, parsed_address
 
 Resolved = tuple[str, tuple[str, ...]]
@@ -23,24 +24,6 @@ class EgressError(StorageUnavailableError):
     def __init__(self, message: str, *, is_refusal: bool = True) -> None:
         super().__init__(message)
         self.is_refusal = is_refusal
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A host, in lower case and without a final dot, and a port."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def of(cls, host: str, port: int) -> Place:
-        """Raises UnicodeError for a host that no name can be."""
-        if not host.isascii():
-            host = host.encode("idna").decode()
-        return cls(host.lower().removesuffix("."), port)
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def resolved_by_system(host: str, port: int) -> tuple[str, tuple[str, ...]]:

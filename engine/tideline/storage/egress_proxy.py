@@ -18,27 +18,23 @@ import json
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
-from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
 from tideline.storage.egress_connection import ClientConnection, ClientProtocol, Ticket
 from tideline.storage.egress_http import HEAD_BYTES_MAX
 from tideline.storage.egress_places import (
     Connected,
     EgressError,
-    Place,
     Resolve,
     Resolved,
     judged_addresses,
     looked_up,
     resolved_by_system,
 )
-from tideline.storage.egress_route import USER, EgressRoute
+from tideline.storage.egress_route import Egress, Place
 from tideline.trust.addresses import Address, AddressRules
 
 _LOOKUP_THREADS = 32
@@ -49,37 +45,14 @@ _SWEEP_S = 5.0
 class EgressLimits:
     """`connect_s` is for looking a name up and connecting; a connection without a byte is closed
     after `idle_s`. Of one namespace so many connections and lookups are under way at a time, and so
-    many tickets are known: the oldest are forgotten."""
+    many problems are remembered."""
 
     connect_s: float = 2.5
     idle_s: float = 100.0
     connections_max: int = 2_048
     connections_per_namespace_max: int = 512
     lookups_per_namespace_max: int = 8
-    tickets_per_namespace_max: int = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceEgress:
-    """The routes of one namespace."""
-
-    proxy: EgressProxy
-    namespace: str
-
-    def to(self, server: str) -> EgressRoute:
-        """See `Egress`."""
-        return self.proxy.route(self.namespace, [server])
-
-    def anywhere(self, purpose: str) -> EgressRoute:
-        """To any server that the rules permit; problems are kept for each purpose."""
-        return self.proxy.route(self.namespace, purpose=purpose)
-
-    def checked_address(self, host: str, port: int) -> str:
-        """An address of the host that may be connected to, for clients that take no proxy.
-
-        Raises EgressError.
-        """
-        return self.proxy.checked_address(self.namespace, host, port)
+    problems_max: int = 4_096
 
 
 @dataclass(slots=True)
@@ -90,6 +63,7 @@ class _State:
     by_namespace: Counter[str] = field(default_factory=Counter)
     lookups: dict[Place, asyncio.Future[Resolved]] = field(default_factory=dict)
     lookups_by_namespace: Counter[str] = field(default_factory=Counter)
+    problems: dict[Ticket, str] = field(default_factory=dict)
 
 
 class EgressProxy:
@@ -109,8 +83,8 @@ class EgressProxy:
         self._rules = rules
         self._resolve = resolve
         self._lock = threading.Lock()
-        self._secrets: dict[str, dict[tuple[frozenset[Place] | None, str], str]] = {}
-        self._tickets: dict[str, Ticket] = {}
+        self._secrets: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
         self._state = _State()
         self._loop = asyncio.new_event_loop()
         self._pool = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="egress-lookup")
@@ -135,62 +109,52 @@ class EgressProxy:
         self._loop.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def of(self, namespace: str) -> NamespaceEgress:
-        """The routes of a namespace."""
-        return NamespaceEgress(self, namespace)
+    def of(self, namespace: str) -> Egress:
+        """The routes of a namespace, once this listens."""
+        with self._lock:
+            secret = self._secrets.get(namespace)
+            if secret is None:
+                secret = self._secrets[namespace] = secrets.token_urlsafe(24)
+                note_secrets([secret])
+                self._namespaces[secret] = namespace
+        return Egress(f"http://egress:{secret}@127.0.0.1:{self._port}")
 
     def url_for(self, namespace: str) -> str:
         """A proxy's URL for a client of the namespace, to any server that the rules permit."""
-        return self.route(namespace).proxy_url
-
-    def route(
-        self, namespace: str, servers: Iterable[str] | None = None, *, purpose: str = ""
-    ) -> EgressRoute:
-        """For the namespace, to the servers of these URLs alone. Raises ConfigError for a URL
-        without a host."""
-        places = None if servers is None else frozenset(map(place_of, servers))
-        with self._lock:
-            key, known = (places, purpose), self._secrets.setdefault(namespace, {})
-            secret = known.get(key)
-            if secret is None:
-                while len(known) >= self.limits.tickets_per_namespace_max:
-                    del self._tickets[known.pop(next(iter(known)))]
-                secret = secrets.token_urlsafe(24)
-                note_secrets([secret])
-                known[key] = secret
-                self._tickets[secret] = Ticket(namespace, places)
-        return EgressRoute(f"http://{USER}:{secret}@127.0.0.1:{self._port}")
+        return self.of(namespace).anywhere("").proxy_url
 
     def checked_address(self, namespace: str, host: str, port: int) -> str:
-        """See `NamespaceEgress`."""
+        """An address of the host that may be connected to for the namespace, for clients that take
+        no proxy. Raises EgressError."""
         found = looked_up(self._resolve, Place.of(host, port))
         return str(self._judged(namespace, host, found)[0])
 
-    def ticket(self, secret: str) -> Ticket | None:
-        """The ticket of a route; None for a secret that was not given out."""
-        with self._lock:
-            return self._tickets.get(secret)
+    def namespace_of(self, secret: str) -> str | None:
+        """See `Door`."""
+        return self._namespaces.get(secret)
 
     def problem_report(self, ticket: Ticket) -> bytes:
         """See `Door`."""
-        return json.dumps({"problem": ticket.problem}).encode()
+        return json.dumps({"problem": self._state.problems.get(ticket)}).encode()
 
     async def connect(self, ticket: Ticket, place: Place) -> Connected:
-        """See `Door`. The ticket keeps what went wrong."""
+        """See `Door`. What went wrong last is kept for `problem_report`."""
+        problems, bound = self._state.problems, ticket.bound.place
         try:
-            if ticket.servers is not None and place not in ticket.servers:
+            if bound is not None and place != bound:
                 raise EgressError(f"the server redirects to {place}, which is not its endpoint")
             async with asyncio.timeout(self.limits.connect_s):
                 found = await self._look_up(ticket.namespace, place)
                 addresses = self._judged(ticket.namespace, place.host, found)
                 connected = await Connected.to(addresses, place.port)
-        except TimeoutError:
-            ticket.problem = "timed out"
-            raise EgressError(ticket.problem, is_refusal=False) from None
-        except EgressError as error:
-            ticket.problem = str(error)
-            raise
-        ticket.problem = None
+        except (TimeoutError, EgressError) as error:
+            known = error if isinstance(error, EgressError) else _timed_out()
+            problems.pop(ticket, None)
+            problems[ticket] = str(known)
+            while len(problems) > self.limits.problems_max:
+                del problems[next(iter(problems))]
+            raise known from None
+        problems.pop(ticket, None)
         return connected
 
     def _judged(self, namespace: str, host: str, found: Resolved) -> tuple[Address, ...]:
@@ -277,12 +241,5 @@ class EgressProxy:
             await asyncio.gather(*others, return_exceptions=True)
 
 
-def place_of(url: str) -> Place:
-    """The host and port of a URL. Raises ConfigError when it has none."""
-    try:
-        parts = urlsplit(url)
-        if parts.hostname:
-            return Place.of(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-    except ValueError:
-        pass
-    raise ConfigError("the endpoint must be a URL like https://host:9000", value=url)
+def _timed_out() -> EgressError:
+    return EgressError("timed out", is_refusal=False)

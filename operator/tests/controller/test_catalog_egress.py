@@ -45,8 +45,8 @@ def proxy() -> Iterator[EgressProxy]:
 
 def test_a_sql_catalog_is_connected_to_at_the_address_that_was_judged(proxy: EgressProxy) -> None:
     uri = "postgresql+psycopg2://lake:p%40ss@db.example:6432/catalog?sslmode=verify-full"
-    assert pinned_uri(uri, proxy.of("lake")) == f"{uri}&hostaddr=93.184.216.34"
-    plain = pinned_uri("postgresql://db.example/catalog", proxy.of("lake"))
+    assert pinned_uri(uri, proxy, "lake") == f"{uri}&hostaddr=93.184.216.34"
+    plain = pinned_uri("postgresql://db.example/catalog", proxy, "lake")
     assert plain == "postgresql://db.example/catalog?hostaddr=93.184.216.34"
 
 
@@ -55,7 +55,7 @@ def test_a_sql_catalog_at_an_address_that_is_refused_is_not_opened(
     proxy: EgressProxy, host: str
 ) -> None:
     with pytest.raises(StorageUnavailableError, match=f"{host} resolves to"):
-        pinned_uri(f"postgresql://{host}/catalog", proxy.of("lake"))
+        pinned_uri(f"postgresql://{host}/catalog", proxy, "lake")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_addresses_of_sql_catalogs_that_lead_elsewhere_are_refused(
     proxy: EgressProxy, uri: str
 ) -> None:
     with pytest.raises(ConfigError, match="SQL catalog"):
-        pinned_uri(uri, proxy.of("lake"))
+        pinned_uri(uri, proxy, "lake")
 
 
 def test_the_address_in_a_secret_is_the_one_that_is_judged(proxy: EgressProxy) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from tideline.errors import ConfigError
-from tideline.storage.egress_proxy import EgressProxy, NamespaceEgress
+from tideline.storage.egress_proxy import EgressProxy
 from tideline.storage.egress_route import EgressRoute
 from tideline_operator.resources.resolved import ResolvedTable
 
@@ -27,7 +27,8 @@ class CatalogEgress:
 
     uri: str
     credentials: Mapping[str, str]
-    egress: NamespaceEgress | None
+    namespace: str
+    proxy: EgressProxy | None
     route: EgressRoute | None
 
     @classmethod
@@ -37,8 +38,9 @@ class CatalogEgress:
         """The way to the catalog of a table; without a proxy, the direct one."""
         catalog = table.resource.spec.home_catalog
         uri = credentials.get("uri") or (None if catalog is None else catalog.uri) or ""
-        egress = None if proxy is None else proxy.of(table.resource.metadata.namespace)
-        return cls(uri, credentials, egress, None if egress is None else egress.anywhere(uri))
+        namespace = table.resource.metadata.namespace
+        route = None if proxy is None else proxy.of(namespace).anywhere(uri)
+        return cls(uri, credentials, namespace, proxy, route)
 
     @property
     def proxy_url(self) -> str | None:
@@ -51,16 +53,16 @@ class CatalogEgress:
         Raises StorageUnavailableError when that may not be connected to, ConfigError.
         """
         given = dict(self.credentials)
-        if self.egress is None or not self.uri.startswith(("postgresql", "mysql", "mssql")):
+        if self.proxy is None or not self.uri.startswith(("postgresql", "mysql", "mssql")):
             return given
-        return {**given, "uri": pinned_uri(self.uri, self.egress)}
+        return {**given, "uri": pinned_uri(self.uri, self.proxy, self.namespace)}
 
     def problem(self) -> str | None:
         """Why the last connection was not made, where egress knows it."""
         return None if self.route is None else self.route.problem()
 
 
-def pinned_uri(uri: str, egress: NamespaceEgress) -> str:
+def pinned_uri(uri: str, proxy: EgressProxy, namespace: str) -> str:
     """The address of a PostgreSQL server as SQLAlchemy takes it, with the numeric address of its
     host, which alone is connected to; the certificate is still that of the host.
 
@@ -84,6 +86,6 @@ def pinned_uri(uri: str, egress: NamespaceEgress) -> str:
                 f"the address of the SQL catalog has a parameter that is not one of {allowed}",
                 value=name,
             )
-    address = egress.checked_address(host, port)
+    address = proxy.checked_address(namespace, host, port)
     query = urlencode([*given, ("hostaddr", address)], quote_via=quote)
     return parts._replace(query=query).geturl()
