@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -353,6 +354,34 @@ def test_connections_of_one_namespace_are_limited(start: Starting) -> None:
         deadline_s = time.monotonic() + 5
         while sessions[2].get(spy.url(HOST), timeout=5).status_code != 200:
             assert time.monotonic() < deadline_s
+
+
+def test_a_proxy_that_is_closed_ends_what_is_under_way(start: Starting) -> None:
+    reached, found = threading.Barrier(9), []
+
+    def hanging(_: SeenRequest) -> bytes:
+        reached.wait(10)
+        time.sleep(5)
+        return answer()
+
+    with SpyServer(hanging) as spy:
+        proxy = start(Names(store_test="127.0.0.1"))
+
+        def ask() -> None:
+            with suppress(requests.exceptions.RequestException):
+                by_way_of(proxy).get(spy.url(HOST), timeout=10)
+            found.append(time.monotonic())
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        reached.wait(10)
+        closed_s = time.monotonic()
+        proxy.close()
+        for thread in threads:
+            thread.join(10)
+    assert max(found) - closed_s < 2
+    proxy.close()
 
 
 def test_idle_connections_end(start: Starting) -> None:

@@ -107,6 +107,11 @@ class ClientConnection:
             self._writer.close()
             asyncio.get_running_loop().call_later(_FLUSH_S, self._writer.transport.abort)
 
+    def abort(self) -> None:
+        """Close both sides at once."""
+        self._leave_server()
+        self._writer.transport.abort()
+
     async def _answer(self, head: Head) -> bool:
         """Carry out one request; whether another may follow."""
         method, target, _ = head.first

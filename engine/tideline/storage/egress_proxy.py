@@ -19,7 +19,6 @@ import secrets
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tideline.secret_values import note_secrets
@@ -39,6 +38,7 @@ from tideline.trust.addresses import Address, AddressRules
 
 _LOOKUP_THREADS = 32
 _SWEEP_S = 5.0
+_END_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +86,26 @@ class EgressProxy:
         self._secrets: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
         self._state = _State()
-        self._loop = asyncio.new_event_loop()
-        self._pool = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="egress-lookup")
-        self._thread = threading.Thread(target=self._run, name="egress", daemon=True)
-        self._server: asyncio.Server | None = None
+        self._thread: threading.Thread | None = None
         self._port = 0
 
     def start(self) -> EgressProxy:
         """Begin to listen, on a port of the loopback interface."""
+        self._loop = asyncio.new_event_loop()
+        self._pool = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="egress-lookup")
+        self._thread = threading.Thread(target=self._run, name="egress", daemon=True)
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
         return self
 
     def close(self) -> None:
         """End every connection, and the threads."""
-        if self._loop.is_closed():
+        thread, self._thread = self._thread, None
+        if thread is None:
             return
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        thread.join()
         self._loop.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -229,16 +229,20 @@ class EgressProxy:
                     connection.end()
 
     async def _end(self) -> None:
-        self._sweeper.cancel()
-        assert self._server is not None
         self._server.close()
-        for connection in tuple(self._state.open):
-            connection.end()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*others, return_exceptions=True)
+        deadline_s = self._loop.time() + _END_S
+        # A connection that was just accepted has its task a moment later.
+        await asyncio.sleep(0)
+        connections = tuple(self._state.open)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=_END_S)
+            if self._loop.time() > deadline_s:
+                break
+        for connection in connections:
+            connection.abort()
+        await asyncio.sleep(0)
 
 
 def _timed_out() -> EgressError:

@@ -1,8 +1,8 @@
 """How requests for one author's endpoint leave a process: through a proxy that judges addresses.
 
 A route is the URL of that proxy, which clients take as an ordinary one. Its password is the ticket
-of a namespace, its user says which server requests may go to: a client binds itself to that, so that
-no redirect leads it elsewhere. What clients make of a refused connection says nothing of why:
+of a namespace, its user says which server requests may go to: a client binds itself to that, so
+that no redirect leads it elsewhere. What clients make of a refused connection says nothing of why:
 `problem` asks the proxy.
 """
 
