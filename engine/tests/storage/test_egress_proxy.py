@@ -19,8 +19,9 @@ from tideline.secret_values import masked
 from tideline.storage.egress_places import EgressError
 from tideline.storage.egress_proxy import EgressLimits, EgressProxy
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
+from tideline.storage.object_store import AlreadyExists, ObjectStore, Written
 from tideline.storage.s3_client import Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.testing.minio_server import MinioServer
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer, make_certificate
 from tideline.trust.addresses import AddressRules
 
@@ -104,6 +105,31 @@ def test_small_requests_share_a_connection_and_arrive_as_they_were_sent(start: S
     assert first.headers["host"] == f"{HOST}:{spy.port}"
     assert first.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=KEY-ID/")
     assert not [name for name in first.headers if name.startswith("proxy")]
+
+
+@pytest.mark.minio
+def test_everything_a_store_does_passes(
+    start: Starting, minio_server: MinioServer, minio_bucket: str
+) -> None:
+    proxy = start(Names(minio_test="127.0.0.1"))
+    port = minio_server.endpoint.rpartition(":")[2]
+    keys = S3Credentials(minio_server.access_key, minio_server.secret_key)
+    connection = S3Connection(keys, limits=LIMITS, egress=proxy.of("lake"))
+    options = {"endpoint": f"http://minio.test:{port}", "allow_http": "true"}
+    store = StoreLocation.of(f"s3://{minio_bucket}/table", options).open(connection)
+    body = os.urandom(20 << 20)
+    with store.open_writer("large") as writer:
+        writer.write(body)
+    assert store.get("large") == body
+    assert store.get_range("large", offset=9 << 20, length=5) == body[9 << 20 :][:5]
+    assert isinstance(store.put_if_absent("small", b"1", token="t"), Written)
+    assert isinstance(store.put_if_absent("small", b"2", token="u"), AlreadyExists)
+    assert store.head("missing") is None
+    for number in range(5):
+        store.put(f"many/{number}", b"")
+    assert len([*store.list("many")]) == 5
+    store.delete_many(f"many/{number}" for number in range(5))
+    assert [found.path for found in store.list()] == ["large", "small"]
 
 
 def test_https_is_passed_as_it_is_and_the_certificate_is_that_of_the_host(
