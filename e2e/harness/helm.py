@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.harness.cluster import Cluster
-from e2e.harness.installation import IMAGES, NAMESPACE
+from e2e.harness.installation import IMAGES, NAMESPACE, RANGES
 
 _RELEASE = "tideline"
 _CHART = Path(__file__).resolve().parents[2] / "charts" / "tideline"
@@ -55,7 +55,11 @@ class HelmRelease:
 
 def _images() -> dict[str, Any]:
     parts = {name: _image(image) for name, image in IMAGES.items()}
-    return {"image": parts["tideline-operator"], "engine": {"image": parts["tideline-engine"]}}
+    return {
+        "image": parts["tideline-operator"],
+        "engine": {"image": parts["tideline-engine"]},
+        "egress": {"allowedRanges": [RANGES]},
+    }
 
 
 def _image(name: str) -> dict[str, str]:

@@ -16,6 +16,9 @@ IMAGES = {
 }
 """By the last part of a name in install.yaml, the image that is tested in its place."""
 
+RANGES = "10.0.0.0/8"
+"""Where the clusters under test have their Services: tables use a MinIO of another namespace."""
+
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALL = _ROOT / "charts" / "tideline" / "install.yaml"
 _WITHOUT_CRDS = _ROOT / "charts" / "tideline" / "operator.yaml"
@@ -44,7 +47,7 @@ class Operator:
 
     def apply(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
         for manifest in load_manifests(path):
-            self._cluster.apply(_with_images(manifest, images))
+            self._cluster.apply(_with_ranges(_with_images(manifest, images)))
 
     def remove(self) -> None:
         """Delete it and its namespace; definitions of resources stay, with all that is in them."""
@@ -102,6 +105,16 @@ def let_operator_in(cluster: Cluster, namespace: str) -> None:
     (binding,) = load_manifests(_ACCESS)
     metadata = {**binding["metadata"], "namespace": namespace}
     cluster.apply({**binding, "metadata": metadata})
+
+
+def _with_ranges(manifest: Manifest) -> Manifest:
+    """The manifest with the ranges that the operator under test connects to."""
+    if manifest["kind"] == "Deployment":
+        for container in manifest["spec"]["template"]["spec"]["containers"]:
+            for variable in container.get("env", ()):
+                if variable["name"] == "TIDELINE_EGRESS_ALLOWED_RANGES":
+                    variable["value"] = RANGES
+    return manifest
 
 
 def _with_images(value: Any, images: Mapping[str, str]) -> Any:

@@ -231,6 +231,7 @@ def operator(server: ApiServer, folder: Path) -> Iterator[subprocess.Popen[bytes
         **{name: text for name, text in os.environ.items() if not name.startswith("AWS_")},
         "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
         "TIDELINE_NAMESPACES": NAMESPACE,
+        "TIDELINE_EGRESS_ALLOWED_RANGES": "127.0.0.0/8",
         "TIDELINE_OPERATIONS_MAX": "20",
         "TIDELINE_METRICS_PORT": str(_PORT),
         "TIDELINE_HEALTH_PORT": str(_PORT + 1),

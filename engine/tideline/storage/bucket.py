@@ -6,7 +6,6 @@ any S3 endpoint. Credentials come from the environment, as everywhere.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +13,12 @@ from urllib.parse import urlsplit
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_errors import MissingBucketError
-from tideline.storage.s3_identity import IdentitySource, S3Identity, profile_credentials
+from tideline.storage.s3_identity import (
+    IdentitySource,
+    S3Identity,
+    implicit_identity,
+    profile_credentials,
+)
 from tideline.storage.web_identity import IdentityError
 
 _CONNECT_TIMEOUT_S = 3.0
@@ -75,7 +79,7 @@ def _client(location: StoreLocation) -> Any:
         endpoint=endpoint.netloc,
         secure=endpoint.scheme == "https",
         region=region,
-        credentials=_provider(S3Identity.of(os.environ), region, ca_bundle),
+        credentials=_provider(implicit_identity(), region, ca_bundle),
         http_client=PoolManager(
             timeout=Timeout(connect=_CONNECT_TIMEOUT_S, read=_READ_TIMEOUT_S),
             retries=Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),

@@ -20,8 +20,9 @@ from typing import Any, BinaryIO, TypeVar, cast
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from tideline.errors import ObjectNotFoundError, StorageUnavailableError
+from tideline.errors import ObjectNotFoundError, StorageUnavailableError, TidelineError
 from tideline.read_limits import admit, read_limits
+from tideline.storage.egress_route import NO_TICKET_CODE
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
@@ -250,9 +251,9 @@ class S3Store:
             settled = self._settle(path, body, token) if token is not None else None
             return settled or AlreadyExists()
         except _FAILURES as error:
-            failure = S3Failure.of(error)
+            failure = self._failure(error)
             self._note(failure.no_answer)
-            raised = failure.error("create", uri=self._uri(path), endpoint=self.endpoint_url)
+            raised = self._error(failure, "create", path)
             if failure.outcome_unknown:
                 raise _UnknownOutcomeError(raised) from None
             raise raised from None
@@ -355,13 +356,29 @@ class S3Store:
         try:
             yield
         except _FAILURES as error:
-            failure = S3Failure.of(error)
+            failure = self._failure(error)
             self._note(failure.no_answer)
             if failure.is_missing and failure.code is not None:
                 self._bucket_seen = True
-            raise failure.error(action, uri=self._uri(path), endpoint=self.endpoint_url) from None
+            raise self._error(failure, action, path) from None
         self._note(None)
         self._bucket_seen = True
+
+    def _failure(self, error: BaseException) -> S3Failure:
+        failure = S3Failure.of(error)
+        if self._connection is None or not failure.may_be_unconnected:
+            return failure
+        problem = self._connection.connect_problem(self._endpoint.server(self._bucket))
+        if problem is None and failure.code == NO_TICKET_CODE:
+            # Clients show the ticket only to the host that they were given.
+            problem = "the server redirects to another host, which is not its endpoint"
+        return failure if problem is None else S3Failure.unconnected(problem)
+
+    def _error(self, failure: S3Failure, action: str, path: str) -> TidelineError:
+        advice = None if self._connection is None else self._connection.denied_advice
+        return failure.error(
+            action, uri=self._uri(path), endpoint=self.endpoint_url, denied_advice=advice
+        )
 
     def _ask(self, action: str, path: str, *, writes: bool) -> None:
         """Raises StorageUnavailableError when the connection's gate lets no request through."""

@@ -1,15 +1,18 @@
 """Opening an obstore client: endpoint, time limits and credentials.
 
-Credentials come from the environment, unless a process that serves several stores hands them over
-as an `S3Connection`.
+Credentials come from the environment, unless a process that serves the stores of others hands over
+an `S3Connection`. It says whose identity signs requests, for which services it is meant, and how
+requests leave the process.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,8 +20,10 @@ import obstore.store
 from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError
+from tideline.secret_values import note_secrets
+from tideline.storage.egress_route import Egress
 from tideline.storage.request_gate import RequestGate
-from tideline.storage.s3_identity import S3Identity
+from tideline.storage.s3_identity import S3Identity, implicit_identity
 from tideline.storage.web_identity import WebIdentity
 
 _process_with_runtime: int | None = None
@@ -76,26 +81,61 @@ class S3Credentials:
         raise TypeError("credentials are not pickled")
 
 
-class S3Connection:
-    """Credentials and authorities of one's own, and the clients opened with them.
+class Keyless(Enum):
+    """Identities that need nothing but their name."""
 
-    Stores opened with the same connection share their clients. Without `credentials` those of the
-    environment are used. `limits` hold for stores that have none of their own, and `gate` is asked
-    before each request. Not pickled: a worker gets its credentials from its own environment.
+    AMBIENT = "the identity that this process finds in its environment"
+    ANONYMOUS = "nobody: requests are not signed"
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The services, by URL and region, that credentials are meant for."""
+
+    services: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, endpoints: Iterable[S3Endpoint]) -> Audience:
+        return cls(frozenset((one.service_url, one.region) for one in endpoints))
+
+    def check(self, endpoint: S3Endpoint) -> None:
+        """Raises ConfigError for an endpoint of another service."""
+        if (endpoint.service_url, endpoint.region) not in self.services:
+            meant = ", ".join(sorted(f"{url} ({region})" for url, region in self.services))
+            raise ConfigError(
+                f"the credentials are for {meant}: they are not used at another endpoint or region",
+                value=f"{endpoint.service_url} ({endpoint.region})",
+            )
+
+
+class S3Connection:
+    """An identity and authorities of one's own, and the clients opened with them.
+
+    Stores opened with the same connection share their clients. `audience` are the services that
+    the identity is meant for; without it, all. `egress` gives the way to a server, `gate` is asked
+    before each request, `limits` hold for stores that have none of their own. `denied_advice` says
+    what to do when access is denied. Not pickled: a worker gets its credentials from its own
+    environment.
     """
 
     def __init__(
         self,
-        credentials: S3Credentials | WebIdentity | None = None,
+        credentials: S3Credentials | WebIdentity | Keyless,
         *,
+        audience: Audience | None = None,
         ca_certificates: bytes | None = None,
         limits: RequestLimits | None = None,
         gate: RequestGate | None = None,
+        egress: Egress | None = None,
+        denied_advice: str | None = None,
     ) -> None:
         self.credentials = credentials
+        self.audience = audience
         self.ca_certificates = ca_certificates
         self.limits = limits or RequestLimits()
         self.gate = gate
+        self.egress = egress
+        self.denied_advice = denied_advice
         self._clients: dict[tuple[str, S3Endpoint, RequestLimits, bool], Any] = {}
         self._lock = threading.Lock()
 
@@ -105,12 +145,19 @@ class S3Connection:
     def client(
         self, bucket: str, endpoint: S3Endpoint, limits: RequestLimits, *, data: bool
     ) -> Any:
-        """The client for a bucket, opened when it is first asked for."""
+        """The client for a bucket, opened when it is first asked for. Raises ConfigError for an
+        endpoint that the credentials are not meant for."""
+        if self.audience is not None:
+            self.audience.check(endpoint)
         key = (bucket, endpoint, limits, data)
         with self._lock:
             if key not in self._clients:
                 self._clients[key] = open_client(bucket, endpoint, limits, data=data, using=self)
             return self._clients[key]
+
+    def connect_problem(self, server: str) -> str | None:
+        """Why the last connection to a server was not made, where egress says so."""
+        return None if self.egress is None else self.egress.to(server).problem()
 
 
 def open_client(
@@ -126,12 +173,11 @@ def open_client(
     Raises ConfigError when there are no credentials or `ca_bundle` cannot be read.
     """
     authorities = _authorities(endpoint, using)
-    if using is None or using.credentials is None:
-        identity = S3Identity.of(os.environ)
-        credentials = identity.client_settings(endpoint.region, authorities)
-    else:
-        credentials = _given(using.credentials)
     url = endpoint.server(bucket)
+    if using is None:
+        credentials = implicit_identity().client_settings(endpoint.region, authorities)
+    else:
+        credentials = _given(using, endpoint.region, authorities)
     read_timeout_s = limits.data_read_timeout_s if data else limits.read_timeout_s
     total_timeout_s = limits.total_timeout_s if data else limits.metadata_timeout_s
     retry_timeout_s = limits.retry_timeout_s * (3 if data else 1)
@@ -143,6 +189,10 @@ def open_client(
     }
     if authorities is not None:
         options["root_certificate"] = authorities
+    if using is not None and using.egress is not None:
+        options["proxy_url"] = using.egress.to(url).proxy_url
+        # Left out, hosts that go around the proxy would be read from the environment.
+        options["proxy_excludes"] = ""
     try:
         # Both endpoint settings: either of them, left out, would be read from the environment.
         return obstore.store.S3Store(
@@ -191,11 +241,21 @@ def _authorities(endpoint: S3Endpoint, using: S3Connection | None) -> bytes | No
         ) from error
 
 
-def _given(credentials: S3Credentials | WebIdentity) -> dict[str, Any]:
-    """A client's settings. Always as a provider: a token in the environment would be taken for
+def _given(using: S3Connection, region: str, authorities: bytes | None) -> dict[str, Any]:
+    """A client's settings. Keys always as a provider: a token in the environment would be taken for
     that of these keys."""
+    credentials = using.credentials
     if isinstance(credentials, WebIdentity):
         return {"credential_provider": credentials}
+    if credentials is Keyless.ANONYMOUS:
+        return {"skip_signature": True}
+    if credentials is Keyless.AMBIENT:
+        # What the client fetches by itself it would fetch by way of the egress proxy.
+        itself = using.egress is None
+        identity = S3Identity.of(os.environ)
+        return identity.client_settings(region, authorities, fetches_itself=itself)
+    assert isinstance(credentials, S3Credentials)
+    note_secrets([credentials.secret_access_key, credentials.session_token])
     handed = {
         "access_key_id": credentials.access_key_id,
         "secret_access_key": credentials.secret_access_key,

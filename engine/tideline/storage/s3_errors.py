@@ -15,6 +15,7 @@ from tideline.errors import (
     StorageUnavailableError,
     TidelineError,
 )
+from tideline.storage.egress_route import NO_TICKET_CODE, REFUSED_CODE, UNREACHED_CODE
 from tideline.storage.object_store import UnsupportedRequestError
 from tideline.storage.web_identity import IdentityError
 
@@ -64,13 +65,15 @@ class AccessDeniedError(StorageUnavailableError):
 class S3Failure:
     """One failed request: HTTP status and S3 code where there was an answer, else the transport.
 
-    `credentials` says why there were none to sign it with.
+    `credentials` says why there were none to sign it with. `is_unsent` is known of requests for
+    which there was no connection.
     """
 
     status: int | None
     code: str | None
     transport: str
     credentials: str | None = None
+    is_unsent: bool = False
 
     @classmethod
     def of(cls, error: BaseException) -> S3Failure:
@@ -87,6 +90,16 @@ class S3Failure:
         )
         return cls(int(status[1]) if status else None, code[1] if code else redirected, transport)
 
+    @classmethod
+    def unconnected(cls, problem: str) -> S3Failure:
+        """A request that was not sent, because no connection was made."""
+        return cls(None, None, problem, is_unsent=True)
+
+    @property
+    def may_be_unconnected(self) -> bool:
+        """Whether the egress proxy knows more, where there is one."""
+        return self.status is None or self.code in (REFUSED_CODE, UNREACHED_CODE, NO_TICKET_CODE)
+
     @property
     def is_missing(self) -> bool:
         """The object does not exist; a missing bucket is something else."""
@@ -99,7 +112,7 @@ class S3Failure:
     @property
     def outcome_unknown(self) -> bool:
         """Whether a write may have taken place although no success was reported."""
-        if self.credentials is not None:
+        if self.credentials is not None or self.is_unsent:
             return False
         if self.status is None:
             return self.transport not in ("connection refused", "host name not found")
@@ -119,8 +132,11 @@ class S3Failure:
         """The server understood the request and has no such function."""
         return self.status == _NOT_IMPLEMENTED or self.code == "NotImplemented"
 
-    def error(self, action: str, *, uri: str, endpoint: str) -> TidelineError:
-        """The exception to raise for this failure of `action` on `uri`."""
+    def error(
+        self, action: str, *, uri: str, endpoint: str, denied_advice: str | None = None
+    ) -> TidelineError:
+        """The exception to raise for this failure of `action` on `uri`. `denied_advice` is what to
+        do when access is denied, where that is known better than here."""
         if self.code == _NO_BUCKET:
             return MissingBucketError(
                 f"Cannot {action} at {endpoint}: the bucket does not exist; create it, or have "
@@ -139,15 +155,17 @@ class S3Failure:
             return ObjectNotFoundError(f"no such object at {endpoint}", path=uri)
         is_denied = self.status in _DENIED
         kind = AccessDeniedError if is_denied else StorageUnavailableError
-        return kind(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
+        reason = self._reason(denied_advice)
+        return kind(f"Cannot {action} at {endpoint}: {reason}", path=uri)
 
-    def _reason(self) -> str:
+    def _reason(self, denied_advice: str | None = None) -> str:
         if self.credentials is not None:
             return f"there are no credentials: {self.credentials}"
         if self.status is None:
             return self.transport
         answer = f"{self.status} {self.code}" if self.code else str(self.status)
         if self.status in _DENIED:
-            why = _REFUSED_KEYS.get(self.code or "", "check the credentials and their permissions")
+            advice = denied_advice or "check the credentials and their permissions"
+            why = _REFUSED_KEYS.get(self.code or "", advice)
             return f"access denied, {why} ({answer})"
         return f"the server answered {answer}"

@@ -23,14 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.storage.machine_credentials import CONTAINER_VARIABLES, MachineCredentials
 from tideline.storage.web_identity import WebIdentity
 
 METADATA_URL = "http://169.254.169.254"
 _METADATA_TIMEOUT_S = 1.0
-_CONTAINER_VARIABLES = (
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
+_only_explicit = False
 _SDK = "software.amazon.awssdk.auth.credentials"
 _HADOOP = "org.apache.hadoop.fs.s3a"
 
@@ -91,7 +89,7 @@ class S3Identity:
             return cls._of_token(token_file, environment)
         if profile := given("AWS_PROFILE") or given("AWS_DEFAULT_PROFILE"):
             return cls(IdentitySource.PROFILE, profile=profile)
-        if any(given(name) for name in _CONTAINER_VARIABLES):
+        if any(given(name) for name in CONTAINER_VARIABLES):
             return cls(IdentitySource.CONTAINER)
         url = (given("AWS_EC2_METADATA_SERVICE_ENDPOINT") or METADATA_URL).rstrip("/")
         is_off = (given("AWS_EC2_METADATA_DISABLED") or "").lower() == "true"
@@ -117,12 +115,21 @@ class S3Identity:
             sts_url=sts_url.rstrip("/"),
         )
 
-    def client_settings(self, region: str, authorities: bytes | None) -> dict[str, Any]:
+    def client_settings(
+        self, region: str, authorities: bytes | None, *, fetches_itself: bool = True
+    ) -> dict[str, Any]:
         """What an obstore client must be given beyond what it reads in the environment.
 
-        `authorities` are certificates that an STS may have. Raises ConfigError when boto3 is
-        missing, or knows no such profile.
+        `authorities` are certificates that an STS may have. A client that reaches only its store
+        does not fetch the credentials of a machine or a container itself. Raises ConfigError when
+        boto3 is missing, or knows no such profile.
         """
+        if not fetches_itself and self.source in (
+            IdentitySource.INSTANCE,
+            IdentitySource.CONTAINER,
+        ):
+            url = self.metadata_url or None
+            return {"credential_provider": MachineCredentials(os.environ, metadata_url=url)}
         match self.source:
             case IdentitySource.WEB_IDENTITY:
                 return {"credential_provider": self.exchange(region, authorities)}
@@ -140,6 +147,23 @@ class S3Identity:
     def read_token(self) -> str:
         """The web identity token as it is now: Kubernetes replaces it."""
         return Path(self.token_file).read_text(encoding="utf-8").strip()
+
+
+def implicit_identity() -> S3Identity:
+    """The identity of this process's environment, for those that name none. Raises ConfigError."""
+    if _only_explicit:
+        raise ConfigError(
+            "this process has no identity of its own at stores: open the store with the "
+            "connection of its LakeStore"
+        )
+    return S3Identity.of(os.environ)
+
+
+def allow_only_explicit_identities(only: bool = True) -> None:
+    """From now on no store is opened with what the environment gives unless a connection says so:
+    in a process that reads the stores of others, code that forgets the connection fails."""
+    global _only_explicit
+    _only_explicit = only
 
 
 def profile_credentials(profile: str) -> Callable[[], Any]:

@@ -7,6 +7,7 @@ here it is in the body.
 
 from __future__ import annotations
 
+import re
 import ssl
 import urllib.error
 import urllib.parse
@@ -16,14 +17,21 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from tideline.secret_values import note_secrets
+from tideline.storage.egress_route import Egress
+
 SESSION_NAME = "tideline"
 _TIMEOUT_S = 10.0
+_ANSWER_BYTES_MAX = 256 * 1024
 _FIELDS = {
     "access_key_id": "AccessKeyId",
     "secret_access_key": "SecretAccessKey",
     "token": "SessionToken",
     "expires_at": "Expiration",
 }
+
+
+_CODE = re.compile(r"\w{1,64}")
 
 
 class IdentityError(Exception):
@@ -40,12 +48,15 @@ class WebIdentity:
         read_token: Callable[[], str],
         *,
         authorities: bytes | None = None,
+        egress: Egress | None = None,
     ) -> None:
-        """`authorities` are certificates (PEM) to trust besides the machine's."""
+        """`authorities` are certificates (PEM) to trust besides the machine's; `egress` gives the
+        way to the STS."""
         self._sts_url = sts_url
         self._role_arn = role_arn
         self._read_token = read_token
         self._authorities = authorities
+        self._egress = egress
 
     @property
     def sts_url(self) -> str:
@@ -67,6 +78,7 @@ class WebIdentity:
             token = self._read_token()
         except OSError as error:
             raise IdentityError(f"the token cannot be read: {error.strerror}") from None
+        note_secrets([token])
         form = {
             "Action": "AssumeRoleWithWebIdentity",
             "Version": "2011-06-15",
@@ -75,28 +87,50 @@ class WebIdentity:
             "WebIdentityToken": token,
         }
         body = self._post(urllib.parse.urlencode(form).encode())
-        return _credentials(body, self._sts_url)
+        found = _credentials(body, self._sts_url)
+        note_secrets([found["secret_access_key"], found["token"]])
+        return found
 
     def _post(self, form: bytes) -> bytes:
         context = ssl.create_default_context()
         if self._authorities is not None:
             context.load_verify_locations(cadata=self._authorities.decode())
+        route = None if self._egress is None else self._egress.to(self._sts_url)
+        handlers: list[urllib.request.BaseHandler] = [
+            urllib.request.HTTPSHandler(context=context), _NoRedirect()
+        ]  # fmt: skip
+        if route is not None:
+            url = route.proxy_url
+            handlers.append(urllib.request.ProxyHandler({"http": url, "https": url}))
+        opener = urllib.request.build_opener(*handlers)
         try:
-            with urllib.request.urlopen(
-                self._sts_url, data=form, timeout=_TIMEOUT_S, context=context
-            ) as answer:
-                return bytes(answer.read())
+            with opener.open(self._sts_url, data=form, timeout=_TIMEOUT_S) as answer:
+                return bytes(answer.read(_ANSWER_BYTES_MAX))
         except urllib.error.HTTPError as error:
             with error:
-                code = _text(error.read(), "Code")
+                code = _text(error.read(_ANSWER_BYTES_MAX), "Code")
+            problem = None if route is None else route.problem()
+            if problem is not None:
+                raise self._unreached(problem) from None
+            code = code if _CODE.fullmatch(code) else ""
             answer_ = f"{error.code} {code}" if code else str(error.code)
             raise IdentityError(
                 f"the STS at {self._sts_url} refuses the token ({answer_}): check the role, the "
                 "audience and the issuer it trusts"
             ) from None
         except OSError as error:
-            why = getattr(error, "reason", error)
-            raise IdentityError(f"the STS at {self._sts_url} cannot be reached: {why}") from None
+            problem = None if route is None else route.problem()
+            raise self._unreached(problem or getattr(error, "reason", error)) from None
+
+    def _unreached(self, why: object) -> IdentityError:
+        return IdentityError(f"the STS at {self._sts_url} cannot be reached: {why}")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The token goes to the STS that configuration names."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 def _credentials(body: bytes, sts_url: str) -> dict[str, Any]:

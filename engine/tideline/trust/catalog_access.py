@@ -19,6 +19,9 @@ class CatalogAccess:
     """Whether tables, and SQLite's databases, may be on this machine."""
     proxy_for: Callable[[str], str] | None = None
     """The URL of the proxy that requests to the server of a URL go through; it may raise."""
+    address_of: Callable[[str, int], str] | None = None
+    """The numeric address, of a host and port, that a client which takes no proxy connects to; it
+    raises StorageUnavailableError for a host that may not be connected to."""
 
     @property
     def is_of_process(self) -> bool:

@@ -10,13 +10,15 @@ that no other parser can read it otherwise.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from urllib.parse import quote
 
 from tideline.errors import ConfigError
 
 _WORD = r"[A-Za-z0-9._~%!$&'()*+,;=-]+"
 _ADDRESS = re.compile(
     rf"postgresql(\+psycopg2?)?://{_WORD}:{_WORD}@"
-    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
     r"/[A-Za-z0-9_.-]+(\?(?P<query>[A-Za-z0-9_=&-]*))?"
 )
 _PARAMETERS = {
@@ -26,11 +28,15 @@ _PARAMETERS = {
 }
 _FIXED = {"gssencmode": "disable", "connect_timeout": "20"}
 """Kerberos would log in as this process."""
+_PORT = 5432
 
 
-def resource_sql_address(address: str) -> str:
-    """The address as it is opened. Raises ConfigError, which does not repeat it: it holds a
-    password."""
+def resource_sql_address(address: str, address_of: Callable[[str, int], str] | None = None) -> str:
+    """The address as it is opened; with `address_of` only the numeric address of its host is
+    connected to, and a certificate is still that of the host.
+
+    Raises ConfigError, which does not repeat the address: it holds a password.
+    """
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise ConfigError(
@@ -48,5 +54,8 @@ def resource_sql_address(address: str) -> str:
             )
             raise ConfigError(message, value=name[:64])
         given[name] = text
+    if address_of is not None:
+        port = int(found["port"] or _PORT)
+        given["hostaddr"] = quote(address_of(found["host"].strip("[]"), port), safe="")
     query = "&".join(f"{name}={text}" for name, text in {**_FIXED, **given}.items())
     return f"{address.partition('?')[0]}?{query}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,9 @@ def test_values_become_the_operators_settings() -> None:
         "TIDELINE_MEMORY_PER_NAMESPACE_MAX": "",
         "TIDELINE_OPERATION_DEADLINE": "24h",
         "TIDELINE_METADATA_BYTES_MAX": "32Mi",
+        "TIDELINE_EGRESS_ALLOWED_RANGES": "",
+        "TIDELINE_EGRESS_OWN_NAMESPACE_SERVICES": "true",
+        "TIDELINE_AMBIENT_IDENTITY_NAMESPACES": "",
         "TIDELINE_WORKERS": "4",
         "TIDELINE_RESYNC": "5m",
         "TIDELINE_READER_SOCKET": "/run/tideline/reader.sock",
@@ -163,6 +167,31 @@ def test_values_become_the_operators_settings() -> None:
     assert changed["TIDELINE_METADATA_BYTES_MAX"] == "32Mi"
     assert (changed["TIDELINE_WORKERS"], changed["TIDELINE_RESYNC"]) == ("2", "90s")
     assert changed["TIDELINE_DEBUG"] == "1"
+
+
+def test_where_the_operator_connects_to_and_as_whom_reaches_the_operator() -> None:
+    values = {
+        "egress": {"allowedRanges": ["10.96.0.0/12", "fd12::/64"], "ownNamespaceServices": False},
+        "ambientIdentity": {"namespaces": ["lake", "sea"]},
+    }
+    settings = ControllerSettings.from_environment(environment(values))
+    assert settings.addresses.opened == (ip_network("10.96.0.0/12"), ip_network("fd12::/64"))
+    assert not settings.addresses.own_services
+    assert settings.ambient_namespaces == {"lake", "sea"}
+    default = ControllerSettings.from_environment(environment())
+    assert default.addresses.opened == ()
+    assert default.addresses.own_services
+    assert not default.ambient_namespaces
+    for wrong in (
+        {"egress": {"allowedRanges": ["lake"]}},
+        {"egress": {"ownNamespaceServices": "yes"}},
+        {"ambientIdentity": {"namespaces": ["*"]}},
+    ):
+        with pytest.raises(ChartRefusedError):
+            environment(wrong)
+    to = [{"ipBlock": {"cidr": "203.0.113.0/24"}}]
+    (policy,) = of_kind("NetworkPolicy", {"networkPolicy": {"egressTo": to}})
+    assert policy["spec"]["egress"][1]["to"] == to
 
 
 def test_what_a_namespace_may_take_in_an_hour_reaches_the_operator() -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,8 @@ def test_log_lines_are_json_with_table_and_operation() -> None:
         ({"TIDELINE_ENGINE_PULL_POLICY": "Sometimes"}, "TIDELINE_ENGINE_PULL_POLICY"),
         ({"TIDELINE_POD_TEMPLATE": "{"}, "TIDELINE_POD_TEMPLATE: is not JSON"),
         ({"TIDELINE_POD_TEMPLATE": '{"x": 1}'}, "TIDELINE_POD_TEMPLATE.x: a pod template has"),
+        ({"TIDELINE_EGRESS_ALLOWED_RANGES": "10.0.0.1/8"}, "TIDELINE_EGRESS_ALLOWED_RANGES: not"),
+        ({"TIDELINE_EGRESS_OWN_NAMESPACE_SERVICES": "no"}, "allowed: true, false"),
         ({"TIDELINE_SPARK_CONF": "[]"}, "TIDELINE_SPARK_CONF: must be a JSON object"),
         ({"TIDELINE_SPARK_CONF": '{"spark.x": 1}'}, "spark.x: must be text"),
         ({"TIDELINE_SPARK_CONF": '{"spark.master": "x"}'}, "spark.master cannot be given"),
@@ -134,6 +137,26 @@ def test_a_wrong_setting_is_named(given: dict[str, str], complaint: str) -> None
     image = {"TIDELINE_ENGINE_IMAGE": "engine:1"} if given else {}
     with pytest.raises(ConfigError, match=complaint):
         ControllerSettings.from_environment({**image, **given})
+
+
+def test_the_domain_of_services_is_that_of_the_pods_resolver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = tmp_path / "resolv.conf"
+    monkeypatch.setattr("tideline_operator.controller.settings._RESOLV_CONF", found)
+    for text, domain in (
+        (
+            "search lake.svc.corp.example svc.corp.example corp.example\nnameserver ::1",
+            "corp.example",
+        ),
+        ("nameserver 10.96.0.10", "cluster.local"),
+        (None, "cluster.local"),
+    ):
+        found.unlink(missing_ok=True)
+        if text is not None:
+            found.write_text(text)
+        settings = ControllerSettings.from_environment({"TIDELINE_ENGINE_IMAGE": "engine:1"})
+        assert settings.addresses.cluster_domain == domain
 
 
 def test_settings_come_from_the_environment() -> None:

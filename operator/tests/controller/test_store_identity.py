@@ -14,7 +14,7 @@ from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, role_arn, trusting
-from tideline_operator.controller.connections import Connections, SecretProblemError
+from tideline_operator.controller.connections import Connections, SecretProblemError, StoreAccess
 from tideline_operator.controller.endpoints import Endpoints
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.kube import ApiRefusedError
@@ -61,7 +61,8 @@ def spec(server: MinioServer, audience: str = AUDIENCE) -> LakeStoreSpec:
 
 def connections_at(server: ApiServer) -> Connections:
     clock = SystemClock()
-    return Connections(server.api(OPERATOR), clock, ACCOUNT, Endpoints(clock), lambda: None)
+    endpoints, access = Endpoints(clock), StoreAccess(egress=None)
+    return Connections(server.api(OPERATOR), clock, ACCOUNT, endpoints, lambda: None, access)
 
 
 def test_the_operator_reads_with_a_token_of_the_namespace(

@@ -26,7 +26,7 @@ from tideline_operator.testing.table_states import EMPTY, resolved
 
 SERVER = "http://one"
 TABLE = resolved()
-KEYS = StoreKeys("key", "secret")
+KEYS = StoreKeys(access_key_id="key", secret_access_key="secret")
 Look = Callable[[Access], None]
 
 
@@ -209,7 +209,8 @@ def test_calls_at_the_same_time_have_connections_of_their_own_which_are_kept() -
         assert second.gate.refusal(SERVER, writes=False) == "the call has ended"
     with pool.connection(KEYS, Gate(), no_token) as again:
         assert again in (first, second)
-    with pool.connection(StoreKeys("key", "rotated"), Gate(), no_token) as other:
+    rotated = StoreKeys(access_key_id="key", secret_access_key="rotated")
+    with pool.connection(rotated, Gate(), no_token) as other:
         assert other not in (first, second)
         assert isinstance(other.credentials, S3Credentials)
         assert other.credentials.secret_access_key == "rotated"

@@ -40,6 +40,7 @@ from tideline_operator.testing.dripping_store import DrippingStore
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.table_states import EMPTY, resolved, resolved_iceberg
 
+HERE = Access(allows_local=True)
 CLOCK = SystemClock()
 MEMORY_BYTES = 160 * 1024 * 1024
 SECRET = "hunter2-of-the-controller"
@@ -117,7 +118,7 @@ def reading_pids(reader: ReaderProcesses) -> list[int]:
 
 
 def is_healthy(reader: ReaderProcesses, table: ResolvedTable) -> bool:
-    observed = reader.observe(Access(), table, EMPTY)
+    observed = reader.observe(HERE, table, EMPTY)
     return observed.problem is None and observed.table is not None
 
 
@@ -127,14 +128,14 @@ def test_a_table_is_seen_as_in_this_process(tmp_path: Path) -> None:
     (tmp_path / "people-landing").mkdir()
     (tmp_path / "people-landing" / "a.parquet").write_bytes(b"rows")
     with processes() as reader:
-        seen = reader.observe(Access(), table, EMPTY, running=frozenset({"x"}))
-        assert seen == TableReading(CLOCK).observe(Access(), table, EMPTY, running=frozenset({"x"}))
+        seen = reader.observe(HERE, table, EMPTY, running=frozenset({"x"}))
+        assert seen == TableReading(CLOCK).observe(HERE, table, EMPTY, running=frozenset({"x"}))
         assert seen.table is not None
         assert seen.landings["landing"].landing.files
         # Its files are counted once: the process remembers the table until that is forgotten.
-        assert reader.observe(Access(), table, EMPTY).table == replace(seen.table, counts=None)
+        assert reader.observe(HERE, table, EMPTY).table == replace(seen.table, counts=None)
         reader.forget(table)
-        again = reader.observe(Access(), table, EMPTY).table
+        again = reader.observe(HERE, table, EMPTY).table
         assert again is not None
         assert again.counts is not None
 
@@ -148,7 +149,7 @@ def test_a_process_has_neither_token_nor_environment_nor_files_of_the_controller
     os.set_inheritable(opened, True)
     try:
         with processes() as reader:
-            reader.observe(Access(), declared(tmp_path), EMPTY)
+            reader.observe(HERE, declared(tmp_path), EMPTY)
             (pid,) = reading_pids(reader)
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             for name in (SECRET, "KUBERNETES", "PYTHON", "AWS_SECRET"):
@@ -175,7 +176,7 @@ def test_each_namespace_has_a_process_and_tables_of_one_share_it(tmp_path: Path)
     with processes() as reader:
         for namespace in ("lake", "lake", "sea"):
             for name in ("people", "orders"):
-                reader.observe(Access(), declared(tmp_path, name, namespace), EMPTY)
+                reader.observe(HERE, declared(tmp_path, name, namespace), EMPTY)
         assert len(reading_pids(reader)) == 2
 
 
@@ -188,7 +189,7 @@ def test_a_table_that_eats_its_memory_is_set_aside_alone(tmp_path: Path) -> None
     with processes() as reader:
         assert is_healthy(reader, healthy)
         assert is_healthy(reader, elsewhere)
-        problem = reader.observe(Access(), hungry, EMPTY).problem
+        problem = reader.observe(HERE, hungry, EMPTY).problem
         assert problem is not None
         assert problem.reason == "ReadingFailed"
         assert "memory" in problem.message
@@ -196,7 +197,7 @@ def test_a_table_that_eats_its_memory_is_set_aside_alone(tmp_path: Path) -> None
         assert is_healthy(reader, healthy)
         assert is_healthy(reader, elsewhere)
         before = set(reading_pids(reader))
-        assert reader.observe(Access(), hungry, EMPTY).problem == problem
+        assert reader.observe(HERE, hungry, EMPTY).problem == problem
         assert set(reading_pids(reader)) == before
 
 
@@ -266,7 +267,7 @@ def test_a_supervisor_that_ended_is_started_again(tmp_path: Path) -> None:
 
 def test_all_end_with_the_controller(tmp_path: Path) -> None:
     with processes() as reader:
-        reader.observe(Access(), declared(tmp_path), EMPTY)
+        reader.observe(HERE, declared(tmp_path), EMPTY)
         pids = [*reading_pids(reader), reader.supervisor_pid or 0]
         assert all(map(is_alive, pids))
     assert not any(map(is_alive, pids))
@@ -286,14 +287,14 @@ def test_there_are_only_so_many_processes_and_idle_ones_make_room(tmp_path: Path
         processes(environment={"TIDELINE_READER_PROCESSES_MAX": "2"}) as reader,
     ):
         for table in tables:
-            assert reader.observe(Access(), table, EMPTY).problem is None
+            assert reader.observe(HERE, table, EMPTY).problem is None
         assert len(reading_pids(reader)) == 2
         for number in range(2):
             slow = dripping(store, "slow", f"n{number}")
             look = partial(reader.observe, with_keys(), slow, EMPTY)
             threading.Thread(target=look, daemon=True).start()
         eventually(lambda: store.requests >= 2, "both are at work", timeout_s=10)
-        problem = reader.observe(Access(), tables[4], EMPTY).problem
+        problem = reader.observe(HERE, tables[4], EMPTY).problem
         assert problem is not None
         assert (problem.reason, problem.is_transient) == ("ReaderUnavailable", True)
 
@@ -310,17 +311,17 @@ def test_a_table_is_deleted_while_this_controller_may_write(tmp_path: Path) -> N
         raise LeadershipLostError("another leads")
 
     with processes() as reader:
-        assert reader.judge_deletion(Access(), table, status).objection is None
+        assert reader.judge_deletion(HERE, table, status).objection is None
         with pytest.raises(LeadershipLostError):
-            reader.remove(Access(may_write=lost), table, Removal("uid", owned))
+            reader.remove(Access(may_write=lost, allows_local=True), table, Removal("uid", owned))
         assert sorted(folder.rglob("*")) == before
         other = replace(owned, identity="another")
-        assert reader.remove(Access(), table, Removal("uid", other)).is_other
+        assert reader.remove(HERE, table, Removal("uid", other)).is_other
         assert sorted(folder.rglob("*")) == before
-        step = reader.remove(Access(), table, Removal("uid", owned))
+        step = reader.remove(HERE, table, Removal("uid", owned))
         assert step.is_done
         assert step.deleted > 0
-        assert not reader.judge_deletion(Access(), table, status).has_table
+        assert not reader.judge_deletion(HERE, table, status).has_table
 
 
 def test_a_store_that_is_left_alone_gets_no_request() -> None:
@@ -354,7 +355,7 @@ def test_all_processes_together_have_a_limit_which_the_largest_pays_for(tmp_path
     with processes(environment=given) as reader:
         assert is_healthy(reader, healthy)
         before = reading_pids(reader)
-        problem = reader.observe(Access(), hungry, EMPTY).problem
+        problem = reader.observe(HERE, hungry, EMPTY).problem
         assert problem is not None
         assert problem.reason == "ReadingFailed"
         assert "most of the memory of all readers" in problem.message

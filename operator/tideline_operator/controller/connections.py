@@ -1,5 +1,10 @@
 """S3 connections of LakeStores: their Secrets, read by name and cached for a short time.
 
+The operator has no identity of its own at stores. A LakeStore without credentials is read as
+anybody may read it, except in namespaces for which the chart opens the operator's own identity.
+Credentials are used at the endpoints and regions of the LakeStores that name them, and requests go
+by way of the egress proxy, which judges the addresses of endpoints.
+
 The operator may get Secrets but not watch them, so it keeps what it read for `FRESH_S`. A Secret
 that did not change keeps its connection, and with it the open clients. One that was deleted, or
 cannot be read, is a `SecretProblemError`.
@@ -18,7 +23,17 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.storage.s3_client import RequestLimits, S3Connection, S3Credentials
+from tideline.secret_values import note_secrets
+from tideline.storage.egress_proxy import EgressProxy
+from tideline.storage.location import StoreLocation
+from tideline.storage.s3_client import (
+    Audience,
+    Keyless,
+    RequestLimits,
+    S3Connection,
+    S3Credentials,
+    S3Endpoint,
+)
 from tideline.storage.web_identity import IdentityError, WebIdentity
 from tideline_operator.api_objects import (
     SECRETS,
@@ -29,8 +44,10 @@ from tideline_operator.api_objects import (
 from tideline_operator.controller.endpoints import EndpointGate, Endpoints, access_of
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdentity
+from tideline_operator.resources.resolving import store_options
 
 FRESH_S = 20.0
+CONNECTIONS_PER_NAMESPACE_MAX = 256
 CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
 CA_KEY = "ca.crt"
@@ -46,6 +63,11 @@ LIMITS = RequestLimits(
 )
 """Deadlines of the controller's requests. A turn is repeated anyway, so a request that hangs is
 not; one that fails at once is, for a moment."""
+
+_ANONYMOUS_ADVICE = (
+    "the operator has no identity for this store: name credentials or webIdentity in the "
+    "LakeStore, or add the namespace to ambientIdentity.namespaces of the chart"
+)
 
 STORE_WRITE_S = LIMITS.connect_timeout_s + LIMITS.read_timeout_s + LIMITS.retry_timeout_s
 """The longest that a small request takes, with its retries."""
@@ -63,13 +85,14 @@ class SecretProblemError(TidelineError):
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What makes a connection: Secrets, or an identity at the STS of a region."""
+    """What makes a connection: Secrets, or an identity at the STS of a region, for services."""
 
     namespace: str
     credentials: str | None
     authorities: str | None
     identity: StoreWebIdentity | None
     region: str
+    audience: Audience
 
 
 @dataclass(slots=True)
@@ -82,6 +105,15 @@ class _Known:
     read_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """What the operator's own configuration says about requests to stores: the way they leave the
+    process, None for directly, and the namespaces for which its own identity may be used."""
+
+    egress: EgressProxy | None
+    ambient_namespaces: frozenset[str] = frozenset()
+
+
 class Connections:
     """Connections by the Secrets they are made of. For any number of threads."""
 
@@ -92,6 +124,7 @@ class Connections:
         service_account: str,
         endpoints: Endpoints,
         before_write: Callable[[], None],
+        access: StoreAccess,
     ) -> None:
         """`before_write` is called before every request to a store that writes or deletes."""
         self._api = api
@@ -99,6 +132,7 @@ class Connections:
         self._account = service_account
         self._endpoints = endpoints
         self._before_write = before_write
+        self._access = access
         self._lock = threading.Lock()
         self._known: dict[_Names, _Known] = {}
 
@@ -145,6 +179,7 @@ class Connections:
             next(iter(authorities), None),
             next(iter(identities), None),
             stores[0].region if stores else "",
+            Audience.of(map(_endpoint, stores or (LakeStoreSpec(),))),
         )
 
     def _read(self, names: _Names, before: _Known | None, access: str) -> _Known:
@@ -161,8 +196,18 @@ class Connections:
             problem = error
         known = _Known(connection, versions, problem, now_s)
         with self._lock:
+            if names not in self._known:
+                self._make_room(names.namespace)
             self._known[names] = known
         return known
+
+    def _make_room(self, namespace: str) -> None:
+        """Forget what a namespace has not used for longest: each change of a LakeStore is another
+        connection."""
+        own = [names for names in self._known if names.namespace == namespace]
+        own.sort(key=lambda names: self._known[names].read_s)
+        for names in own[: max(0, len(own) - CONNECTIONS_PER_NAMESPACE_MAX + 1)]:
+            del self._known[names]
 
     def _secrets(self, names: _Names) -> dict[str, Manifest]:
         found: dict[str, Manifest] = {}
@@ -187,7 +232,12 @@ class Connections:
         return found
 
     def _connection(self, names: _Names, secrets: dict[str, Manifest], access: str) -> S3Connection:
-        credentials: S3Credentials | WebIdentity | None = None
+        namespace = names.namespace
+        is_ambient = namespace in self._access.ambient_namespaces
+        credentials: S3Credentials | WebIdentity | Keyless
+        credentials = Keyless.AMBIENT if is_ambient else Keyless.ANONYMOUS
+        proxy = self._access.egress
+        egress = None if proxy is None else proxy.of(namespace)
         authorities = None
         if names.credentials is not None:
             credentials = _credentials(secrets[names.credentials])
@@ -198,11 +248,19 @@ class Connections:
             credentials = WebIdentity(
                 (identity.sts_endpoint or f"https://sts.{names.region}.amazonaws.com").rstrip("/"),
                 identity.role_arn,
-                lambda: self._token(names.namespace, identity.audience),
+                lambda: self._token(namespace, identity.audience),
                 authorities=authorities,
+                egress=egress,
             )
-        gate = EndpointGate(self._endpoints, names.namespace, access, self._before_write)
-        return S3Connection(credentials, ca_certificates=authorities, limits=LIMITS, gate=gate)
+        return S3Connection(
+            credentials,
+            audience=names.audience,
+            ca_certificates=authorities,
+            limits=LIMITS,
+            gate=EndpointGate(self._endpoints, namespace, access, self._before_write),
+            egress=egress,
+            denied_advice=_ANONYMOUS_ADVICE if credentials is Keyless.ANONYMOUS else None,
+        )
 
     def _token(self, namespace: str, audience: str) -> str:
         try:
@@ -214,6 +272,11 @@ class Connections:
             ) from None
 
 
+def _endpoint(store: LakeStoreSpec) -> S3Endpoint:
+    options = dict(StoreLocation.of("s3://any", store_options(store, ca_bundle=None)).options)
+    return S3Endpoint(options.get("endpoint"), store.region)
+
+
 def _credentials(secret: Manifest) -> S3Credentials:
     field = "spec.credentials.secretName"
     access_key_id, secret_access_key = (
@@ -222,6 +285,7 @@ def _credentials(secret: Manifest) -> S3Credentials:
     token = None
     if (secret.get("data") or {}).get(SESSION_TOKEN_KEY):
         token = _value(secret, SESSION_TOKEN_KEY, field).decode()
+    note_secrets([secret_access_key, token])
     return S3Credentials(access_key_id, secret_access_key, token)
 
 

@@ -14,6 +14,7 @@ from functools import partial
 
 from tideline.clock import Clock, SystemClock
 from tideline.ingest.operation.hand_over import REPORT_ANNOTATION
+from tideline.storage.egress_proxy import EgressProxy
 from tideline_operator.api_objects import (
     JOBS,
     LAKE_CATALOGS,
@@ -29,7 +30,7 @@ from tideline_operator.api_objects import (
 from tideline_operator.controller.budgets import Budgets
 from tideline_operator.controller.catalog_reconcile import CatalogReconciler, catalog_name
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
-from tideline_operator.controller.connections import Connections
+from tideline_operator.controller.connections import Connections, StoreAccess
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.deletion import Deletion
 from tideline_operator.controller.endpoints import Endpoints
@@ -67,6 +68,7 @@ from tideline_operator.resources.status import LakeTableStatus
 
 STARVING_S = 30.0
 """A table that waits this long for a worker is not served as it should be."""
+EGRESS_REMEDY = ": egress.allowedRanges of the chart opens ranges of addresses"
 _POLL_S = 1.0
 _OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 _ANNOTATIONS = (MEMORY_ANNOTATION, REPORT_ANNOTATION)
@@ -106,8 +108,8 @@ class Controller:
         self._workers = self._make_workers()
         self.warm_workers = WarmWorkers(clock)
         account = settings.launch.service_account
-        may_write = before_store_write or api.check_may_write
-        connections = Connections(api, clock, account, self.endpoints, may_write)
+        self._egress = EgressProxy(settings.addresses, remedy=EGRESS_REMEDY)
+        connections = self._make_connections(api, before_store_write or api.check_may_write)
         access = NamespaceAccess(api, clock, account, settings.pod_namespace)
         self._source = source = self._make_source(
             api, connections, access, allows_local=allows_local
@@ -176,6 +178,11 @@ class Controller:
             self._metrics,
         )
 
+    def _make_connections(self, api: KubeApi, may_write: Callable[[], None]) -> Connections:
+        account = self._settings.launch.service_account
+        at_stores = StoreAccess(self._egress, self._settings.ambient_namespaces)
+        return Connections(api, self._clock, account, self.endpoints, may_write, at_stores)
+
     def _make_source(
         self,
         api: KubeApi,
@@ -194,6 +201,7 @@ class Controller:
             self._clock,
             access,
             self._reader,
+            self._egress,
             allows_local=allows_local,
         )
 
@@ -236,6 +244,7 @@ class Controller:
 
     def start(self, *, timeout_s: float | None = None) -> bool:
         """Fill the caches, then start the workers; False when that took longer than `timeout_s`."""
+        self._egress.start()
         for reflector in self._reflectors:
             reflector.start()
         for reflector in self._reflectors:
@@ -256,6 +265,7 @@ class Controller:
         for reflector in self._reflectors:
             reflector.stop()
         self._workers.stop(timeout_s)
+        self._egress.close()
 
     @property
     def is_ready(self) -> bool:

@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
+from tideline.storage.s3_identity import allow_only_explicit_identities
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.cluster_pages import PAGE_HEADERS, ClusterPages
 from tideline_operator.controller.connections import STORE_WRITE_S
@@ -137,6 +138,7 @@ class ControllerProcess:
 def run_controller(kubeconfig: Path | None) -> int:
     """Run a controller with the settings of the environment. Raises ConfigError."""
     settings = ControllerSettings.from_environment()
+    allow_only_explicit_identities()
     log_as_json(settings.log_level)
     api = KubeApi.from_environment(kubeconfig)
     _log.info("starting; the API server is %s", api.url)

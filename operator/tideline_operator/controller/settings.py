@@ -12,6 +12,7 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.ingest.executors.spark_conf import refused_conf
+from tideline.trust.addresses import AddressRules
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.namespace_spending import HourlyLimits
 from tideline_operator.launch.driver_job import LaunchSettings
@@ -22,13 +23,15 @@ from tideline_operator.resources.schedule import Duration
 
 DEFAULT_NAMESPACE = "tideline-system"
 _HOURLY = "TIDELINE_NAMESPACE_HOURLY"
+_RESOLV_CONF = Path("/etc/resolv.conf")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
     """The settings of a controller. An empty `namespaces` means all; without a `reader_socket` it
-    starts what reads tables itself."""
+    starts what reads tables itself. `addresses` are those that it connects to for resources; for
+    `ambient_namespaces` it may use its own identity at stores."""
 
     launch: LaunchSettings
     namespaces: tuple[str, ...] = ()
@@ -47,6 +50,8 @@ class ControllerSettings:
     reader_socket: Path | None = None
     reader_deadline_s: float = DEADLINE_S
     log_level: str = "INFO"
+    addresses: AddressRules = field(default_factory=AddressRules)
+    ambient_namespaces: frozenset[str] = frozenset()
 
     @classmethod
     def from_environment(cls, given: Mapping[str, str] | None = None) -> ControllerSettings:
@@ -72,9 +77,7 @@ class ControllerSettings:
                 spark_conf=_spark_conf(read),
                 deadline_s=int(read.seconds("TIDELINE_OPERATION_DEADLINE", 86_400.0)),
             ),
-            namespaces=tuple(
-                name.strip() for name in read.text("TIDELINE_NAMESPACES").split(",") if name.strip()
-            ),
+            namespaces=read.names("TIDELINE_NAMESPACES"),
             limits=Limits(
                 operations_max=read.number("TIDELINE_OPERATIONS_MAX", 4),
                 operations_per_namespace_max=(
@@ -102,6 +105,8 @@ class ControllerSettings:
             reader_socket=Path(text) if (text := read.text("TIDELINE_READER_SOCKET")) else None,
             reader_deadline_s=read.seconds("TIDELINE_READER_DEADLINE", DEADLINE_S),
             log_level=level,
+            addresses=_addresses(read),
+            ambient_namespaces=frozenset(read.names("TIDELINE_AMBIENT_IDENTITY_NAMESPACES")),
         )
 
 
@@ -113,6 +118,16 @@ class _Reader:
 
     def text(self, name: str) -> str:
         return self._given.get(name, "").strip()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names with commas between them."""
+        return tuple(one.strip() for one in self.text(name).split(",") if one.strip())
+
+    def switch(self, name: str, default: bool) -> bool:
+        text = self.text(name).lower()
+        if text not in ("", "true", "false"):
+            raise ConfigError(f"{name}: allowed: true, false", value=text)
+        return default if not text else text == "true"
 
     def mapping(self, name: str) -> dict[str, Any]:
         """A JSON object; empty without the variable."""
@@ -148,6 +163,29 @@ class _Reader:
             return Duration.parse(text).ms / 1000
         except ValueError as error:
             raise ConfigError(f"{name}: {error}", value=text) from error
+
+
+def _addresses(read: _Reader) -> AddressRules:
+    name = "TIDELINE_EGRESS_ALLOWED_RANGES"
+    try:
+        return AddressRules.of(
+            read.text(name),
+            own_services=read.switch("TIDELINE_EGRESS_OWN_NAMESPACE_SERVICES", True),
+            cluster_domain=_cluster_domain(_RESOLV_CONF),
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.message}", value=error.value) from error
+
+
+def _cluster_domain(resolv_conf: Path) -> str:
+    """The domain of Services, which the kubelet writes into a pod's list of domains to search."""
+    try:
+        lines = resolv_conf.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return "cluster.local"
+    searched = (word for line in lines if line.startswith("search") for word in line.split()[1:])
+    found = next((word.removeprefix("svc.") for word in searched if word.startswith("svc.")), "")
+    return found.rstrip(".") or "cluster.local"
 
 
 def _pod_template(read: _Reader) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.operation.operation import Place
+from tideline.storage.egress_proxy import EgressProxy
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.claims import Claims, taken_message
@@ -91,9 +92,11 @@ class TableSource:
         clock: Clock,
         access: NamespaceAccess,
         reader: Reader,
+        egress: EgressProxy | None,
         *,
         allows_local: bool = False,
     ) -> None:
+        """Requests to stores and catalogs leave by way of `egress`."""
         self.claims = Claims(locations, clock, wake)
         self._namespaces = access
         self._reader = reader
@@ -101,6 +104,7 @@ class TableSource:
         self._connections = connections
         self._catalogs = catalogs
         self._endpoints = endpoints
+        self._egress = egress
         self._allows_local = allows_local
         self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
 
@@ -187,6 +191,7 @@ class TableSource:
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
         if catalog is None:
             return Access(connection, credentials, allows_local=self._allows_local)
+        egress = None if self._egress is None else self._egress.of(namespace)
         gate = EndpointGate(self._endpoints, namespace, catalog.access, _reads_only)
         timeout_s = LIMITS.read_timeout_s
         return Access(
@@ -196,6 +201,7 @@ class TableSource:
             catalog.server,
             timeout_s,
             allows_local=self._allows_local,
+            egress=egress,
         )
 
     def judge_claims(

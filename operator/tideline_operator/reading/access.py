@@ -12,14 +12,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.operation.operation import Place
+from tideline.storage.egress_route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.request_gate import RequestGate
-from tideline.storage.s3_client import RequestLimits, S3Connection, S3Credentials
+from tideline.storage.s3_client import Audience, Keyless, RequestLimits, S3Connection, S3Credentials
 from tideline.storage.web_identity import WebIdentity
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
@@ -34,7 +35,7 @@ class Access:
     """The connection of a table's stores, and the properties that open its catalog.
 
     `catalog_server` names the catalog to its gate. `may_write` raises in a process that must not
-    write any more. Without a `connection` that of the environment is used.
+    write any more. `egress` is the way to the catalog.
     """
 
     connection: S3Connection | None = None
@@ -44,20 +45,29 @@ class Access:
     catalog_timeout_s: float | None = None
     may_write: Callable[[], None] = _may_always
     allows_local: bool = False
+    egress: Egress | None = None
 
     @property
     def catalog_access(self) -> CatalogAccess:
         """How the catalog is opened: with nothing of this process's own."""
-        return CatalogAccess(Author.RESOURCE, allows_local=self.allows_local)
+        egress, purpose = self.egress, self.catalog_server
+        if egress is None:
+            return CatalogAccess(Author.RESOURCE, allows_local=self.allows_local)
+        return CatalogAccess(
+            Author.RESOURCE,
+            allows_local=self.allows_local,
+            proxy_for=lambda _: egress.anywhere(purpose).proxy_url,
+            address_of=egress.checked_address,
+        )
 
     def open_store(self, place: Place) -> ObjectStore:
         """A place that a table names. Raises ConfigError for a folder of this machine: what a
         catalog answers leads here, too."""
         options = {name: text for name, text in place.options if name != "ca_bundle"}
-        if self.connection is None:
-            options = dict(place.options)
         location = StoreLocation.of(place.uri, options)
         if location.scheme == "s3":
+            if self.connection is None:
+                raise ConfigError("the table names no place on S3", path=location.uri)
             return location.open(self.connection)
         if not self.allows_local:
             message = "the operator reads no folders of its own machine: use an object store"
@@ -77,6 +87,10 @@ class Access:
         try:
             yield
         except TidelineError as error:
+            problem = None if self.egress is None else self.egress.anywhere(server).problem()
+            if problem is not None:
+                gate.note(server, problem)
+                raise StorageUnavailableError(problem) from error
             is_unanswered = isinstance(error.__cause__, OSError)
             gate.note(server, str(error) if is_unanswered else None)
             raise
@@ -85,40 +99,61 @@ class Access:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreKeys:
-    """What an S3 connection is made of. Either keys, or a role at an STS whose tokens are asked
-    for, or neither."""
+    """What an S3 connection is made of: keys, or a role at an STS whose tokens are asked for, or
+    an identity that needs no key; how it leaves the pod, and what it is meant for."""
 
+    keyless: Keyless | None = None
     access_key_id: str | None = None
     secret_access_key: str | None = None
     session_token: str | None = None
     sts_url: str | None = None
     role_arn: str | None = None
     authorities: str | None = None
+    audience: Audience | None = None
+    egress: Egress | None = None
+    denied_advice: str | None = None
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     @classmethod
     def of(cls, connection: S3Connection) -> StoreKeys:
         """Those of a connection."""
         certificates = connection.ca_certificates
-        authorities = None if certificates is None else certificates.decode()
+        others = cls(
+            authorities=None if certificates is None else certificates.decode(),
+            audience=connection.audience,
+            egress=connection.egress,
+            denied_advice=connection.denied_advice,
+            limits=connection.limits,
+        )
         match connection.credentials:
             case S3Credentials() as keys:
-                return cls(
-                    keys.access_key_id,
-                    keys.secret_access_key,
-                    keys.session_token,
-                    authorities=authorities,
-                    limits=connection.limits,
+                return replace(
+                    others,
+                    access_key_id=keys.access_key_id,
+                    secret_access_key=keys.secret_access_key,
+                    session_token=keys.session_token,
                 )
             case WebIdentity() as identity:
-                return cls(
-                    sts_url=identity.sts_url,
-                    role_arn=identity.role_arn,
-                    authorities=authorities,
-                    limits=connection.limits,
-                )
-            case None:
-                return cls(authorities=authorities, limits=connection.limits)
+                return replace(others, sts_url=identity.sts_url, role_arn=identity.role_arn)
+            case keyless:
+                return replace(others, keyless=keyless)
+
+    def credentials(self, read_token: Callable[[], str]) -> S3Credentials | WebIdentity | Keyless:
+        """The credentials of the connection; `read_token` gives the service account's token."""
+        if self.keyless is not None:
+            return self.keyless
+        if self.sts_url is not None and self.role_arn is not None:
+            authorities = None if self.authorities is None else self.authorities.encode()
+            return WebIdentity(
+                self.sts_url,
+                self.role_arn,
+                read_token,
+                authorities=authorities,
+                egress=self.egress,
+            )
+        return S3Credentials(
+            self.access_key_id or "", self.secret_access_key or "", self.session_token
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -130,6 +165,7 @@ class HandedAccess:
     catalog_server: str | None = None
     catalog_timeout_s: float | None = None
     allows_local: bool = False
+    egress: Egress | None = None
 
     @classmethod
     def of(cls, access: Access) -> HandedAccess:
@@ -140,6 +176,7 @@ class HandedAccess:
             None if access.catalog_gate is None else access.catalog_server,
             access.catalog_timeout_s,
             access.allows_local,
+            access.egress,
         )
 
 
@@ -197,13 +234,13 @@ class ConnectionPool:
 
 def _connect(keys: StoreKeys) -> tuple[S3Connection, CallGate]:
     gate = CallGate()
-    authorities = None if keys.authorities is None else keys.authorities.encode()
-    credentials: S3Credentials | WebIdentity | None = None
-    if keys.access_key_id is not None and keys.secret_access_key is not None:
-        credentials = S3Credentials(keys.access_key_id, keys.secret_access_key, keys.session_token)
-    elif keys.sts_url is not None and keys.role_arn is not None:
-        credentials = WebIdentity(keys.sts_url, keys.role_arn, gate.token, authorities=authorities)
     connection = S3Connection(
-        credentials, ca_certificates=authorities, limits=keys.limits, gate=gate
+        keys.credentials(gate.token),
+        audience=keys.audience,
+        ca_certificates=None if keys.authorities is None else keys.authorities.encode(),
+        limits=keys.limits,
+        gate=gate,
+        egress=keys.egress,
+        denied_advice=keys.denied_advice,
     )
     return connection, gate

@@ -128,6 +128,7 @@ def _access(
         given.catalog_timeout_s,
         controller.check_may_write,
         given.allows_local,
+        given.egress,
     )
 
 

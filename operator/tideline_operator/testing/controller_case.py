@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from tideline.trust.addresses import AddressRules
 from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
@@ -20,6 +21,8 @@ from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.simulated_cluster import SimulatedCluster
 
+LOOPBACK_RANGES = "127.0.0.0/8,::1/128"
+"""Where tests have their stores and catalogs; a controller connects there only when told to."""
 _SETTLED_AGE_S = 60.0
 
 
@@ -32,6 +35,7 @@ def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
             "limits": Limits(operations_max=4),
             "pod_name": "controller-0",
             "pod_namespace": namespace,
+            "addresses": AddressRules.of(LOOPBACK_RANGES),
             **given,
         }
     )

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from tideline_operator.testing.controller_case import LOOPBACK_RANGES
 from tideline_operator.testing.free_ports import free_ports
 
 _NOT_IN_THE_IMAGE = ("pyspark", "py4j", "pandas", "numpy", "minio")
@@ -25,6 +26,7 @@ class ControllerInProcess:
             "PYTHONPATH": os.pathsep.join((str(_without_engine(folder)), *filter(None, sys.path))),
             "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
             "TIDELINE_NAMESPACES": namespace,
+            "TIDELINE_EGRESS_ALLOWED_RANGES": LOOPBACK_RANGES,
             "TIDELINE_HEALTH_PORT": str(self.health_port),
             "TIDELINE_METRICS_PORT": str(self.metrics_port),
             "TIDELINE_UI_PORT": str(self.ui_port),

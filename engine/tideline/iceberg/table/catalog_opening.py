@@ -122,7 +122,7 @@ def _of_resource(
         raise ConfigError("the address of a REST catalog is http(s)://host/path", value=name)
     is_local = access.allows_local and conf[URI].startswith("sqlite:///")
     if kind is CatalogType.SQL and not is_local:
-        conf[URI] = resource_sql_address(conf[URI])
+        conf[URI] = resource_sql_address(conf[URI], access.address_of)
     return conf
 
 

@@ -1,0 +1,154 @@
+"""How requests for one author's endpoint leave a process: through a proxy that judges addresses.
+
+A route is the URL of that proxy, which clients take as an ordinary one. Its password is the ticket
+of a namespace, its user says which server requests may go to: a client binds itself to that, so
+that no redirect leads it elsewhere. What clients make of a refused connection says nothing of why:
+`problem` asks the proxy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from tideline.errors import ConfigError, StorageUnavailableError
+
+REFUSED_CODE = "EgressRefused"
+UNREACHED_CODE = "EgressUnreached"
+NO_TICKET_CODE = "EgressNoTicket"
+"""What stands as the S3 error code in the proxy's own answers."""
+PROBLEM_PATH = "/problem"
+ADDRESS_PATH = "/address/"
+_ASKING_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A host, in lower case and without a final dot, and a port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, host: str, port: int) -> Place:
+        """Raises UnicodeError for a host that no name can be."""
+        if not host.isascii():
+            host = host.encode("idna").decode()
+        return cls(host.lower().removesuffix("."), port)
+
+    @classmethod
+    def of_url(cls, url: str) -> Place:
+        """Raises ConfigError for a URL without a host."""
+        try:
+            parts = urlsplit(url)
+            if parts.hostname:
+                return cls.of(
+                    parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+                )
+        except ValueError:
+            pass
+        raise ConfigError("the endpoint must be a URL like https://host:9000", value=url)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a route's connections are bound to: a place, or no more than the rules. Problems are
+    kept for each bound; `purpose` tells those of one kind apart."""
+
+    place: Place | None
+    purpose: str = ""
+
+    def encoded(self) -> str:
+        """As the user of a proxy's URL, without a character that has a meaning there."""
+        if self.place is None:
+            return f"any.{hashlib.sha256(self.purpose.encode()).hexdigest()[:16]}"
+        text = f"{self.place.port} {self.place.host}".encode()
+        return f"to.{urlsafe_b64encode(text).decode().rstrip('=')}"
+
+    @classmethod
+    def decoded(cls, user: str) -> Bound:
+        """Raises ValueError."""
+        kind, _, text = user.partition(".")
+        if kind == "any":
+            return cls(None, text)
+        if kind != "to":
+            raise ValueError(user)
+        port, _, host = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(" ")
+        return cls(Place(host, int(port)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Egress:
+    """The routes of one namespace. A value: what holds it may be another process of the pod.
+
+    `proxy_url` is a secret: whoever has it may send requests through the proxy.
+    """
+
+    proxy_url: str
+
+    def __repr__(self) -> str:
+        return "Egress(...)"
+
+    def to(self, server: str) -> EgressRoute:
+        """For requests to the server of this URL alone, redirects included. Raises ConfigError for
+        a URL without a host."""
+        return self._route(Bound(Place.of_url(server)))
+
+    def anywhere(self, purpose: str) -> EgressRoute:
+        """For requests to any server that the rules permit."""
+        return self._route(Bound(None, purpose))
+
+    def checked_address(self, host: str, port: int) -> str:
+        """An address of the host that may be connected to, for clients that take no proxy.
+
+        Raises StorageUnavailableError with the reason when there is none.
+        """
+        place = Place.of(host, port)
+        answer = self.to(f"tcp://{place}").answer(f"{ADDRESS_PATH}{place}")
+        address = answer.get("address")
+        if address is None:
+            problem = answer.get("problem") or "the proxy gives no address"
+            raise StorageUnavailableError(str(problem))
+        return str(address)
+
+    def _route(self, bound: Bound) -> EgressRoute:
+        scheme, _, rest = self.proxy_url.partition("://")
+        return EgressRoute(f"{scheme}://{bound.encoded()}:{rest.partition(':')[2]}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EgressRoute:
+    """A way to one server, or to any. `proxy_url` is a secret."""
+
+    proxy_url: str
+
+    def __repr__(self) -> str:
+        return "EgressRoute(...)"
+
+    def problem(self) -> str | None:
+        """Why the proxy did not connect when it was last asked to; None when it did."""
+        problem = self.answer(PROBLEM_PATH).get("problem")
+        return None if problem is None else str(problem)
+
+    def answer(self, path: str) -> dict[str, Any]:
+        """What the proxy itself says at a path; empty when it does not answer."""
+        parts = urlsplit(self.proxy_url)
+        ticket = b64encode(f"{parts.username}:{parts.password}".encode()).decode()
+        connection = http.client.HTTPConnection(
+            parts.hostname or "", parts.port or 0, timeout=_ASKING_S
+        )
+        with suppress(OSError, http.client.HTTPException, ValueError):
+            connection.request("GET", path, headers={"Proxy-Authorization": f"Basic {ticket}"})
+            with connection.getresponse() as answer:
+                found: dict[str, Any] = json.loads(answer.read(64 * 1024))
+                return found
+        return {}

@@ -1,0 +1,81 @@
+"""Clients of an egress proxy, and names that resolve as a test says."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import requests
+
+from tideline.storage.egress_proxy import EgressLimits, EgressProxy
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_client import Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.trust.addresses import AddressRules
+
+OPENED = "127.0.0.0/8"
+HOST = "store.test"
+LIMITS = RequestLimits(2.0, 2.0, 2.0, retries_max=1, retry_timeout_s=1.0, total_timeout_s=20.0)
+KEYS = S3Credentials("KEY-ID", "the-secret-key", "the-session-token")
+REMEDY = ": egress.allowedRanges opens ranges"
+
+
+class Names:
+    """A resolver with names of its own, which counts what it is asked."""
+
+    def __init__(self, **addresses: str) -> None:
+        self.addresses = {name.replace("_", "."): one for name, one in addresses.items()}
+        self.canonical: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, _: int) -> tuple[str, tuple[str, ...]]:
+        self.asked.append(host)
+        if host not in self.addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return self.canonical.get(host, host), tuple(self.addresses[host].split())
+
+
+def store_at(
+    url: str,
+    proxy: EgressProxy,
+    credentials: S3Credentials | Keyless = KEYS,
+    *,
+    namespace: str = "lake",
+    authorities: bytes | None = None,
+) -> ObjectStore:
+    connection = S3Connection(
+        credentials, limits=LIMITS, egress=proxy.of(namespace), ca_certificates=authorities
+    )
+    options = {"endpoint": url, "allow_http": str(url.startswith("http:")).lower()}
+    return StoreLocation.of("s3://bucket/table", options).open(connection)
+
+
+def by_way_of(proxy: EgressProxy, namespace: str = "lake") -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False
+    url = proxy.url_for(namespace)
+    session.proxies = {"http": url, "https": url}
+    return session
+
+
+Starting = Callable[..., EgressProxy]
+
+
+@contextmanager
+def started_proxies() -> Iterator[Starting]:
+    """A function that starts a proxy with a resolver, ranges and limits; all are closed."""
+    running: list[EgressProxy] = []
+
+    def started(
+        names: Callable[[str, int], tuple[str, tuple[str, ...]]],
+        ranges: str = OPENED,
+        limits: EgressLimits | None = None,
+    ) -> EgressProxy:
+        rules = AddressRules.of(ranges)
+        running.append(EgressProxy(rules, resolve=names, limits=limits, remedy=REMEDY))
+        return running[-1].start()
+
+    yield started
+    for proxy in running:
+        proxy.close()

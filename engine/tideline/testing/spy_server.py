@@ -1,0 +1,130 @@
+"""A server on the loopback interface that keeps every request it gets and answers as it is told.
+
+It reads and writes bytes, so that its answers may be no HTTP at all.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """One request; names of headers are in lower case."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Answering = Callable[[SeenRequest], bytes]
+
+
+def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
+    """An answer with what an S3 client asks of one."""
+    lines = [
+        f"HTTP/1.1 {status}",
+        f"Content-Length: {len(body)}",
+        'ETag: "one"',
+        f"Last-Modified: {formatdate(0, usegmt=True)}",
+        *headers,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class SpyServer:
+    """Running for the length of a `with` block, with TLS where it has a certificate."""
+
+    def __init__(
+        self,
+        answering: Answering = lambda _: answer(b"x"),
+        certificate: tuple[Path, Path] | None = None,
+    ) -> None:
+        self.requests: list[SeenRequest] = []
+        self.connections = 0
+        self._answering = answering
+        self._context: ssl.SSLContext | None = None
+        if certificate is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(*certificate)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def url(self, host: str) -> str:
+        scheme = "http" if self._context is None else "https"
+        return f"{scheme}://{host}:{self.port}"
+
+    def seen(self) -> str:
+        """Everything that arrived, in one text."""
+        return "\n".join(f"{one.method} {one.target} {one.headers}" for one in self.requests)
+
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        if self._context is None:
+            return connection
+        return self._context.wrap_socket(connection, server_side=True)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError, ValueError), self._secured(connection) as connection:
+            stream = connection.makefile("rb")
+            while (first := stream.readline()).strip():
+                method, target, _ = first.decode().split(" ", 2)
+                headers = {}
+                while line := stream.readline().strip():
+                    name, _, value = line.decode().partition(":")
+                    headers[name.lower()] = value.strip()
+                body = stream.read(int(headers.get("content-length", 0)))
+                request = SeenRequest(method, target, headers, body)
+                self.requests.append(request)
+                connection.sendall(self._answering(request))
+
+
+def make_certificate(folder: Path, host: str) -> tuple[bytes, tuple[Path, Path]]:
+    """An authority (PEM), and the certificate that it gives to a host, with its key. Needs
+    openssl."""
+    authority, signing = folder / "authority.crt", folder / "authority.key"
+    certificate, key = folder / f"{host}.crt", folder / f"{host}.key"
+    asked, extensions = folder / f"{host}.csr", folder / f"{host}.ext"
+    extensions.write_text(f"basicConstraints=CA:FALSE\nsubjectAltName=DNS:{host}\n")
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    for arguments in (
+        ("req", "-x509", *new_key, "-days", "2", "-subj", "/CN=authority",
+         "-keyout", signing, "-out", authority),
+        ("req", *new_key, "-subj", f"/CN={host}", "-keyout", key, "-out", asked),
+        ("x509", "-req", "-in", asked, "-CA", authority, "-CAkey", signing, "-days", "2",
+         "-extfile", extensions, "-out", certificate),
+    ):  # fmt: skip
+        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+    return authority.read_bytes(), (certificate, key)
