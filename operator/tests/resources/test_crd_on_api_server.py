@@ -18,7 +18,12 @@ from tideline_operator.kube import (
 )
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.lake_table import LakeTable
-from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
+from tideline_operator.resources.parsing import (
+    parse_object,
+    parse_resource,
+    parse_stored,
+    to_json_object,
+)
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
