@@ -1,7 +1,7 @@
 """Two tenants who share the operator and the object store, one of them hostile.
 
-The hostile one knows the other's names, bucket and paths. Everything that it may create it points at
-a spy of its own, at the other's bucket and at addresses inside the cluster.
+The hostile one knows the other's names, bucket and paths. Everything that it may create it points
+at a spy of its own, at the other's bucket and at addresses inside the cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.cluster import Cluster, Manifest, condition
+from e2e.harness.cluster import Cluster, condition
 from e2e.harness.installation import Operator, let_operator_in
 from e2e.harness.lake import STORE, Lake
 from e2e.harness.object_store import ClusterMinio
@@ -90,19 +90,12 @@ def point_everything_elsewhere(tenants: Tenants) -> list[str]:
     for name, endpoint in endpoints.items():
         hostile.apply_store(name, endpoint=endpoint)
         location = f"s3://{owner.bucket}/{name}"
-        hostile.apply_table(name, storeRef=name, location=location, ingest=None)
+        apply(hostile, name, storeRef=name, location=location, ingest=None)
         names.append(name)
-    # Another namespace's Secret cannot even be named: this is one of the tenant's own namespace.
-    hostile.apply_store("foreign", secret=f"{owner.namespace}/credentials")
-    places = {
-        "same": "/people",
-        "above": "",
-        "below": "/people/inner",
-        "landing": "/landing/people",
-    }
+    places = {"same": "/people", "above": "", "below": "/people/inner", "in": "/landing/people"}
     for name, path in places.items():
         location = f"s3://{owner.bucket}{path}"
-        hostile.apply_table(name, location=location, ingest=None, deletionPolicy="Delete")
+        apply(hostile, name, location=location, ingest=None, deletionPolicy="Delete")
         names.append(name)
     taking = [
         {
@@ -115,7 +108,7 @@ def point_everything_elsewhere(tenants: Tenants) -> list[str]:
             "trigger": {"every": "1s"},
         }
     ]
-    hostile.apply_table("taking", ingest=taking)
+    apply(hostile, "taking", ingest=taking)
     names.append("taking")
     catalog = {
         "type": "rest",
@@ -124,17 +117,28 @@ def point_everything_elsewhere(tenants: Tenants) -> list[str]:
         "credentials": {"secretName": CATALOG_SECRET},
     }
     for name, uri in (("catalog", spy.endpoint), ("catalog-api", API_SERVER)):
-        changes = {**NO_HUDI, "format": "Iceberg", "catalog": {**catalog, "uri": uri}}
-        table = hostile.table(name, **changes)
-        table["spec"] = {key: item for key, item in table["spec"].items() if item is not None}
-        hostile.cluster.apply(table)
+        apply(hostile, name, **NO_HUDI, format="Iceberg", catalog={**catalog, "uri": uri})
         names.append(name)
     return names
 
 
-def is_looked_at(table: Manifest) -> bool:
-    ready = condition(table, "Ready")
-    return bool(ready) and ready["status"] == "False" and ready["reason"] != "NoTable"
+def apply(lake: Lake, name: str, **changes: Any) -> None:
+    """A table whose fields that are None are left out."""
+    table = lake.table(name, **changes)
+    spec = {key: item for key, item in table["spec"].items() if item is not None}
+    lake.cluster.apply({**table, "spec": spec})
+
+
+def wait_until_refused(lake: Lake, name: str) -> None:
+    """Until the operator has looked at a table and says what is wrong."""
+
+    def is_refused() -> bool:
+        table = lake.get(name)
+        ready, ingesting = (condition(table, kind) for kind in ("Ready", "Ingesting"))
+        is_blocked = ready.get("status") == "False" and ready["reason"] != "NoTable"
+        return is_blocked or ingesting.get("reason") == "StorageUnavailable"
+
+    lake.cluster.wait_until(is_refused, f"{name} is refused", timeout_s=LOOKED_AT_S)
 
 
 def test_a_hostile_tenant_reaches_nothing_of_its_neighbours(tenants: Tenants) -> None:
@@ -146,11 +150,7 @@ def test_a_hostile_tenant_reaches_nothing_of_its_neighbours(tenants: Tenants) ->
 
     names = point_everything_elsewhere(tenants)
     for name in names:
-        hostile.cluster.wait_until(
-            lambda name=name: is_looked_at(hostile.get(name)),
-            f"{name} was looked at, and refused",
-            timeout_s=LOOKED_AT_S,
-        )
+        wait_until_refused(hostile, name)
     for name in ("same", "above", "below"):
         hostile.cluster.delete("LakeTable", name, hostile.namespace)
 
@@ -188,12 +188,8 @@ def test_a_hostile_tenant_reaches_nothing_of_its_neighbours(tenants: Tenants) ->
 
 def test_a_squatter_keeps_no_table_of_another_tenant_away(tenants: Tenants) -> None:
     owner, hostile = tenants.owner, tenants.hostile
-    hostile.apply_table("squatter", location=f"s3://{owner.bucket}/people", ingest=None)
-    hostile.cluster.wait_until(
-        lambda: is_looked_at(hostile.get("squatter")),
-        "the store refuses the squatter",
-        timeout_s=LOOKED_AT_S,
-    )
+    apply(hostile, "squatter", location=f"s3://{owner.bucket}/people", ingest=None)
+    wait_until_refused(hostile, "squatter")
     owner.land("people", "first", [{"id": 1, "ts": 1}])
     owner.apply_table("people")
     owner.wait_for_ids("people", [1])

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from minio import MinioAdmin
-from minio.credentials import StaticProvider
+from minio.credentials.providers import StaticProvider
 
 
 class Right(Enum):

@@ -101,13 +101,11 @@ class Controller:
         self.endpoints = Endpoints(clock)
         self._workers = self._make_workers()
         self.warm_workers = WarmWorkers(clock)
+        connections = self._make_connections(api, before_store_write or api.check_may_write)
         account = settings.launch.service_account
-        may_write = before_store_write or api.check_may_write
-        connections = Connections(api, clock, account, self.endpoints, may_write)
         access = NamespaceAccess(api, clock, account, settings.pod_namespace)
-        self._source = source = self._make_source(
-            api, connections, access, allows_local=allows_local
-        )
+        source = self._make_source(api, connections, access, allows_local=allows_local)
+        self._source = source
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
         launcher = WorkerLauncher(api, settings.launch)
@@ -147,6 +145,10 @@ class Controller:
             workers=self._settings.workers,
             waiting=self.endpoints.waiting_threads,
         )
+
+    def _make_connections(self, api: KubeApi, may_write: Callable[[], None]) -> Connections:
+        account = self._settings.launch.service_account
+        return Connections(api, self._clock, account, self.endpoints, may_write)
 
     def _make_catalog_turns(self, api: KubeApi) -> CatalogReconciler:
         return CatalogReconciler(
