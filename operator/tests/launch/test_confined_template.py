@@ -19,7 +19,7 @@ OPERATORS = {
     }
 }
 CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-NOTHING_REQUIRED = {"spec": {"containers": []}}
+NOTHING_REQUIRED: dict[str, Any] = {"spec": {"containers": []}}
 
 
 def whole(users: dict[str, Any]) -> dict[str, Any]:
