@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tideline.testing.minio_server import MinioServer
-from tideline.testing.minio_users import MinioUsers, Right
+from tideline.testing.minio_users import MinioUser, MinioUsers, Right
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.api_server_fixtures import make_namespace
@@ -32,6 +32,7 @@ class Two:
     owner: Tenant
     stranger: Tenant
     users: MinioUsers
+    strangers_user: MinioUser
     server: MinioServer
     bucket: str
     strangers_bucket: str
@@ -43,10 +44,12 @@ class Two:
         self.owner.stop()
         self.start()
 
-    def grant(self, tenant: Tenant, right: Right | None) -> None:
-        """Rights in the owner's bucket."""
+    def grant(self, right: Right | None) -> None:
+        """The stranger's rights in the owner's bucket."""
         rights = {self.strangers_bucket: Right.ALL}
-        self.users.grant(tenant.user, rights if right is None else {**rights, self.bucket: right})
+        self.users.grant(
+            self.strangers_user, rights if right is None else {**rights, self.bucket: right}
+        )
 
     def assert_silent(self, reader: Tenant, name: str, of: Tenant, *paths: str) -> None:
         """Nothing that the reader is told is about the other."""
@@ -71,9 +74,11 @@ def two(
         make_namespace(api_server.api(), namespace)
         buckets.append(minio_server.create_bucket())
         user = users.add({buckets[-1]: Right.ALL})
-        tenants.append(Tenant(api_server, namespace, tmp_path, user, minio_server.endpoint))
+        tenants.append(
+            Tenant(api_server, namespace, tmp_path, user.environment(), minio_server.endpoint)
+        )
     owner, stranger = tenants
-    found = Two(owner, stranger, users, minio_server, *buckets)
+    found = Two(owner, stranger, users, user, minio_server, *buckets)
     yield found
     owner.stop()
 
@@ -87,7 +92,7 @@ def reason(tenant: Tenant, name: str) -> str:
 def test_who_may_not_write_there_keeps_nobody_away(
     two: Two, right: Right | None, squatted: str
 ) -> None:
-    two.grant(two.stranger, right)
+    two.grant(right)
     two.stranger.declare_at("squatter", f"s3://{two.bucket}{squatted}")
     two.start()
     two.stranger.until(
@@ -119,7 +124,7 @@ def test_a_tenant_without_rights_learns_nothing_about_the_tables_of_others(two: 
 
 
 def test_who_may_read_there_hears_that_it_is_taken_and_not_by_whom(two: Two) -> None:
-    two.grant(two.stranger, Right.READ)
+    two.grant(Right.READ)
     two.owner.declare_at("people", f"s3://{two.bucket}/deep/people")
     two.start()
     with CarryingOut(two.owner.cluster):
@@ -133,7 +138,7 @@ def test_who_may_read_there_hears_that_it_is_taken_and_not_by_whom(two: Two) -> 
 
 
 def test_of_two_who_may_write_the_first_keeps_the_place_over_restarts(two: Two) -> None:
-    two.grant(two.stranger, Right.ALL)
+    two.grant(Right.ALL)
     two.stranger.declare_at("first", f"s3://{two.bucket}/people")
     two.start()
     with CarryingOut(two.stranger.cluster):
@@ -150,14 +155,14 @@ def test_of_two_who_may_write_the_first_keeps_the_place_over_restarts(two: Two) 
 
 
 def test_a_place_is_free_once_the_credentials_of_its_table_are_revoked(two: Two) -> None:
-    two.grant(two.stranger, Right.ALL)
+    two.grant(Right.ALL)
     two.stranger.declare_at("first", f"s3://{two.bucket}/people/inner")
     two.start()
     with CarryingOut(two.stranger.cluster):
         two.stranger.until_ready("first")
     two.owner.declare_at("people", f"s3://{two.bucket}/people")
     two.owner.until(lambda: reason(two.owner, "people") == "LocationTaken", "it is taken")
-    two.grant(two.stranger, None)
+    two.grant(None)
     two.stranger.change("first", {"spec": {"fenced": True}})
     two.stranger.until(lambda: "claims" not in two.stranger.status("first"), "the claim is gone")
     # What the former tenant left there is found by the owner's own credentials.

@@ -111,9 +111,8 @@ class Controller:
         self._egress = EgressProxy(settings.addresses, remedy=EGRESS_REMEDY)
         connections = self._make_connections(api, before_store_write or api.check_may_write)
         access = NamespaceAccess(api, clock, account, settings.pod_namespace)
-        self._source = source = self._make_source(
-            api, connections, access, allows_local=allows_local
-        )
+        source = self._make_source(api, connections, access, allows_local=allows_local)
+        self._source = source
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
         launcher = WorkerLauncher(api, settings.launch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline.testing.minio_users import MinioUser
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -24,15 +24,18 @@ class Tenant(ControllerCase):
     for all."""
 
     def __init__(
-        self, server: ApiServer, namespace: str, folder: Path, user: MinioUser, endpoint: str
+        self,
+        server: ApiServer,
+        namespace: str,
+        folder: Path,
+        keys: Mapping[str, str],
+        endpoint: str,
     ) -> None:
+        """`keys` are the content of the Secret that the LakeStore names."""
         super().__init__(server, namespace, folder)
-        self.user = user
+        self._keys = keys
         self.cluster = SimulatedCluster(self.api, namespace, self._open)
-        data = {
-            name: base64.b64encode(text.encode()).decode()
-            for name, text in user.environment().items()
-        }
+        data = {name: base64.b64encode(text.encode()).decode() for name, text in keys.items()}
         self.api.create(SECRETS, self._named("v1", "Secret", KEYS) | {"data": data}, namespace)
         store = self._named(LAKE_STORES.api_version, LAKE_STORES.kind, STORE)
         spec = {"endpoint": endpoint, "credentials": {"secretName": KEYS}}
@@ -47,7 +50,7 @@ class Tenant(ControllerCase):
         return f"{self.status(name)}\n{self.event_notes(name)}"
 
     def _open(self, place: Place) -> ObjectStore:
-        connection = S3Connection(S3Credentials(self.user.access_key, self.user.secret_key))
+        connection = S3Connection(S3Credentials(*self._keys.values()))
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
     def _named(self, version: str, kind: str, name: str) -> Manifest:
