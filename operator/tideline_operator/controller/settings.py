@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
@@ -41,6 +42,7 @@ class ControllerSettings:
     metrics_port: int = 8080
     health_port: int = 8081
     ui_port: int | None = None
+    ui_token_file: Path | None = None
     log_level: str = "INFO"
 
     @classmethod
@@ -94,6 +96,7 @@ class ControllerSettings:
             metrics_port=read.number("TIDELINE_METRICS_PORT", 8080),
             health_port=read.number("TIDELINE_HEALTH_PORT", 8081),
             ui_port=read.number("TIDELINE_UI_PORT", 0) or None,
+            ui_token_file=Path(file) if (file := read.text("TIDELINE_UI_TOKEN_FILE")) else None,
             log_level=level,
         )
 
