@@ -1,4 +1,4 @@
-"""`python -m tideline.cli.warm_worker`: what the pod of a warm worker runs.
+"""`python -P -m tideline.cli.warm_worker`: what the pod of a warm worker runs.
 
 TIDELINE_IDLE_S and TIDELINE_LIFETIME_S say how long it waits for an operation, and how long it
 takes any, TIDELINE_SPARK_CONF is Spark configuration, as JSON. Spark runs on the pod's own
