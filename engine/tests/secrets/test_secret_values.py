@@ -107,9 +107,9 @@ def test_an_error_masks_what_is_no_text_and_what_is_set_later() -> None:
     note_secrets([TOKEN])
     error = StorageUnavailableError("refused", value=ValueError(TOKEN))
     assert TOKEN not in str(error)
-    error = ConfigError("refused")
-    error.path = f"s3://x:{TOKEN}@host"
-    assert str(error) == f"refused [path=s3://x:{MASK}@host]"
+    later = ConfigError("refused")
+    later.path = f"s3://x:{TOKEN}@host"
+    assert str(later) == f"refused [path=s3://x:{MASK}@host]"
 
 
 def test_a_value_that_was_cut_is_recognised_by_its_beginning() -> None:
@@ -220,6 +220,25 @@ def test_the_values_noted_least_recently_are_forgotten(monkeypatch: pytest.Monke
     assert masked("kept-in-use seldom-used") == f"{MASK} seldom-used"
     assert masked("temporary-00199") == MASK
     assert masked("temporary-00001") == "temporary-00001"
+
+
+def test_a_value_that_is_noted_again_is_not_among_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(secret_values, "_VALUES_MAX", 20)
+    note_secrets(["kept-in-use"])
+    for number in range(15):
+        note_secrets([f"temporary-{number:05}"])
+    note_secrets(["kept-in-use"])
+    for number in range(15, 20):
+        note_secrets([f"temporary-{number:05}"])
+    assert masked("kept-in-use") == MASK
+    assert masked("temporary-00000") == "temporary-00000"
+
+
+def test_values_that_share_characters_are_masked_as_one() -> None:
+    note_secrets(["abcdefgh12", "gh12345678"])
+    assert masked("is abcdefgh12345678.") == f"is {MASK}."
 
 
 def test_ten_thousand_values_cost_a_message_little() -> None:

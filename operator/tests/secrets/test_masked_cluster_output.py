@@ -49,7 +49,7 @@ def one_secret() -> Iterator[None]:
 
 def table_status() -> LakeTableStatus:
     return LakeTableStatus(
-        last_valid_spec={"location": {"path": "Succeeded"}},
+        last_valid_spec={"location": {"path": "Succeeded", "message": "Succeeded"}},
         conditions=(
             Condition(
                 type=ConditionType.READY,
