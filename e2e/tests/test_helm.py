@@ -32,7 +32,16 @@ def test_a_release_is_installed_upgraded_and_removed_and_tables_stay(
     lake.apply_table("people")
     lake.wait_for_ids("people", range(5))
 
-    release.upgrade(replicas=2, ui={"enabled": True}, limits={"operations": 2})
+    lake.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "tideline-ui", "namespace": NAMESPACE},
+            "stringData": {"token": "a-token-of-some-length"},
+        }
+    )
+    pages = {"enabled": True, "tokenSecret": "tideline-ui"}
+    release.upgrade(replicas=2, ui=pages, limits={"operations": 2})
     assert len(operator.pods()) == 2
     assert lake.cluster.get("Service", "tideline-ui", NAMESPACE) is not None
     lake.land("people", "second", some_rows(range(5, 10)))

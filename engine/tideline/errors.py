@@ -3,12 +3,17 @@
 Every error names what it concerns: table, instant, path and the offending value, whichever apply.
 Outcomes that code inside the engine branches on (a lost conditional write, a conflict) are return
 values instead; these classes are for what ends an operation.
+
+The texts of an error are masked when it is made, and once more when it is printed: a server may
+repeat a secret that it was sent (`tideline.secret_values`).
 """
 
 from __future__ import annotations
 
 import warnings
 from typing import Any, ClassVar
+
+from tideline.secret_values import masked
 
 
 class TidelineError(Exception):
@@ -34,12 +39,12 @@ class TidelineError(Exception):
         path: object = None,
         value: object = None,
     ) -> None:
-        self.message = message
-        self.table = table
-        self.instant = instant
-        self.path = path
-        self.value = value
-        super().__init__(message)
+        self.message = masked(message)
+        self.table = _masked(table)
+        self.instant = _masked(instant)
+        self.path = _masked(path)
+        self.value = _masked(value)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         named = (
@@ -49,7 +54,7 @@ class TidelineError(Exception):
             ("value", self.value),
         )
         context = ", ".join(f"{name}={item}" for name, item in named if item is not None)
-        return f"{self.message} [{context}]" if context else self.message
+        return masked(f"{self.message} [{context}]" if context else self.message)
 
 
 class ConfigError(TidelineError):
@@ -118,6 +123,11 @@ class FailedAfterCommitError(TidelineError):
 def error_kind(error: BaseException) -> str:
     """The `kind` of an error, of one that is not ours the name of its class."""
     return error.kind if isinstance(error, TidelineError) else type(error).__name__
+
+
+def _masked(named: object) -> object:
+    """Texts masked; what is no text is masked with the whole error."""
+    return masked(named) if isinstance(named, str) else named
 
 
 _DEPRECATED = (

@@ -6,74 +6,268 @@
    output of commands mask theirs where they leave the process. A server that repeats a token in a
    refusal so repeats three asterisks.
 
-A value is also recognised in Base64, percent-encoded, and as JSON spells it. Values of fewer than
-`LENGTH_MIN` characters are not masked: they are parts of ordinary words.
+A value is also recognised in Base64 (within a longer text that was encoded as well, such as
+`user:password`), percent-encoded, and as JSON, Python, XML and HTML spell it. Of a value without
+spaces that has at least `_CUT_LENGTH_MIN` characters the beginning is enough: messages are cut.
+
+Values of fewer than `LENGTH_MIN` characters are not masked: they are parts of ordinary words, and
+would be found by trying anyway. A longer value is masked wherever it is, within words too.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping
-from urllib.parse import quote, quote_plus, urlsplit
+from base64 import b64decode, b64encode, urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 LENGTH_MIN = 6
 MASK = "***"
+_CUT_LENGTH_MIN = 24
+_BEGINNING = 12
+_LINE_LENGTH_MIN = 16
 _VALUES_MAX = 10_000
-"""The oldest are forgotten: temporary credentials are renewed for as long as a process lives."""
-_SECRET_WORDS = ("KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL", "AUTH", "SIGNATURE")
-_NOT_SECRET = re.compile(r".*(_FILE|_PATH|_URI|_URL|_ENDPOINT|_ID|_NAME|_TYPE)$")
+_CHARACTERS_MAX = 16_000_000
+"""Of all spellings. The values that were noted least recently are forgotten: temporary credentials
+are renewed for as long as a process lives."""
+_SECRET_ENDINGS = ("KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
+                   "CREDENTIALS", "SIGNATURE")  # fmt: skip
+_SECRET_WORDS = ("AUTH", "AUTHORIZATION", "PASS", "SAS", "JWT")
+_NOT_SECRET = re.compile(r".*(FILE|PATH|DIR|URI|URL|ENDPOINT|ID|NAME|TYPE|SOCK|FIELD|FIELDS)$")
+_REST_OF_WORD = re.compile(r"[^\s\"'`<>\\,;()\[\]{}]*")
+_SCHEMES = ("bearer", "basic", "token")
+
+
+class _Known:
+    """The spellings of values, found by their first `LENGTH_MIN` characters.
+
+    Readers need no lock: each member is replaced, or added to, in one step.
+    """
+
+    def __init__(self) -> None:
+        self.spellings: set[str] = set()
+        self.beginnings: set[str] = set()
+        self.lengths: dict[str, tuple[int, ...]] = {}
+        """Lengths of the spellings that begin so, the longest first."""
+
+    def add(self, spelling: str) -> None:
+        self.spellings.add(spelling)
+        if len(spelling) >= _CUT_LENGTH_MIN and not re.search(r"\s", spelling):
+            self.beginnings.add(spelling[:_BEGINNING])
+        head = spelling[:LENGTH_MIN]
+        lengths = {*self.lengths.get(head, ()), len(spelling)}
+        self.lengths[head] = tuple(sorted(lengths, reverse=True))
+
+    def end_of_value(self, text: str, start: int) -> int:
+        """Where the longest value ends that begins at `start`; `start` where there is none."""
+        end = start
+        for length in self.lengths[text[start : start + LENGTH_MIN]]:
+            if text[start : start + length] in self.spellings:
+                end = min(start + length, len(text))
+                break
+        if end - start < _BEGINNING and text[start : start + _BEGINNING] in self.beginnings:
+            rest = _REST_OF_WORD.match(text, start)
+            end = max(end, rest.end() if rest else start)
+        return end
+
 
 _lock = threading.Lock()
-_values: dict[str, None] = {}
-_pattern: re.Pattern[str] | None = None
+_values: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+"""Spellings by value, the least recently noted first."""
+_characters = 0
+_known = _Known()
 
 
 def note_secrets(values: Iterable[str | None]) -> None:
     """Mask these values from now on."""
-    global _pattern
-    spelled = {one for value in values if value for one in _spellings(value.strip())}
+    noted = {one for value in values if value for one in _parts(value.strip())}
     with _lock:
-        new = [one for one in spelled if len(one) >= LENGTH_MIN and one not in _values]
-        if not new:
-            return
-        _values.update(dict.fromkeys(new))
-        for oldest in list(_values)[: max(0, len(_values) - _VALUES_MAX)]:
-            del _values[oldest]
-        # The longest first: one value may be the beginning of another.
-        _pattern = re.compile("|".join(map(re.escape, sorted(_values, key=len, reverse=True))))
+        for value in noted:
+            if value in _values:
+                _values.move_to_end(value)
+            else:
+                _note(value)
+        if len(_values) > _VALUES_MAX or _characters > _CHARACTERS_MAX:
+            _forget_the_oldest()
+
+
+def note_settings(settings: Mapping[str, Any]) -> None:
+    """Mask the values of settings that are named like secrets, and passwords in addresses; of
+    settings within settings too."""
+    note_secrets(_secrets_in(settings))
 
 
 def note_environment(environment: Mapping[str, str]) -> None:
-    """Mask the values of variables that are named like secrets, and passwords in addresses."""
-    note_secrets(text for name, text in environment.items() if is_secret_name(name))
-    note_secrets(map(_password_in, environment.values()))
+    """The same for environment variables, some of which are JSON objects of settings."""
+    note_settings(environment)
+    for text in environment.values():
+        if text.startswith("{"):
+            try:
+                content = json.loads(text)
+            except (ValueError, RecursionError):
+                continue
+            note_settings(content)
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable or property of this name holds a secret."""
-    upper = name.upper().replace("-", "_").replace(".", "_")
-    return any(word in upper for word in _SECRET_WORDS) and not _NOT_SECRET.fullmatch(upper)
+    parts = re.split(r"[^A-Z0-9]+", name.upper())
+    return any(one.endswith(_SECRET_ENDINGS) or one in _SECRET_WORDS for one in parts) and (
+        _NOT_SECRET.fullmatch(parts[-1]) is None
+    )
 
 
 def masked(text: str) -> str:
     """`text` with every known secret value replaced by three asterisks."""
-    pattern = _pattern
-    return text if pattern is None else pattern.sub(MASK, text)
+    known = _known
+    while spans := _found_in(text, known):
+        pieces: list[str] = []
+        at = 0
+        for start, end in spans:
+            pieces += (text[at:start], MASK)
+            at = end
+        # What is left may be a value once more; the text becomes shorter each time.
+        text = "".join((*pieces, text[at:]))
+    return text
+
+
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """Within, nothing is known but what is noted there: for tests, whose secrets are made up."""
+    global _values, _characters, _known
+    before = _values, _characters, _known
+    _values, _characters, _known = OrderedDict(), 0, _Known()
+    try:
+        yield
+    finally:
+        _values, _characters, _known = before
+
+
+def masked_json(value: Any) -> Any:
+    """A JSON value with its texts masked, names of members too; the structure stays as it is."""
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, Mapping):
+        return {masked(str(name)): masked_json(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked_json(item) for item in value]
+    return value
+
+
+def _found_in(text: str, known: _Known) -> list[tuple[int, int]]:
+    """Where values are: beginnings and ends, in order; what overlaps is one."""
+    lengths = known.lengths
+    spans: list[tuple[int, int]] = []
+    if not lengths:
+        return []
+    for at in range(len(text) - LENGTH_MIN + 1):
+        if text[at : at + LENGTH_MIN] not in lengths:
+            continue
+        end = known.end_of_value(text, at)
+        if end == at:
+            continue
+        if spans and at < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((at, end))
+    return spans
+
+
+def _note(value: str) -> None:
+    global _characters
+    _values[value] = spellings = tuple(one for one in _spellings(value) if len(one) >= LENGTH_MIN)
+    for one in spellings:
+        _known.add(one)
+        _characters += len(one)
+
+
+def _forget_the_oldest() -> None:
+    """Down to nine tenths of the limits, so that it is rarely done."""
+    global _known, _characters
+    while len(_values) > 1 and (
+        len(_values) > _VALUES_MAX * 0.9 or _characters > _CHARACTERS_MAX * 0.9
+    ):
+        _, spellings = _values.popitem(last=False)
+        _characters -= sum(map(len, spellings))
+    known = _Known()
+    for spellings in _values.values():
+        for one in spellings:
+            known.add(one)
+    _known = known
+
+
+def _parts(value: str) -> Iterator[str]:
+    """A value and what in it is secret by itself: the token of a header, the lines of a key."""
+    if len(value) < LENGTH_MIN:
+        return
+    yield value
+    scheme, _, token = value.partition(" ")
+    if scheme.lower() in _SCHEMES:
+        yield from _parts(token.strip())
+        if scheme.lower() == "basic":
+            yield from _parts(_password_of_basic(token))
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (
+            line for line in lines if len(line) >= _LINE_LENGTH_MIN and not line.startswith("-----")
+        )
+
+
+def _password_of_basic(token: str) -> str:
+    try:
+        return b64decode(token, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _spellings(value: str) -> set[str]:
-    encoded = base64.b64encode(value.encode()).decode()
-    return {value, encoded, encoded.rstrip("="), quote(value, safe=""), quote_plus(value),
-            json.dumps(value)[1:-1]}  # fmt: skip
-
-
-def _password_in(text: str) -> str | None:
-    if "://" not in text or "@" not in text:
-        return None
+    in_json = json.dumps(value)[1:-1]
+    texts = {value, in_json, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(in_json)[1:-1],
+             repr(value)[1:-1], escape(value), escape(value, quote=False)}  # fmt: skip
     try:
-        return urlsplit(text).password
+        encoded = value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return texts
+    quoted = {quote(encoded, safe=""), quote(encoded), quote_plus(encoded)}
+    quoted |= {re.sub("%..", lambda found: found[0].lower(), one) for one in quoted}
+    quoted |= {quote(one, safe="") for one in quoted}
+    return texts | quoted | set(_in_base64(encoded))
+
+
+def _in_base64(value: bytes) -> Iterator[str]:
+    """What Base64 makes of the value, by how many bytes are before it, without the characters that
+    its neighbours have a part in."""
+    for encode in (b64encode, urlsafe_b64encode):
+        whole = encode(value).decode()
+        yield from (whole, whole.rstrip("="))
+        for before in range(3):
+            bits = 8 * before, 8 * (before + len(value))
+            yield encode(bytes(before) + value).decode()[-(-bits[0] // 6) : bits[1] // 6]
+
+
+def _secrets_in(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _secrets_in(value)
+        elif isinstance(value, str):
+            yield from _passwords_in(value)
+            if is_secret_name(str(name)):
+                yield value
+                # An OAuth credential is `id:secret`.
+                yield value.partition(":")[2]
+
+
+def _passwords_in(text: str) -> Iterator[str]:
+    if "://" not in text or "@" not in text:
+        return
+    try:
+        password = urlsplit(text).password or ""
     except ValueError:
-        return None
+        return
+    yield from (password, unquote(password))

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from tideline.errors import TidelineError
+from tideline.masked_stream import mask_standard_error
 from tideline_operator.local.run import run_command
 from tideline_operator.reading.starting import become_supervisor
 
@@ -63,6 +64,7 @@ command.add_command(run_command)
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    mask_standard_error()
     try:
         sys.exit(command.main(prog_name="tideline-operator", standalone_mode=False) or 0)
     except TidelineError as error:

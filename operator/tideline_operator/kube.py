@@ -27,6 +27,7 @@ from kubernetes.config import (
 from urllib3.exceptions import HTTPError
 
 from tideline.errors import ConfigError
+from tideline.secret_values import note_secrets
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -339,7 +340,9 @@ class KubeApi:
             "spec": {"audiences": [audience], "expirationSeconds": seconds},
         }
         made = self._call("create a token of", SERVICE_ACCOUNTS, path, "POST", {}, wanted)
-        return str(made["status"]["token"])
+        token = str(made["status"]["token"])
+        note_secrets([token])
+        return token
 
     def delete(
         self,
@@ -417,6 +420,7 @@ class KubeApi:
         status = 0
         try:
             self._client.update_params_for_auth(headers, [], self._auth, path, method, body)
+            note_secrets([headers.get("authorization")])
             response = self._client.rest_client.request(  # type: ignore[no-untyped-call]
                 method,
                 url,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -22,6 +19,7 @@ from tideline.report.level import Level
 from tideline.report.page import page_of
 from tideline.report.table_facts import facts_of, size_bins
 from tideline.report.vega_bundle import vega_script
+from tideline.testing.browser import shown, with_look
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -123,34 +121,10 @@ def test_without_the_package_the_command_names_it(
 
 @pytest.mark.parametrize("width", [1_200, 400])
 def test_a_browser_draws_every_chart(table: LakeTable, tmp_path: Path, width: int) -> None:
-    program = shutil.which("chromium")
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("chromium is not installed")
-        pytest.skip("chromium is not installed")
-    look = (
-        "<script>setTimeout(() => { document.body.dataset.width = "
-        "document.documentElement.scrollWidth; }, 1500)</script>"
-    )
+    look = "document.body.dataset.width = document.documentElement.scrollWidth;"
     page = tmp_path / "table.html"
-    whole, end, after = page_of(facts_of(table), vega_script()).rpartition("</body>")
-    page.write_text(f"{whole}{look}{end}{after}")
-    seen = subprocess.run(
-        [
-            program,
-            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            f"--user-data-dir={tmp_path / 'browser'}",
-            f"--window-size={width},2400",
-            "--virtual-time-budget=4000",
-            "--dump-dom",
-            page.as_uri(),
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    ).stdout
+    page.write_text(with_look(page_of(facts_of(table), vega_script()), look))
+    seen = shown(page.as_uri(), tmp_path, width=width).document
     charts = len(re.findall(r'id="chart-\d+"', seen))
     assert charts >= 6
     assert len(re.findall("<canvas", seen)) == charts

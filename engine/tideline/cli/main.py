@@ -27,6 +27,8 @@ from tideline.cli.completion import VARIABLE
 from tideline.cli.consent import Declined
 from tideline.cli.lazy_group import LazyGroup
 from tideline.errors import ConfigError, TidelineError, error_kind
+from tideline.masked_stream import mask_standard_error, masked_standard_error
+from tideline.secret_values import masked_json
 
 _COMMANDS = {
     "create": ("tideline.cli.create:create_command", "Create an empty table."),
@@ -129,11 +131,17 @@ def tideline_command() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
+    mask_standard_error()
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    with masked_standard_error():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     logging.basicConfig(format="tideline: %(message)s", level=logging.WARNING)
     if arguments is None and (instruction := os.environ.get(VARIABLE)):
         return shell_complete(tideline_command, {}, "tideline", VARIABLE, instruction)
@@ -176,7 +184,7 @@ def _end(kind: str, line: str, exit_code: int, *, as_json: bool) -> int:
     """One line on stderr, JSON when the caller asked for JSON; returns the exit code."""
     if as_json:
         document = {"error": kind, "message": line, "exit_code": exit_code}
-        print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
+        print(json.dumps(masked_json(document), ensure_ascii=False), file=sys.stderr)
     else:
         print(f"tideline: {line}", file=sys.stderr)
     return exit_code

@@ -2,7 +2,8 @@
 
 Words are never broken, so that instants and paths can be copied: text goes on in the next line of
 its cell after a space, and lines of a table whose words do not fit are longer than the terminal.
-Only results go to stdout; progress, warnings and errors go to stderr.
+Only results go to stdout; progress, warnings and errors go to stderr. Known secret values are
+masked, but for `are_rows`: rows of a table are printed as they are.
 """
 
 from __future__ import annotations
@@ -24,25 +25,32 @@ from rich.table import Table
 from rich.text import Text
 
 from tideline.cli.progress import end_progress
+from tideline.secret_values import masked, masked_json
 
 _PIPE_WIDTH = 100_000
 _GAP = 2
 
 
-def print_json(document: object) -> None:
+def print_json(document: object, *, are_rows: bool = False) -> None:
     """Print one JSON document on one line."""
     end_progress()
-    print(json.dumps(json_value(document), ensure_ascii=False))
+    value = json_value(document)
+    print(json.dumps(value if are_rows else masked_json(value), ensure_ascii=False))
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], *, are_rows: bool = False
+) -> None:
     """Print rows under headers; numbers are aligned to the right."""
     cells = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
     for position, header in enumerate(headers):
         numeric = all(_is_number(row[position]) for row in cells) and bool(cells)
         table.add_column(header, justify="right" if numeric else "left", no_wrap=True)
-    texts = [tuple(cell_text(value) for value in row) for row in cells]
+    texts = [
+        tuple(cell_text(value) if are_rows else masked(cell_text(value)) for value in row)
+        for row in cells
+    ]
     for row in _wrapped(texts, headers):
         table.add_row(*map(Text, row))
     _print(table)
@@ -54,7 +62,7 @@ def print_facts(facts: Mapping[str, object]) -> None:
     grid.add_column(style="bold" if sys.stdout.isatty() else "", no_wrap=True)
     grid.add_column(no_wrap=True)
     rows = [
-        ("" if position else name, cell_text(item))
+        ("" if position else name, masked(cell_text(item)))
         for name, value in facts.items()
         if value is not None
         for position, item in enumerate(value if isinstance(value, (list, tuple)) else [value])
@@ -65,9 +73,9 @@ def print_facts(facts: Mapping[str, object]) -> None:
 
 
 def print_line(text: str = "") -> None:
-    """Print one line, as it is."""
+    """Print one line, as it is, with secrets masked."""
     end_progress()
-    print(text)
+    print(masked(text))
 
 
 def cell_text(value: object) -> str:

@@ -78,9 +78,11 @@ def read_command(
             answer = _rows(table, scan, sql, limit, meta)
     if as_json:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-        print_json({"columns": answer.columns, "rows": rows, "complete": answer.complete})
+        print_json(
+            {"columns": answer.columns, "rows": rows, "complete": answer.complete}, are_rows=True
+        )
         return
-    print_table(answer.columns, answer.rows)
+    print_table(answer.columns, answer.rows, are_rows=True)
     if not answer.complete:
         print_line(f"... the first {counted(limit or 0, 'row')}; --limit all prints all.")
 

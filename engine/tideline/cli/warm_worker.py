@@ -1,4 +1,4 @@
-"""`python -m tideline.cli.warm_worker`: what the pod of a warm worker runs.
+"""`python -P -m tideline.cli.warm_worker`: what the pod of a warm worker runs.
 
 TIDELINE_IDLE_S and TIDELINE_LIFETIME_S say how long it waits for an operation, and how long it
 takes any, TIDELINE_SPARK_CONF is Spark configuration, as JSON. Spark runs on the pod's own
@@ -29,6 +29,7 @@ from tideline.ingest.executors.kubernetes_pods import ThisPod, heap_mib
 from tideline.ingest.workers.hand_overs import HandOvers, PodHandOvers
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.machine import memory_bytes
+from tideline.masked_stream import mask_standard_error
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def work_on(hand_overs: HandOvers, uid: str, environment: Mapping[str, str]) -> 
 
 def main() -> int:
     """Exit code 0, so that its Job is complete, but for a signal."""
+    mask_standard_error()
     try:
         end = work()
     except ConfigError as error:

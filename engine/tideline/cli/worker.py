@@ -28,6 +28,8 @@ from tideline.ingest.execute.execute_operation import execute_operation, failed_
 from tideline.ingest.execute.table_access import locate
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.masked_stream import mask_standard_error
+from tideline.secret_values import masked
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ class Worker:
             return execute_operation(
                 operation,
                 session_factory=self._open_session,
-                progress=lambda text: self._answer({"progress": text, "id": operation.id}),
+                progress=lambda text: self._answer({"progress": masked(text), "id": operation.id}),
             )
         except Exception as error:
             traceback.print_exc()
@@ -128,6 +130,7 @@ class Worker:
 
 def main() -> int:
     """Serve standard input and output."""
+    mask_standard_error()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     worker = Worker(sys.stdin, answers)

@@ -2,8 +2,7 @@
 
 1. `/` is the fleet, `/table/N` the page of its table N.
 2. What was seen of a table is kept for `FRESH_S`; later it is looked at anew, a few tables at once.
-3. Only requests to this machine's own names are answered: a page of the web that a browser has open
-   cannot read these through a name that it points here.
+3. Only requests to this machine's own names are answered (`own_names`).
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tideline.errors import TidelineError
 from tideline.report.fleet import COLUMNS, find_tables, fleet_row, look_at
 from tideline.report.fleet_page import fleet_page
-from tideline.report.html import document, pill
+from tideline.report.html import document, headers_of, pill
 from tideline.report.level import Level
+from tideline.report.own_names import is_own_name
 from tideline.report.page import page_of
 from tideline.report.table_facts import TableFacts
 from tideline.report.vega_bundle import vega_script
 
 FRESH_S = 20.0
 _LOOKS_MAX = 4
-_OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
 
 
 class PageServer:
@@ -47,7 +45,7 @@ class PageServer:
         self._uris: tuple[str, ...] = ()
         self._seen: dict[str, tuple[float, TableFacts | TidelineError]] = {}
         self._script = vega_script()
-        self._is_local = host in ("127.0.0.1", "::1", "localhost")
+        self._host = host
         self._server = ThreadingHTTPServer((host, port), self._handler())
         self._server.daemon_threads = True
 
@@ -119,25 +117,20 @@ class PageServer:
             self._seen[uri] = now_s, found
         return found
 
-    def _is_own(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-        return not self._is_local or name in _OWN_NAMES
-
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                if not server._is_own(self.headers.get("Host", "")):
-                    status, page = 403, "ask for 127.0.0.1\n"
+                if not is_own_name(self.headers.get("Host", ""), server._host):
+                    status, page = 403, "ask for the address of this machine\n"
                 else:
                     status, page = server.answer(self.path.partition("?")[0])
                 body = page.encode()
                 self.send_response(status)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
+                for name, value in headers_of(page).items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
-                self.send_header("Content-Security-Policy", _POLICY)
-                self.send_header("Cache-Control", "no-store")
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -253,7 +253,12 @@ def test_metrics_can_be_kept_to_some_readers() -> None:
 def test_pages_are_served_when_asked_for_and_to_whom() -> None:
     assert not of_kind("Service")
     assert "TIDELINE_UI_PORT" not in environment()
-    values: dict[str, Any] = {"ui": {"enabled": True}}
+    local: dict[str, Any] = {"ui": {"enabled": True}}
+    assert not of_kind("Service", local)
+    assert environment(local)["TIDELINE_UI_PORT"] == "8082"
+    assert "TIDELINE_UI_TOKEN_FILE" not in environment(local)
+    assert "ui" not in {one["name"] for one in container(local)["ports"]}
+    values: dict[str, Any] = {"ui": {"enabled": True, "tokenSecret": "pages"}}
     (service,) = of_kind("Service", values)
     (port,) = service["spec"]["ports"]
     served = {one["name"]: one["containerPort"] for one in container(values)["ports"]}
@@ -261,9 +266,25 @@ def test_pages_are_served_when_asked_for_and_to_whom() -> None:
     (closed,) = of_kind("NetworkPolicy", values)
     assert len(closed["spec"]["ingress"]) == 2
     reader = {"namespaceSelector": {"matchLabels": {"name": "people"}}}
-    (policy,) = of_kind("NetworkPolicy", {"ui": {"enabled": True, "from": [reader]}})
+    (policy,) = of_kind("NetworkPolicy", {"ui": {**values["ui"], "from": [reader]}})
     by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
     assert by_port[served["ui"]] == [reader]
+    with pytest.raises(ChartRefusedError, match="tokenSecret"):
+        rendered(CHART, {"ui": {"enabled": True, "from": [reader]}})
+    file = Path(environment(values)["TIDELINE_UI_TOKEN_FILE"])
+    (mount,) = [one for one in container(values)["volumeMounts"] if one["name"] == "ui-token"]
+    assert (Path(mount["mountPath"]), mount["readOnly"]) == (file.parent, True)
+    pod = of_kind("Deployment", values)[0]["spec"]["template"]["spec"]
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "ui-token"]
+    assert volume["secret"] == {
+        "secretName": "pages",
+        "items": [{"key": "token", "path": file.name}],
+    }
+
+
+def test_the_operator_gets_no_variables_that_it_does_not_need() -> None:
+    (deployment,) = of_kind("Deployment")
+    assert deployment["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
 @pytest.mark.parametrize(

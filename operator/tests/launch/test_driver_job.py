@@ -228,6 +228,7 @@ def test_pods_meet_the_restricted_security_standard_on_a_read_only_root() -> Non
     for template in (pod_of(), pod_of(CreateTable()), data_of()["executor-pod.json"]):
         pod = template["spec"]
         assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["enableServiceLinks"] is False
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         container = engine_container(template)
         assert container["securityContext"] == {

@@ -42,7 +42,11 @@ from tideline_operator.controller.owned_tables import (
     owned_tables,
     owner_of,
 )
-from tideline_operator.controller.status_writer import StaleStatusError, status_manifest
+from tideline_operator.controller.status_writer import (
+    StaleStatusError,
+    status_content,
+    status_manifest,
+)
 from tideline_operator.controller.table_source import TableSource, Unresolved
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.catalog_plan import plan_catalog
@@ -53,7 +57,7 @@ from tideline_operator.reading.reader import Reader
 from tideline_operator.report.catalog_status import Listed, catalog_status, is_failing, is_late
 from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.lake_catalog import LakeCatalog
-from tideline_operator.resources.parsing import parse_object, parse_stored, to_json_object
+from tideline_operator.resources.parsing import parse_object, parse_stored
 
 RETRY_S = 30.0
 _MARK = "lakecatalog/"
@@ -259,7 +263,7 @@ class CatalogReconciler:
             self.events.record(item, event)
         if status == before:
             return
-        manifest = status_manifest(LAKE_CATALOGS, item, to_json_object(status))
+        manifest = status_manifest(LAKE_CATALOGS, item, status_content(status))
         try:
             written = self.api.apply(LAKE_CATALOGS, manifest, namespace, subresource="status")
         except ApiRefusedError as error:

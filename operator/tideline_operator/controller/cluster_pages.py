@@ -11,17 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tideline.clock import Clock
+from tideline.report.html import headers_of
 from tideline_operator.api_objects import LAKE_TABLES, Manifest
 from tideline_operator.controller.health import Answer
 from tideline_operator.kube import KubeApi
 from tideline_operator.report.fleet_rows import cluster_page
 from tideline_operator.report.lake_table_page import lake_table_page
 
-PAGE_HEADERS = {
-    "Content-Type": "text/html; charset=utf-8",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "Cache-Control": "no-store",
-}
+PAGE_HEADERS = headers_of("")
+"""These pages have no scripts, and may have none."""
 _FRESH_S = 10.0
 _TABLES = "/tables/"
 

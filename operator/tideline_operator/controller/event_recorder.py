@@ -9,7 +9,8 @@
    it is seen, often enough that the API server, which drops events after an hour, keeps it.
 4. A recurrence after a recovery is another series: callers put its start into the subject.
 
-Events are for people: one that cannot be written is logged and dropped.
+Events are for people: one that cannot be written is logged and dropped. Secrets are masked in
+their notes.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 
 from tideline.errors import TidelineError
+from tideline.secret_values import masked
 from tideline_operator.api_objects import EVENTS, Exists, Manifest
 from tideline_operator.kube import FIELD_MANAGER, KubeApi
 
@@ -71,6 +73,7 @@ class EventRecorder:
 
     def record(self, item: Manifest, event: TableEvent) -> None:
         """Write `event` about the object `item`, or count it, unless it was recorded before."""
+        event = replace(event, note=masked(event.note))
         name, now_ms = _name(item, event), self._now_ms()
         with self._lock:
             known = self._known.get(name)

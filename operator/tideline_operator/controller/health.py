@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 
+from tideline_operator.controller.page_access import EVERYWHERE, PageAccess
+
 Answer = Callable[[], tuple[int, str]]
 """A status and a text."""
 
@@ -25,20 +27,33 @@ _log = logging.getLogger(__name__)
 
 
 class HttpServer:
-    """Serves what `find` has for a path. `port` 0 takes a free one; see `port`."""
+    """Serves what `find` has for a path, to whom `access` allows it. `port` 0 takes a free one; see
+    `port`."""
 
     def __init__(
-        self, port: int, find: Callable[[str], Answer | None], headers: Mapping[str, str] = TEXT
+        self,
+        port: int,
+        find: Callable[[str], Answer | None],
+        headers: Mapping[str, str] = TEXT,
+        access: PageAccess | None = None,
     ) -> None:
         class Handler(BaseHTTPRequestHandler):
             timeout = _REQUEST_TIMEOUT_S
 
             def do_GET(self) -> None:
+                named = {name: self.headers.get(name, "") for name in ("Host", "Authorization")}
+                refused = access.refusal(named, self.client_address[0]) if access else None
+                if refused is not None:
+                    self.send(refused.status, refused.text, {**headers, **refused.headers})
+                    return
                 answer = find(self.path.partition("?")[0])
                 status, text = (404, "not found\n") if answer is None else _guarded(answer)
+                self.send(status, text, headers)
+
+            def send(self, status: int, text: str, all_headers: Mapping[str, str]) -> None:
                 body = text.encode()
                 self.send_response(status)
-                for name, value in headers.items():
+                for name, value in all_headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -47,7 +62,8 @@ class HttpServer:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        self._server = _Server(("", port), Handler)
+        host = access.host if access else EVERYWHERE
+        self._server = (_LocalServer if host else _Server)((host, port), Handler)
 
     @property
     def port(self) -> int:
@@ -76,6 +92,12 @@ class _Server(ThreadingHTTPServer):
         # Not HTTPServer's, which looks up a host name that is not needed.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "", self.server_address[1]
+
+
+class _LocalServer(_Server):
+    """Listens on an IPv4 address."""
+
+    address_family = socket.AF_INET
 
 
 def verdict(problems: list[str]) -> tuple[int, str]:

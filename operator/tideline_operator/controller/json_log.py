@@ -1,4 +1,7 @@
-"""Logs as JSON lines on standard error: time, level, message, and which table and operation."""
+"""Logs as JSON lines on standard error: time, level, message, and which table and operation.
+
+Secrets are masked in the texts, before they become JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 from typing import TextIO
+
+from tideline.secret_values import masked
 
 _FIELDS = ("table", "operation", "kind", "attempt", "reason", "seconds")
 
@@ -19,13 +24,15 @@ class JsonLines(logging.Formatter):
         line: dict[str, object] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "message": record.getMessage(),
+            "message": masked(record.getMessage()),
         }
-        line |= {name: value for name in _FIELDS if (value := getattr(record, name, None))}
+        for name in _FIELDS:
+            if value := getattr(record, name, None):
+                line[name] = masked(value) if isinstance(value, str) else value
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = masked(self.formatException(record.exc_info))
         line["logger"] = record.name
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, ensure_ascii=False, default=lambda one: masked(str(one)))
 
 
 def log_as_json(level: str = "INFO", stream: TextIO | None = None) -> None:

@@ -25,6 +25,7 @@ from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import log_as_json
+from tideline_operator.controller.page_access import PageAccess
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.kube import KubeApi
 from tideline_operator.reading.reader_processes import ReaderProcesses
@@ -70,7 +71,8 @@ class ControllerProcess:
         HttpServer(settings.metrics_port, {"/metrics": self._metrics_text}.get).start()
         if settings.ui_port is not None:
             pages = ClusterPages(self._api, settings.namespaces, self._known_tables, self._clock)
-            HttpServer(settings.ui_port, pages.find, PAGE_HEADERS).start()
+            access = PageAccess(settings.ui_token_file, self._clock.monotonic_s)
+            HttpServer(settings.ui_port, pages.find, PAGE_HEADERS, access).start()
         if self._election.wait_to_lead():
             self._lead()
         self._election.release()

@@ -49,6 +49,7 @@ class ControllerSettings:
     ui_port: int | None = None
     reader_socket: Path | None = None
     reader_deadline_s: float = DEADLINE_S
+    ui_token_file: Path | None = None
     log_level: str = "INFO"
     addresses: AddressRules = field(default_factory=AddressRules)
     ambient_namespaces: frozenset[str] = frozenset()
@@ -104,6 +105,7 @@ class ControllerSettings:
             ui_port=read.number("TIDELINE_UI_PORT", 0) or None,
             reader_socket=Path(text) if (text := read.text("TIDELINE_READER_SOCKET")) else None,
             reader_deadline_s=read.seconds("TIDELINE_READER_DEADLINE", DEADLINE_S),
+            ui_token_file=Path(file) if (file := read.text("TIDELINE_UI_TOKEN_FILE")) else None,
             log_level=level,
             addresses=_addresses(read),
             ambient_namespaces=frozenset(read.names("TIDELINE_AMBIENT_IDENTITY_NAMESPACES")),

@@ -31,14 +31,14 @@ from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import probing
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.object_cache import ObjectCache
-from tideline_operator.controller.status_writer import status_manifest
+from tideline_operator.controller.status_writer import status_content, status_manifest
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.reader import Reader
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
-from tideline_operator.resources.parsing import parse_stored, to_json_object
+from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import Truth
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
@@ -214,7 +214,7 @@ class StoreWatch:
         if status == before:
             self._metrics.note_store(key, status)
             return
-        manifest = status_manifest(LAKE_STORES, item, to_json_object(status))
+        manifest = status_manifest(LAKE_STORES, item, status_content(status))
         try:
             written = self._api.apply(LAKE_STORES, manifest, key[0], subresource="status")
         except ApiRefusedError as error:

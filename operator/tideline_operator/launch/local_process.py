@@ -102,7 +102,8 @@ class LocalProcessLauncher:
         is_long = self._log_path.exists() and self._log_path.stat().st_size > _LOG_BYTES_MAX
         with self._log_path.open("wb" if is_long else "ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", WORKER_MODULE],
+                # -P: not from the folder where the user is, which may be anybody's.
+                [sys.executable, "-P", "-m", WORKER_MODULE],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -46,7 +46,7 @@ from tideline_operator.resources.warm import Warm
 WORKER_LABEL = "tideline.dev/worker"
 """On Jobs and pods of workers: their kind."""
 MEMORY_ANNOTATION = "tideline.dev/memory-bytes"
-WORKER_COMMAND = ("python", "-m", "tideline.cli.warm_worker")
+WORKER_COMMAND = ("python", "-P", "-m", "tideline.cli.warm_worker")
 
 _DIGEST_BYTES = 8
 _NAME_BYTES = 5

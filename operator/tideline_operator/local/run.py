@@ -11,6 +11,7 @@ import click
 
 from tideline.clock import SystemClock
 from tideline.ingest.operation.operation import Place
+from tideline.secret_values import masked, masked_json
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.local.preview import preview_run
 from tideline_operator.local.reconciler import Reconciler
@@ -83,10 +84,10 @@ def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
     previews = preview_run(files.tables, state_folder, SystemClock())
     for preview in previews:
         if as_json:
-            click.echo(json.dumps(preview.to_json_object(), ensure_ascii=False))
+            click.echo(json.dumps(masked_json(preview.to_json_object()), ensure_ascii=False))
             continue
         for line in preview.lines():
-            click.echo(line)
+            click.echo(masked(line))
     codes = [preview.exit_code for preview in previews]
     codes += [problem.exit_code for problem in files.catalogs.problems]
     return max(codes, default=0)

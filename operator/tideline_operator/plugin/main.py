@@ -16,6 +16,7 @@ import click
 
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.errors import ConfigError, TidelineError
+from tideline.masked_stream import mask_standard_error
 from tideline_operator.api_objects import LAKE_TABLES, NAMESPACES, ApiRefusedError, Manifest
 from tideline_operator.kube import KubeApi, context_namespace
 from tideline_operator.plugin.driver_logs import driver_log
@@ -198,6 +199,7 @@ def _ended(
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    mask_standard_error()
     try:
         sys.exit(plugin.main(prog_name="kubectl tideline", standalone_mode=False) or 0)
     except TidelineError as error:

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.saving import NO_SAVING
+from tideline.secret_values import masked, masked_json
 from tideline.wording import counted, size_text, spending_text
 from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
@@ -127,11 +128,12 @@ class LineReporter:
 
     def _say(self, event: Mapping[str, Any], text: str, *, is_problem: bool = False) -> None:
         if self._as_json:
-            self._print(json.dumps(event, ensure_ascii=False))
+            self._print(json.dumps(masked_json(event), ensure_ascii=False))
         else:
             self._print(text, is_problem=is_problem)
 
     def _print(self, text: str, *, is_problem: bool = False) -> None:
+        text = text if self._as_json else masked(text)
         print(text, file=sys.stderr if is_problem else sys.stdout, flush=True)
 
 
@@ -189,7 +191,7 @@ class TerminalReporter(LineReporter):
 
     def _print(self, text: str, *, is_problem: bool = False) -> None:
         style = "yellow" if is_problem else None
-        self._console.print(text, style=style, markup=False, soft_wrap=True)
+        self._console.print(masked(text), style=style, markup=False, soft_wrap=True)
 
 
 def describe_result(operation: Operation, result: OperationResult) -> str:

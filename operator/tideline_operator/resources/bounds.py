@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
+from tideline.secret_values import masked
 from tideline_operator.resources.field import FieldRule, rule_of
 
 Value = TypeVar("Value")
@@ -27,7 +28,8 @@ def within_bounds(value: Value) -> Value:
 
 def _cut(member: Any, rule: FieldRule) -> Any:
     if isinstance(member, str) and rule.length_max is not None and len(member) > rule.length_max:
-        return member[: rule.length_max - len(_CUT)] + _CUT
+        # Half a secret would not be recognised any more.
+        return masked(member)[: rule.length_max - len(_CUT)] + _CUT
     if isinstance(member, tuple):
         kept = member if rule.items_max is None else member[-rule.items_max :]
         return tuple(_cut(item, rule) for item in kept)

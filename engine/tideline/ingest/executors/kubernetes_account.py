@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tideline.secret_values import note_secrets
+
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -35,11 +37,13 @@ class KubernetesAccount:
         timeout_s: float,
     ) -> AbstractContextManager[HTTPResponse]:
         """The open answer. Raises urllib's HTTPError, and OSError or ValueError without one."""
+        token = self.token.read_text("utf-8").strip()
+        note_secrets([token])
         request = urllib.request.Request(
             url,
             data=None if body is None else json.dumps(body).encode(),
             headers={
-                "Authorization": f"Bearer {self.token.read_text('utf-8').strip()}",
+                "Authorization": f"Bearer {token}",
                 "Content-Type": content_type,
                 "Accept": _JSON,
             },

@@ -1,5 +1,7 @@
 """What came of an operation, as one JSON value.
 
+Texts are masked (`tideline.secret_values`): a message goes from a pod into a status.
+
 On one line it has at most `RESULT_BYTES_MAX` bytes, small enough for a pod's termination message:
 lists, texts and the audit are cut to fit.
 """
@@ -14,6 +16,7 @@ from typing import Any
 
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError, UnknownOutcomeError
 from tideline.saving import NO_SAVING, Saving
+from tideline.secret_values import masked, masked_json
 from tideline.wording import counted
 
 RESULT_BYTES_MAX = 4_096
@@ -103,18 +106,18 @@ class OperationResult:
         return self.exit_code in _EXIT_CODES_SAFE_TO_RETRY or self.error in (WORKER_DIED, STOPPED)
 
     def to_json_object(self) -> dict[str, Any]:
-        """The result as JSON, without what is empty."""
+        """The result as JSON, without what is empty, its texts masked."""
         content: dict[str, Any] = {"id": self.id, "outcome": self.outcome.value}
         for name in _RESULT_FIELDS:
             value = getattr(self, name)
             if value not in ("", 0, 0.0, None, ()):
-                content[name] = list(value) if isinstance(value, tuple) else value
+                content[name] = masked_json(value) if name in _TEXTS else value
         if self.saved != NO_SAVING:
             content["saved"] = self.saved.to_json_object()
         if self.skipped:
-            content["skipped"] = [[file.path, file.reason] for file in self.skipped]
+            content["skipped"] = [[masked(file.path), masked(file.reason)] for file in self.skipped]
         if self.audit:
-            content["audit"] = [dict(item) for item in self.audit]
+            content["audit"] = [masked_json(item) for item in self.audit]
         return content
 
     def to_json(self, bytes_max: int = RESULT_BYTES_MAX) -> str:
@@ -176,12 +179,15 @@ _RESULT_FIELDS = (
     "rolled_back",
     "notes",
 )
+_TEXTS = ("message", "rolled_back", "notes")
 # Longest text and most items, one after the other, until a result fits.
 _CUTS = ((1_000, 10), (300, 5), (100, 3), (40, 1))
 
 
 def _cut(result: OperationResult, text_max: int, items_max: int) -> OperationResult:
     def shorter(text: str) -> str:
+        # Half a secret would not be recognised.
+        text = masked(text)
         return text if len(text) <= text_max else text[: text_max - 3] + "..."
 
     def fewer(items: tuple[str, ...]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def make_archive() -> Path:
     beside, cached = archive_places()
     target = beside if os.access(beside.parent, os.W_OK) else cached
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tideline.spark.session.make_class_archive"]
+    command = [sys.executable, "-P", "-m", "tideline.spark.session.make_class_archive"]
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as folder:
         archive = Path(folder) / target.name
         subprocess.run(

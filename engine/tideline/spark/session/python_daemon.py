@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
+from tideline.masked_stream import mask_standard_error
+
 _PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.worker")
 
 
 def main() -> None:
     """Import what tasks need, then be Spark's daemon."""
+    # Errors of tasks go to the driver, and into the executor's log.
+    mask_standard_error()
     # One thread is enough where every core has a worker, and none is left behind by the fork.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in _PRELOADED:

@@ -5,11 +5,15 @@ sessions that use an S3 location then find them. They come from the Maven
 repository the machine is set up for: through `mvn` where it is installed, else through the Ivy that
 Spark brings along. A copy in pyspark's own `jars` folder, as container images have it, is found as
 well.
+
+A repository is not trusted: `s3a_jars.sha256` names every jar with its digest, and others are
+refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,11 +21,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from tideline.cache_directory import cache_directory
-from tideline.errors import StorageUnavailableError, TidelineError
+from tideline.errors import InvalidDataError, StorageUnavailableError, TidelineError
 from tideline.spark.session.start import start
 
 HADOOP_VERSION = "3.5.0"
@@ -97,7 +102,8 @@ def find_s3a_jars(cache: Path | None = None) -> tuple[Path, ...] | None:
 def install_s3a_jars(cache: Path | None = None) -> Path:
     """Download the jars unless they are there; the folder they are in.
 
-    Raises StorageUnavailableError when the Maven repository does not give them.
+    Raises StorageUnavailableError when the Maven repository does not give them, InvalidDataError
+    for one that is not the jar of that name.
     """
     folder = s3a_jars_folder(cache)
     if find_s3a_jars(cache):
@@ -110,10 +116,7 @@ def install_s3a_jars(cache: Path | None = None) -> Path:
             _download_with_maven(maven, Path(temporary), downloaded)
         else:
             _download_with_ivy(Path(temporary), downloaded)
-        if not (downloaded / _CONNECTOR_JAR).is_file():
-            raise StorageUnavailableError(
-                "the Maven repository did not give all jars", path=downloaded
-            )
+        check_digests(downloaded)
         try:
             downloaded.rename(folder)
         except OSError:
@@ -121,6 +124,27 @@ def install_s3a_jars(cache: Path | None = None) -> Path:
             if not find_s3a_jars(cache):
                 raise
     return folder
+
+
+def check_digests(folder: Path) -> None:
+    """Raises InvalidDataError for a jar that is not one of `s3a_jars.sha256`, byte by byte, and
+    StorageUnavailableError when one is missing."""
+    listed = (files("tideline.spark.session") / "s3a_jars.sha256").read_text("utf-8")
+    known = {name: digest for digest, name in map(str.split, listed.splitlines())}
+    missing = sorted(name for name in known if not (folder / name).is_file())
+    if missing:
+        raise StorageUnavailableError(
+            "the Maven repository did not give all jars", path=folder, value=missing[0]
+        )
+    for jar in sorted(folder.glob("*.jar")):
+        digest = hashlib.sha256(jar.read_bytes()).hexdigest()
+        if known.get(jar.name) != digest:
+            raise InvalidDataError(
+                "the Maven repository gave another jar than this release was made with: use "
+                "another repository, or none of it",
+                path=jar.name,
+                value=digest,
+            )
 
 
 def project_object_model(artifacts: Iterable[MavenArtifact] = ARTIFACTS) -> str:
@@ -181,7 +205,7 @@ def _download_with_ivy(temporary: Path, downloaded: Path) -> None:
     """
     program = "from tideline.spark.session.s3a_jars import resolve_with_ivy; resolve_with_ivy({!r})"
     ivy = temporary / "ivy"
-    _run([sys.executable, "-c", program.format(str(ivy))])
+    _run([sys.executable, "-P", "-c", program.format(str(ivy))])
     for jar in (ivy / "jars").glob("*.jar"):
         # Ivy puts the group in front: org.apache.hadoop_hadoop-aws-3.5.0.jar.
         jar.rename(downloaded / jar.name.partition("_")[2])

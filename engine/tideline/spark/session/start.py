@@ -23,19 +23,27 @@ def start(app_name: str, master: str, configuration: Mapping[str, str]) -> Spark
         builder = builder.config(name, text)
     # Spark's default is any `python3` on the PATH, which need not have Arrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with _java_home():
+    with _environment_of_java():
         return builder.getOrCreate()
 
 
 @contextmanager
-def _java_home() -> Iterator[None]:
-    """Our choice of Java while Spark starts; the caller's environment stays as it was."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(prepare_java(cache_directory()))
+def _environment_of_java() -> Iterator[None]:
+    """Our choice of Java while Spark starts, and no modules from the current folder in the Python
+    workers that it starts; the caller's environment stays as it was.
+
+    PYTHONSAFEPATH that is set, if to nothing, is left as it is.
+    """
+    ours = {"JAVA_HOME": str(prepare_java(cache_directory()))}
+    if "PYTHONSAFEPATH" not in os.environ:
+        ours["PYTHONSAFEPATH"] = "1"
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for name, text in before.items():
+            if text is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = text
