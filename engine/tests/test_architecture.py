@@ -104,7 +104,7 @@ DELETING_PLACES = {
     "engine/tideline/testing/": "never part of a service",
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launch/": "objects of Kubernetes",
-    "operator/tideline_operator/controller/claims.py": "one object of its own making",
+    "operator/tideline_operator/reading/claim_check.py": "one object of its own making",
     "operator/tideline_operator/controller/catalog_reconcile.py": "objects of Kubernetes",
     "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
     "operator/tideline_operator/reading/supervisor.py": "the socket it listens on",

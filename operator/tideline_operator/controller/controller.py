@@ -111,8 +111,7 @@ class Controller:
         self._egress = EgressProxy(settings.addresses, remedy=EGRESS_REMEDY)
         connections = self._make_connections(api, before_store_write or api.check_may_write)
         access = NamespaceAccess(api, clock, account, settings.pod_namespace)
-        source = self._make_source(api, connections, access, allows_local=allows_local)
-        self._source = source
+        self._source = source = self._make_source(api, connections, access, local=allows_local)
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
         launcher = WorkerLauncher(api, settings.launch)
@@ -188,7 +187,7 @@ class Controller:
         connections: Connections,
         access: NamespaceAccess,
         *,
-        allows_local: bool,
+        local: bool,
     ) -> TableSource:
         return TableSource(
             self._stores,
@@ -201,7 +200,7 @@ class Controller:
             access,
             self._reader,
             self._egress,
-            allows_local=allows_local,
+            allows_local=local,
         )
 
     def _parts(
