@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -31,6 +31,7 @@ from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.deleted_table import Removal
+from tideline_operator.reading.landlock import landlock_version
 from tideline_operator.reading.reader_processes import ReaderProcesses
 from tideline_operator.reading.starting import limits_of
 from tideline_operator.reading.table_reading import TableReading
@@ -113,7 +114,7 @@ def with_keys() -> Access:
 def reading_pids(reader: ReaderProcesses) -> list[int]:
     parent = reader.supervisor_pid
     found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(one) for one in found]
+    return [int(one) for one in found if is_alive(int(one))]
 
 
 def is_healthy(reader: ReaderProcesses, table: ResolvedTable) -> bool:
@@ -413,7 +414,7 @@ def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
 
 def test_the_command_is_what_the_controller_finds_at_the_socket(tmp_path: Path) -> None:
     table = declared(tmp_path)
-    created(table)
+    location = created(table).location
     path = tmp_path / "reader.sock"
     command = [sys.executable, "-m", "tideline_operator", "reader", "--socket", str(path)]
     environment = {**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET}
@@ -424,6 +425,13 @@ def test_the_command_is_what_the_controller_finds_at_the_socket(tmp_path: Path) 
         assert is_healthy(reader, table)
         assert SECRET.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
         assert path.stat().st_mode & 0o777 == 0o660
+        if landlock_version() > 0:
+            # In a cluster no reader changes files, and so nobody replaces the socket.
+            before = sorted((tmp_path / "people").rglob("*"))
+            owned = owned_table(table, identity_of(HoodieTable.open(location, CLOCK).config))
+            with pytest.raises(TidelineError):
+                reader.remove(Access(), table, Removal("uid", owned))
+            assert sorted((tmp_path / "people").rglob("*")) == before
         # A pod ends: the controller, which completes its turns, is served.
         process.terminate()
         time.sleep(0.5)
