@@ -196,3 +196,14 @@ def test_without_a_reader_every_table_waits_for_it(tmp_path: Path) -> None:
     assert problem.is_transient
     assert "is the container `reader` running?" in problem.message
     assert processes.set_aside.count == 0
+
+
+def test_it_says_nothing_about_another_catalog_than_its_tables(tmp_path: Path) -> None:
+    gate = Gate()
+    access = Access(catalog_gate=gate, catalog_server="catalog http://mine")
+    told = b'["catalog","catalog http://another","timed out"]'
+    with reader(tmp_path, result(told, FrameKind.NOTE)) as (processes, _):
+        problem = processes.observe(access, TABLE, EMPTY).problem
+        assert problem is not None
+        assert problem.reason == "ReadingFailed"
+        assert gate.heard == []

@@ -81,6 +81,7 @@ _RESTART_S = 5.0
 _REMOVAL_DEADLINES = 5
 """A step of a deletion lists the whole table before anything is deleted."""
 _MESSAGE_CHARACTERS_MAX = 2_000
+_BUSY_S = 2.0
 _STEP_S = 0.05
 _SERVERS_MAX = 64
 _SERVER_CHARACTERS_MAX = 512
@@ -289,7 +290,8 @@ class ReaderProcesses:
     def _open(self, opened: Open, until_s: float) -> tuple[Channel, str]:
         """A connection to a process, and the number of the process."""
         hello_s = min(until_s, time.monotonic() + _HELLO_S)
-        for _ in range(2):
+        busy_until_s = time.monotonic() + _BUSY_S
+        while True:
             channel = self._connected(hello_s)
             number = ""
             try:
@@ -297,8 +299,13 @@ class ReaderProcesses:
                 number = from_bytes(str, _expected(channel, FrameKind.STARTED, 4096))
                 _expected(channel, FrameKind.HELLO, 0)
             except ClosedError:
-                # It ended at this moment: another one is started.
+                # It ended at this moment, or the end of a call that makes room is not known yet.
                 channel.close()
+                if opened.must_run or time.monotonic() > busy_until_s:
+                    raise ReaderUnavailableError(
+                        "the reader starts no process: as many as there may be are at work"
+                    ) from None
+                time.sleep(_STEP_S)
                 continue
             except (OverdueError, FrameError, CodecError) as error:
                 channel.close()
@@ -307,9 +314,6 @@ class ReaderProcesses:
                 raise ReaderUnavailableError(f"the reader does not answer: {error}") from None
             channel.until_s = until_s
             return channel, number
-        raise ReaderUnavailableError(
-            "the reader starts no process: as many as there may be are at work"
-        )
 
     def _connected(self, until_s: float) -> Channel:
         """A connection to the supervisor; one that has just been started is waited for."""

@@ -16,6 +16,7 @@ import resource
 import selectors
 import signal
 import socket
+import sys
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from tideline_operator.reading.frames import (
     FrameKind,
     OverdueError,
 )
+from tideline_operator.reading.landlock import landlock_version
 
 REQUEST_BYTES_MAX = 4096
 IDLE_S = 300.0
@@ -152,6 +154,12 @@ class Supervisor:
         gc.collect()
         gc.freeze()
         self._own_bytes = _private_bytes(os.getpid())
+        if landlock_version() == 0:
+            print(
+                "tideline-operator: the kernel has no Landlock: a reader that runs foreign code "
+                "could end others, or take the place of their socket",
+                file=sys.stderr,
+            )
         if len(list(Path("/proc/self/task").iterdir())) > 1:
             raise RuntimeError("there is another thread: a process that forks must have one only")
 
@@ -203,7 +211,12 @@ class Supervisor:
         pid = os.fork()
         if pid == 0:
             try:
-                confine(theirs.fileno(), self._limits.memory_bytes)
+                # Tables in local folders are those of a controller on this machine.
+                confine(
+                    theirs.fileno(),
+                    self._limits.memory_bytes,
+                    writes_files=self._lifeline is not None,
+                )
                 serve_calls(theirs, SystemClock(), is_single=asked.is_single)
             finally:
                 os._exit(1)
