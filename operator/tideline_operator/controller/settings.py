@@ -18,6 +18,7 @@ from tideline_operator.controller.namespace_spending import HourlyLimits
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.reading.reader_processes import DEADLINE_S
+from tideline_operator.reading.starting import AMBIENT_NAMESPACES
 from tideline_operator.resources.quantity import memory_bytes
 from tideline_operator.resources.schedule import Duration
 
@@ -108,7 +109,7 @@ class ControllerSettings:
             ui_token_file=Path(file) if (file := read.text("TIDELINE_UI_TOKEN_FILE")) else None,
             log_level=level,
             addresses=_addresses(read),
-            ambient_namespaces=frozenset(read.names("TIDELINE_AMBIENT_IDENTITY_NAMESPACES")),
+            ambient_namespaces=frozenset(read.names(AMBIENT_NAMESPACES)),
         )
 
 

@@ -18,6 +18,7 @@ from typing import Final, NoReturn
 
 from tideline.errors import ConfigError
 from tideline.read_limits import SETTING
+from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 from tideline_operator.reading.supervisor import ReaderLimits, Supervisor
 from tideline_operator.resources.quantity import memory_bytes
 
@@ -26,8 +27,13 @@ MEMORY: Final = "TIDELINE_READER_MEMORY"
 MEMORY_TOTAL: Final = "TIDELINE_READER_MEMORY_TOTAL"
 PROCESSES_MAX: Final = "TIDELINE_READER_PROCESSES_MAX"
 CLIENT_UID: Final = "TIDELINE_READER_CLIENT_UID"
-_KEPT: Final = (SETTING, MEMORY, MEMORY_TOTAL, PROCESSES_MAX, CLIENT_UID, "SSL_CERT_FILE",
-                "SSL_CERT_DIR", "LANG", "LC_ALL", "TZ")  # fmt: skip
+AMBIENT_NAMESPACES: Final = "TIDELINE_AMBIENT_IDENTITY_NAMESPACES"
+_KEPT: Final = (SETTING, EXTRA_LOCATIONS, MEMORY, MEMORY_TOTAL, PROCESSES_MAX, CLIENT_UID,
+                "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+                "LANG", "LC_ALL", "TZ")  # fmt: skip
+_NO_MACHINE: Final = {"AWS_EC2_METADATA_DISABLED": "true"}
+"""Nothing is taken from the machine that it runs on."""
+_IDENTITY_PREFIX: Final = "AWS_"
 _SET: Final = {
     # Threads and arenas reserve memory, which counts against the limit of a process.
     "MALLOC_ARENA_MAX": "2",
@@ -36,8 +42,6 @@ _SET: Final = {
     "OMP_NUM_THREADS": "1",
     "ARROW_IO_THREADS": "2",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
-    # Nothing is taken from the machine that it runs on.
-    "AWS_EC2_METADATA_DISABLED": "true",
     "HOME": "/nonexistent",
     "PATH": "/usr/bin:/bin",
 }
@@ -50,8 +54,13 @@ _END_S: Final = 5.0
 
 
 def reader_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What of an environment the readers need."""
-    return {**_SET, **{name: given[name] for name in _KEPT if given.get(name)}}
+    """What of an environment the readers need. Its identity at stores is there only where some
+    namespace may use it."""
+    kept = {name: given[name] for name in _KEPT if given.get(name)}
+    if not given.get(AMBIENT_NAMESPACES):
+        return {**_SET, **_NO_MACHINE, **kept}
+    identity = {name: given[name] for name in given if name.startswith(_IDENTITY_PREFIX)}
+    return {**_SET, **identity, **kept}
 
 
 def limits_of(given: Mapping[str, str]) -> ReaderLimits:
