@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tideline.secret_values import forgotten
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -33,6 +35,13 @@ os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 # A busy machine is slow now and then; that is not a property of the code.
 settings.register_profile("tideline", deadline=None)
 settings.load_profile("tideline")
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_one_test() -> Iterator[None]:
+    """What one test makes up is masked in that test alone."""
+    with forgotten():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ def test_the_example_applied_again_changes_nothing(
 ) -> None:
     before = api_server.api().get(LAKE_TABLES, "flights", "lake")
     lines = example("apply", "--server-side", "-k", str(tmp_path / "kubernetes")).splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert api_server.api().get(LAKE_TABLES, "flights", "lake") == before
 
 
