@@ -50,7 +50,8 @@ MUTANTS = (
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/"
     " tideline/in_process/",
     "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/nature/"
-    " hudi/upgrade/ tideline_operator/",
+    " hudi/upgrade/",
+    "tideline_operator/ tideline/trust/ tideline/errors tideline/report/",
 )
 SLICES = (
     *_parts("slow", 6),
