@@ -31,7 +31,9 @@ rm -rf "${root}"/usr/lib/apt "${root}"/etc/apt "${root}"/var/lib/apt "${root}"/u
   "${root}"/usr/lib/python3/dist-packages/pip* "${root}"/usr/share/python-wheels \
   "${root}"/usr/local/lib/python3*/site-packages/pip* \
   "${root}"/usr/local/lib/python3*/site-packages/setuptools* \
-  "${root}"/var/cache/* "${root}"/var/log/* "${root}"/root/.cache "${root}"/tmp/harden.sh
+  "${root}"/var/cache/* "${root}"/var/log/* "${root}"/tmp/harden.sh
+# A builder may mount its own caches there: they stay.
+if [ -d "${root}/root/.cache" ]; then find "${root}/root/.cache" -xdev -type f -delete; fi
 
 if [ "${keep}" != keep-shell ]; then
   set --
@@ -41,5 +43,5 @@ if [ "${keep}" != keep-shell ]; then
     fi
   done
   # All programs but Python's. The shell that reads this, and find, are in memory.
-  find "$@" \( -type f -o -type l \) -not -name "python3*" -not -name python -delete
+  find "$@" -xdev \( -type f -o -type l \) -not -name "python3*" -not -name python -delete
 fi

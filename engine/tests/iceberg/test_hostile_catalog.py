@@ -43,6 +43,7 @@ from tideline.testing.hostile_catalog import (
 )
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
+from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 pytest.importorskip("pyiceberg")
 
@@ -68,6 +69,12 @@ def spy() -> Iterator[Spy]:
     with Spy() as spy:
         yield spy
         assert spy.heard == []
+
+
+@pytest.fixture(autouse=True)
+def configured_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configuration lets the catalog name folders of the test."""
+    monkeypatch.setenv(EXTRA_LOCATIONS, f"file://{tmp_path},file:///proxied")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ table whose logs are not merged those of its base files.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, PUBLISH_MERGE, TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
+from tideline.iceberg.table.catalog_name import DEFAULT_CATALOG, address_variable
 from tideline.lake_table import LakeTable
 from tideline.publication.place import CatalogPlace
 from tideline.publication.publish import preview_publication
@@ -58,8 +60,10 @@ class PublishedHistory:
         if self._is_merged:
             asked[PUBLISH_MERGE] = "true"
         if self._chance.random() < 0.3:
-            place = CatalogPlace.of(f"sqlite:///{folder}/catalog.db", "lake.published")
-            asked |= place.to_properties()
+            catalog = f"sqlite:///{folder}/catalog.db"
+            # The address that a table names is asked where the environment names it, too.
+            os.environ[address_variable(DEFAULT_CATALOG)] = catalog
+            asked |= CatalogPlace.of(catalog, "lake.published").to_properties()
         LakeTable.create(
             self._uri,
             record_key="id",
