@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -127,26 +128,30 @@ class Cluster:
         command = [str(self._kind), "load", "docker-image", "--name", self.name, image]
         subprocess.run(command, check=True)
 
-    def kill_container(self, pod: Mapping[str, Any]) -> None:
-        """SIGKILL for everything in a pod's container, as when memory runs out.
+    def kill_containers(self, pod: Mapping[str, Any]) -> None:
+        """SIGKILL for everything in a pod's containers, as when a node fails.
 
-        Returns when Kubernetes has noticed. Fails unless it ran and died of this.
+        Returns when Kubernetes has noticed. Fails unless they ran and died of this.
         """
-        (found,) = pod["status"]["containerStatuses"]
-        assert "running" in found["state"], f"{pod['metadata']['name']} does not run"
-        container = found["containerID"].partition("://")[2]
+        name, found = pod["metadata"]["name"], pod["status"]["containerStatuses"]
+        assert all("running" in one["state"] for one in found), f"{name} does not run"
+        for one in found:
+            self._kill(one["containerID"].partition("://")[2])
+        for one in found:
+            self.wait_until(
+                partial(self._has_died, pod, one["containerID"]),
+                f"{one['name']} of {name} dies of SIGKILL",
+                timeout_s=30,
+                every_s=0.1,
+            )
+
+    def _kill(self, container: str) -> None:
         if self._is_one_node:
             kill_container(self.name, container)
-        else:
-            kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
-            ctr = ["docker", "exec", f"{self.name}-control-plane", "ctr", "--namespace", "k8s.io"]
-            subprocess.run([*ctr, *kill], check=True)
-        self.wait_until(
-            lambda: self._has_died(pod, found["containerID"]),
-            f"{pod['metadata']['name']} dies of SIGKILL",
-            timeout_s=30,
-            every_s=0.1,
-        )
+            return
+        kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
+        ctr = ["docker", "exec", f"{self.name}-control-plane", "ctr", "--namespace", "k8s.io"]
+        subprocess.run([*ctr, *kill], check=True)
 
     def audit_log(self) -> Path | None:
         """Requests of service accounts to the API server, one JSON object per line; kind has no

@@ -72,7 +72,7 @@ class Operator:
 
     def kill(self, pod: Manifest) -> None:
         """End a pod at once, as a node that fails would: SIGKILL, and no container in its place."""
-        self._cluster.kill_container(pod)
+        self._cluster.kill_containers(pod)
         name = pod["metadata"]["name"]
         self._cluster.kubectl("delete", "pod", "-n", NAMESPACE, name, "--grace-period=0", "--force")
 

@@ -53,7 +53,7 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_ingested_o
     lake: Lake,
 ) -> None:
     instant = begin_to_write(lake)
-    lake.cluster.kill_container(lake.wait_for_pod(DRIVER))
+    lake.cluster.kill_containers(lake.wait_for_pod(DRIVER))
     lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=60)
     assert "SIGKILL" in lost["message"]
     assert instant in lake.wait_for("people", "Healthy", "False", timeout_s=30)["message"]
@@ -87,7 +87,7 @@ def test_an_executor_killed_while_it_writes_is_replaced_and_the_write_goes_on(la
     instant = lake.wait_for_inflight("people")
     executors = lake.running(EXECUTOR)
     assert len(executors) == 2
-    lake.cluster.kill_container(wait_for_task(lake, executors))
+    lake.cluster.kill_containers(wait_for_task(lake, executors))
     assert lake.inflight("people") == [instant], "the write was over before the executor died"
     first = {pod["metadata"]["name"] for pod in executors}
     lake.cluster.wait_until(

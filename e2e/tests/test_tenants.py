@@ -103,7 +103,7 @@ def point_everything_elsewhere(tenants: Tenants) -> list[str]:
             "source": {
                 "format": "parquet",
                 "path": f"s3://{owner.bucket}/landing/people/",
-                "taken": "Delete",
+                "taken": "Remove",
             },
             "trigger": {"every": "1s"},
         }

@@ -63,7 +63,7 @@ def test_a_worker_killed_while_it_writes_is_a_dead_driver(warm: Lake) -> None:
     instant = warm.wait_for_inflight("people")
     (pod,) = warm.running(WORKER)
     assert pod["metadata"]["labels"]["tideline.dev/table"] == "people"
-    warm.cluster.kill_container(pod)
+    warm.cluster.kill_containers(pod)
     lost = warm.wait_for_operation("people", "ingest", "Failed", timeout_s=60)
     assert "SIGKILL" in lost["message"]
     undone = warm.wait_for_operation("people", "rollback", timeout_s=90)
@@ -82,7 +82,7 @@ def test_an_idle_worker_that_is_killed_costs_the_next_operation_nothing(warm: La
     warm.wait_for_ids("people", range(10))
     (pod,) = warm.running(WORKER)
     assert "tideline.dev/operation" not in pod["metadata"]["labels"]
-    warm.cluster.kill_container(pod)
+    warm.cluster.kill_containers(pod)
     warm.land("people", "second", some_rows(range(10, 20)))
     warm.wait_for_ids("people", range(20))
     done = ingests(warm, "people")[-1]
