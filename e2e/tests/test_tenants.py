@@ -165,6 +165,9 @@ def test_a_hostile_tenant_reaches_nothing_of_its_neighbours(tenants: Tenants) ->
     assert strange == []
 
     heard, told = tenants.spy.heard(), tenants.told()
+    # The spy hears what was meant for it: the tenant's own keys and token.
+    assert tenants.hostile_user.access_key in heard
+    assert "own-token" in heard
     secret_texts = (
         tenants.owner_user.secret_key,
         tenants.owner_user.access_key,
