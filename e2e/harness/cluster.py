@@ -113,12 +113,13 @@ class Cluster:
             assert time.monotonic() < deadline_s, f"not within {timeout_s:.0f} s: {what}"
             time.sleep(every_s)
 
-    def kubectl(self, *arguments: str, check: bool = True) -> str:
-        """What kubectl prints, its errors included."""
+    def kubectl(self, *arguments: str, check: bool = True, given: str | None = None) -> str:
+        """What kubectl prints, its errors included; `given` is what it reads."""
         done = subprocess.run(
             [str(self._kubectl), f"--kubeconfig={self.kubeconfig}", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            input=given,
             text=True,
         )
         assert not check or done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}"

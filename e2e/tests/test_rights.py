@@ -9,8 +9,10 @@ import pytest
 from e2e.harness.cluster import Cluster
 from e2e.harness.installation import NAMESPACE, Operator
 from e2e.harness.lake import Lake
+from tideline_operator.testing.documented_rights import documented_rights, rights_of
 
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:tideline-operator"
+OF_EVERYBODY = (".authorization.k8s.io", ".authentication.k8s.io")
 
 
 def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:
@@ -21,6 +23,37 @@ def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) ->
         "auth", "can-i", *words, f"--as={account}", "-n", namespace, check=False
     )
     return answer.split()[-1] == "yes"
+
+
+def rights(cluster: Cluster, account: str, namespace: str) -> set[tuple[str, str]]:
+    """Everything that an account may do in a namespace, as the API server says: resource, verb."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    answer = cluster.kubectl(
+        "create", "--raw", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        "-f", "-", f"--as={account}", "--as-group=system:serviceaccounts",
+        "--as-group=system:authenticated", given=json.dumps(review),
+    )  # fmt: skip
+    status = json.loads(answer)["status"]
+    assert not status.get("incomplete"), status
+    found = rights_of("", status["resourceRules"])
+    return {(what, verb) for _, what, verb in found if not what.endswith(OF_EVERYBODY)}
+
+
+@pytest.mark.usefixtures("operator")
+def test_the_operator_has_the_rights_that_are_documented(cluster: Cluster, lake: Lake) -> None:
+    """Those of the running one, line by line."""
+    documented = documented_rights()
+    for namespace, roles in (
+        ("default", {"tideline-operator"}),
+        (lake.namespace, {"tideline-operator", "tideline-namespace"}),
+        (NAMESPACE, {"tideline-operator", "tideline-operator-lease"}),
+    ):
+        wanted = {(what, verb) for role, what, verb in documented if role in roles}
+        assert rights(cluster, OPERATOR, namespace) == wanted, namespace
 
 
 @pytest.mark.usefixtures("operator")

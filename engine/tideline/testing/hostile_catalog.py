@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import socket
 import socketserver
 import threading
@@ -399,3 +400,54 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def fuzzed(seed: int) -> Alteration:
+    """An answer with odd values in the place of some of its own, or with bytes that are wrong: the
+    same for every answer of one seed."""
+
+    def alter(answer: Answer, _: Received) -> Answer:
+        chance = random.Random(seed)
+        if chance.random() < 0.2:
+            return replace(answer, body=_with_odd_bytes(answer.body, chance))
+        document: object = answer.document
+        for _ in range(chance.randint(1, 4)):
+            document = _with_an_odd_part(document, chance)
+        return replace(answer, body=json.dumps(document).encode())
+
+    return alter
+
+
+def _odd_value(chance: random.Random) -> object:
+    deep: object = 1
+    for _ in range(chance.choice((3, 300))):
+        deep = [deep]
+    return chance.choice(
+        (None, True, -1, 0, 1.5, 2**70, "", "x" * 100_000, "\u0000\ud800", "../..", [], {}, [[]],
+         {"": None}, "file:///etc/passwd", float("nan"), float("inf"), deep)
+    )  # fmt: skip
+
+
+def _with_an_odd_part(document: object, chance: random.Random) -> object:
+    """The document with a value somewhere in it replaced, gone or doubled."""
+    if not isinstance(document, (dict, list)) or not document or chance.random() < 0.15:
+        return _odd_value(chance)
+    if isinstance(document, list):
+        number = chance.randrange(len(document))
+        changed = [*document]
+        changed[number : number + 1] = [_with_an_odd_part(document[number], chance)] * (
+            chance.choice((0, 1, 1, 1, 2))
+        )
+        return changed
+    name = chance.choice(sorted(document))
+    kept = {one: value for one, value in document.items() if one != name}
+    if chance.random() < 0.2:
+        return kept
+    return {**kept, name: _with_an_odd_part(document[name], chance)}
+
+
+def _with_odd_bytes(body: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(body)
+    for _ in range(chance.randint(1, 8)):
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    return bytes(changed[: chance.randint(0, len(changed))] if chance.random() < 0.5 else changed)

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import yaml
 
+from tideline_operator.testing.documented_rights import Right, documented_rights, rights_of
+
 ROOT = Path(__file__).resolve().parents[3]
 MANIFESTS = ROOT / "charts" / "tideline" / "operator.yaml"
-DOCUMENT = ROOT / "docs" / "security.md"
-HEADER = "| account | resource | verbs |"
 FOR_USERS = {"tideline-view", "tideline-edit", "tideline-admin"}
-
-Right = tuple[str, str, str]
 
 
 def test_the_documented_rights_are_those_of_the_manifests() -> None:
@@ -21,34 +19,11 @@ def test_the_documented_rights_are_those_of_the_manifests() -> None:
 
 def given_rights() -> set[Right]:
     """Role, resource and verb of every rule."""
-    found = set()
+    found: set[Right] = set()
     for manifest in yaml.safe_load_all(MANIFESTS.read_text("utf-8")):
         if not manifest or manifest["kind"] not in ("ClusterRole", "Role"):
             continue
         role = manifest["metadata"]["name"]
-        for rule in manifest["rules"] if role not in FOR_USERS else ():
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    for name in rule.get("resourceNames", [""]):
-                        what = named(resource, group) + (f"={name}" if name else "")
-                        found |= {(role, what, verb) for verb in rule["verbs"]}
+        if role not in FOR_USERS:
+            found |= rights_of(role, manifest["rules"])
     return found
-
-
-def documented_rights() -> set[Right]:
-    lines = DOCUMENT.read_text("utf-8").partition(HEADER)[2].splitlines()[2:]
-    found, role = set(), ""
-    for line in lines[: next(number for number, text in enumerate(lines) if not text)]:
-        account, resources, verbs = (cell.strip() for cell in line.strip("|").split("|"))
-        role = account.strip("`") or role
-        found |= {
-            (role, resource.strip(" `"), verb.strip())
-            for resource in resources.split(",")
-            for verb in verbs.split(",")
-        }
-    return found
-
-
-def named(resource: str, group: str) -> str:
-    plural, slash, subresource = resource.partition("/")
-    return f"{plural}.{group}{slash}{subresource}" if group else resource
