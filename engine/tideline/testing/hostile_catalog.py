@@ -406,7 +406,7 @@ def fuzzed(seed: int) -> Alteration:
     """An answer with odd values in the place of some of its own, or with bytes that are wrong: the
     same for every answer of one seed."""
 
-    def alter(answer: Answer, _: Received) -> Answer:
+    def alter(answer: Answer, request: Received) -> Answer:  # noqa: ARG001
         chance = random.Random(seed)
         if chance.random() < 0.2:
             return replace(answer, body=_with_odd_bytes(answer.body, chance))
