@@ -82,7 +82,9 @@ class LakeStoreSpec:
         "Address buckets in the path and not in the host name, as MinIO needs.", default=True
     )
     credentials: StoreCredentials | None = described(
-        "Credentials; without them those of the environment or the pod's identity.", default=None
+        "Credentials. Without them pods use those of their environment or their identity, and the "
+        "operator reads unsigned, unless its chart lets it use its own identity here.",
+        default=None,
     )
     web_identity: StoreWebIdentity | None = described(
         "An identity for the pods of each namespace, instead of credentials. `tideline run` uses "
