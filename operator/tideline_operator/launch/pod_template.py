@@ -58,6 +58,10 @@ def confined_template(content: Mapping[str, Any], operators: Mapping[str, Any]) 
     """A table's template over the operator's: what only the latter makes stays as it is, and other
     containers have no more rights than Tideline's. Raises ConfigError."""
     template = checked_template(content)
+    if CONTAINER_NAME in _names(template, "initContainers"):
+        raise ConfigError(
+            f"{_FIELD}.spec.initContainers: {CONTAINER_NAME!r} is the name of Tideline's container"
+        )
     _refuse_parts_of(operators, template)
     spec = dict(template["spec"])
     for kind in _MERGED:
@@ -83,13 +87,18 @@ def overlay(lower: Any, upper: Any, field: str = "") -> Any:
         return merged
     if isinstance(lower, list) and isinstance(upper, list):
         return _overlay_lists(lower, upper, field)
-    return upper
+    return _without_nulls(upper) if isinstance(upper, Mapping) else upper
 
 
 def engine_container(template: Mapping[str, Any]) -> dict[str, Any]:
     """The container in which Tideline runs."""
     containers = template["spec"]["containers"]
     return next(item for item in containers if item["name"] == CONTAINER_NAME)
+
+
+def _without_nulls(upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Where nothing is below, there is nothing to remove."""
+    return {name: overlay(None, value) for name, value in upper.items() if value is not None}
 
 
 def _overlay_lists(lower: list[Any], upper: list[Any], field: str) -> list[Any]:
