@@ -9,6 +9,8 @@
 A value is also recognised in Base64 (within a longer text that was encoded as well, such as
 `user:password`), percent-encoded, and as JSON, Python, XML and HTML spell it. Of a value without
 spaces that has at least `_CUT_LENGTH_MIN` characters the beginning is enough: messages are cut.
+Of what is longer than any secret, and of more lines than any key has, the first part is known: one
+Secret must not push those of others out.
 
 Values of fewer than `LENGTH_MIN` characters are not masked: they are parts of ordinary words, and
 would be found by trying anyway. A longer value is masked wherever it is, within words too.
@@ -32,6 +34,7 @@ MASK = "***"
 _CUT_LENGTH_MIN = 24
 _BEGINNING = 12
 _LINE_LENGTH_MIN = 16
+_LENGTH_MAX, _LINES_MAX = 32_768, 200
 _VALUES_MAX = 10_000
 _CHARACTERS_MAX = 16_000_000
 """Of all spellings. The values that were noted least recently are forgotten: temporary credentials
@@ -206,13 +209,14 @@ def _parts(value: str) -> Iterator[str]:
     """A value and what in it is secret by itself: the token of a header, the lines of a key."""
     if len(value) < LENGTH_MIN:
         return
+    value = value[:_LENGTH_MAX]
     yield value
     scheme, _, token = value.partition(" ")
     if scheme.lower() in _SCHEMES:
         yield from _parts(token.strip())
         if scheme.lower() == "basic":
             yield from _parts(_password_of_basic(token))
-    lines = value.splitlines()
+    lines = value.splitlines()[:_LINES_MAX]
     if len(lines) > 1:
         yield from (
             line for line in lines if len(line) >= _LINE_LENGTH_MIN and not line.startswith("-----")

@@ -137,6 +137,11 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
         SparkPods.read(file)
 
 
+@pytest.mark.parametrize("name", ["spark.executor.pyspark.memory", "spark.memory.offHeap.size"])
+def test_what_makes_pods_larger_than_their_resources_cannot_be_given(name: str) -> None:
+    assert refused_conf(name) == "give spec.resources.executor.memory"
+
+
 def test_what_tideline_sets_cannot_be_given() -> None:
     accepted = [name for name in spark_settings(PODS, POD) if refused_conf(name) is None]
     assert accepted == ["spark.sql.shuffle.partitions"]

@@ -249,3 +249,14 @@ def test_ten_thousand_values_cost_a_message_little() -> None:
         masked(message)
     # It takes 30 microseconds; an alternation of all spellings takes a thousand times as long.
     assert (time.perf_counter() - began_s) / 200 < 0.003
+
+
+@pytest.mark.parametrize("between", ["\n", ""])
+def test_one_large_value_pushes_no_other_out(between: str) -> None:
+    note_secrets(["secret-of-a-neighbour"])
+    began_s = time.process_time()
+    large = between.join(f"abcdef{number:010}" for number in range(60_000))
+    note_secrets([large])
+    assert time.process_time() - began_s < 1
+    assert masked("secret-of-a-neighbour") == MASK
+    assert masked(large[:40]).startswith(MASK)

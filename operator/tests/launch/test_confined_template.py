@@ -69,3 +69,22 @@ def test_a_table_takes_over_nothing_that_only_the_operators_template_makes(
         ConfigError, match=rf"spec\.podTemplate\.spec\.{field}.*operator's template"
     ):
         confined_template({"spec": users}, OPERATORS)
+
+
+def test_no_other_container_is_called_as_the_engines_is() -> None:
+    users = {"initContainers": [{"name": "engine", "image": "own"}]}
+    with pytest.raises(ConfigError, match=r"initContainers: 'engine' is the name of Tideline's"):
+        confined_template({"spec": users}, {})
+
+
+def test_null_adds_nothing_where_there_is_nothing_to_remove() -> None:
+    """Kubernetes would take a label of null for an empty one, and find no node for such a pod."""
+    settings = LaunchSettings(image="engine", pod_template={"metadata": {"labels": {"a": "1"}}})
+    users = {
+        "metadata": {"labels": {"a": None, "b": None}},
+        "spec": {"nodeSelector": {"disk": None, "zone": "x"}},
+    }
+    proposed = proposed_parts(settings, has_api_access=False)
+    pod = layered(proposed, resolved(podTemplate=users), NOTHING_REQUIRED, settings)
+    assert pod["metadata"]["labels"] == {}
+    assert pod["spec"]["nodeSelector"] == {"zone": "x"}

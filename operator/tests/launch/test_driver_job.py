@@ -31,6 +31,7 @@ from tideline.ingest.operation.operation import (
     Work,
 )
 from tideline_operator.api_objects import Manifest
+from tideline_operator.launch.asked_memory import operation_memory_bytes
 from tideline_operator.launch.driver_job import (
     CA_BUNDLE_PATH,
     LaunchSettings,
@@ -207,6 +208,9 @@ def test_the_memory_asked_for_is_that_of_the_driver_and_of_all_executors() -> No
     sizes = {"driver": {"memory": "2Gi"}, "executor": {"memory": "3Gi", "max": 4}}
     table = on_s3(resolved(resources=sizes))
     assert memory_asked_bytes(operation(), table) == 14 * GIB
+    side = {"name": "more", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}
+    larger = on_s3(resolved(resources=sizes, podTemplate={"spec": {"containers": [side]}}))
+    assert operation_memory_bytes(operation(), larger) == 19 * GIB
     assert engine_container(pod_of(table=table))["resources"] == {
         "requests": {"cpu": "500m", "memory": "2048Mi"},
         "limits": {"memory": "2048Mi"},

@@ -148,6 +148,12 @@ def test_log_lines_are_masked_and_stay_json() -> None:
     assert f"OSError: 401 {MASK}" in content["error"]
 
 
+def test_a_key_that_is_spelled_like_a_table_takes_it_out_of_no_log_line() -> None:
+    note_secrets(["tenant-b/orders", "tenant-b"])
+    record = logging.makeLogRecord({"msg": "starting", "table": "tenant-b/orders"})
+    assert json.loads(JsonLines().format(record))["table"] == "tenant-b/orders"
+
+
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     server = ScriptedServer()

@@ -4,16 +4,23 @@
 store is not such a case, and neither are tables that wait for their turns. `/readyz` fails until
 the caches are filled and while tables wait for long, or, for a standby, while it cannot reach the
 Lease.
+
+Any pod may be able to connect. Who has not said after `_REQUEST_TIMEOUT_S` what he asks for is
+disconnected, even if a byte came now and then; of more than `_ASKING_MAX` the one that came first.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
+from typing import Any
 
 from tideline_operator.controller.page_access import EVERYWHERE, PageAccess
 
@@ -22,6 +29,7 @@ Answer = Callable[[], tuple[int, str]]
 
 TEXT = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 _REQUEST_TIMEOUT_S = 10.0
+_ASKING_MAX = 100
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +47,10 @@ class HttpServer:
     ) -> None:
         class Handler(BaseHTTPRequestHandler):
             timeout = _REQUEST_TIMEOUT_S
+            server: _Server
 
             def do_GET(self) -> None:
+                self.server.has_asked(self.connection)
                 named = {name: self.headers.get(name, "") for name in ("Host", "Authorization")}
                 refused = access.refusal(named, self.client_address[0]) if access else None
                 if refused is not None:
@@ -84,7 +94,50 @@ class _Server(ThreadingHTTPServer):
     """Listens on IPv4 and IPv6, where there is IPv6."""
 
     daemon_threads = True
+    request_queue_size = 128
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+    def __init__(self, *arguments: Any) -> None:
+        self._lock = threading.Lock()
+        self._asking: dict[socket.socket, float] = {}
+        """Since when each connection has not said what it asks for, the longest first."""
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._asking[request] = time.monotonic()
+        self._disconnect_who_waits()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Called every half second, and after each connection."""
+        self._disconnect_who_waits()
+
+    def has_asked(self, connection: socket.socket) -> None:
+        """The request has been read, or the connection has ended."""
+        with self._lock:
+            self._asking.pop(connection, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.has_asked(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: object) -> None:
+        """Who goes away while he is answered is not worth a line."""
+        if not isinstance(sys.exception(), OSError):
+            _log.exception("cannot answer a request")
+
+    def _disconnect_who_waits(self) -> None:
+        begun_s = time.monotonic() - _REQUEST_TIMEOUT_S
+        with self._lock:
+            while self._asking:
+                connection, since_s = next(iter(self._asking.items()))
+                if since_s > begun_s and len(self._asking) <= _ASKING_MAX:
+                    return
+                del self._asking[connection]
+                # Its thread finds that nothing more comes. The lock keeps it from closing now.
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:

@@ -8,7 +8,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import ApiRefusedError, Manifest
 from tideline_operator.controller.namespace_access import NamespaceAccess
-from tideline_operator.launch.driver_job import memory_asked_bytes
+from tideline_operator.launch.asked_memory import operation_memory_bytes
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 
@@ -41,7 +41,7 @@ class JobStarter:
     def memory_bytes(self, operation: Operation, table: ResolvedTable) -> int:
         """Memory that the operation's pods may ask for together; 0 when that is unknown."""
         try:
-            return memory_asked_bytes(operation, table)
+            return operation_memory_bytes(operation, table)
         except ConfigError:
             # Starting the operation reports what is wrong.
             return 0

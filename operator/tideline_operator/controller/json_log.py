@@ -28,7 +28,9 @@ class JsonLines(logging.Formatter):
         }
         for name in _FIELDS:
             if value := getattr(record, name, None):
-                line[name] = masked(value) if isinstance(value, str) else value
+                # Names are those of Kubernetes: a tenant's key that is spelled like another's
+                # table must not take that table out of the log.
+                line[name] = masked(value) if name == "reason" else value
         if record.exc_info:
             line["error"] = masked(self.formatException(record.exc_info))
         line["logger"] = record.name

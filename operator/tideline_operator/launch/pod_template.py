@@ -12,6 +12,7 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
+from tideline_operator.resources.quantity import memory_bytes
 
 _IDENTITY = {
     "containers": "name",
@@ -58,7 +59,12 @@ def confined_template(content: Mapping[str, Any], operators: Mapping[str, Any]) 
     """A table's template over the operator's: what only the latter makes stays as it is, and other
     containers have no more rights than Tideline's. Raises ConfigError."""
     template = checked_template(content)
+    if CONTAINER_NAME in _names(template, "initContainers"):
+        raise ConfigError(
+            f"{_FIELD}.spec.initContainers: {CONTAINER_NAME!r} is the name of Tideline's container"
+        )
     _refuse_parts_of(operators, template)
+    besides_engine_bytes(content)
     spec = dict(template["spec"])
     for kind in _MERGED:
         if kind in spec:
@@ -69,6 +75,23 @@ def confined_template(content: Mapping[str, Any], operators: Mapping[str, Any]) 
                 for item in spec[kind]
             ]
     return {**template, "spec": spec}
+
+
+def besides_engine_bytes(content: Mapping[str, Any]) -> int:
+    """Memory that the containers of a table's template ask for besides Tideline's; of those that
+    run before it the largest counts. Raises ConfigError."""
+    together, before = 0, 0
+    for kind in _MERGED:
+        for number, container in enumerate((content.get("spec") or {}).get(kind, ())):
+            if container["name"] == CONTAINER_NAME:
+                continue
+            field = f"{_FIELD}.spec.{kind}[{number}].resources"
+            asked = _memory_of(container.get("resources") or {}, field)
+            if kind == "containers" or container.get("restartPolicy") == "Always":
+                together += asked
+            else:
+                before = max(before, asked)
+    return together + before
 
 
 def overlay(lower: Any, upper: Any, field: str = "") -> Any:
@@ -83,13 +106,18 @@ def overlay(lower: Any, upper: Any, field: str = "") -> Any:
         return merged
     if isinstance(lower, list) and isinstance(upper, list):
         return _overlay_lists(lower, upper, field)
-    return upper
+    return _without_nulls(upper) if isinstance(upper, Mapping) else upper
 
 
 def engine_container(template: Mapping[str, Any]) -> dict[str, Any]:
     """The container in which Tideline runs."""
     containers = template["spec"]["containers"]
     return next(item for item in containers if item["name"] == CONTAINER_NAME)
+
+
+def _without_nulls(upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Where nothing is below, there is nothing to remove."""
+    return {name: overlay(None, value) for name, value in upper.items() if value is not None}
 
 
 def _overlay_lists(lower: list[Any], upper: list[Any], field: str) -> list[Any]:
@@ -127,6 +155,19 @@ def _refuse_parts_of(operators: Mapping[str, Any], users: Mapping[str, Any]) -> 
                         f"{field}.volumeMounts: {mount['name']!r} is a volume of the operator's "
                         "template"
                     )
+
+
+def _memory_of(resources: Mapping[str, Any], field: str) -> int:
+    """What a container requests: its limit where it has nothing else."""
+    for part in ("requests", "limits"):
+        text = (resources.get(part) or {}).get("memory")
+        if text is not None:
+            try:
+                return memory_bytes(str(text))
+            except ConfigError as error:
+                problem = f"{field}.{part}.memory: {error.message}"
+                raise ConfigError(problem, value=error.value) from error
+    return 0
 
 
 def _names(template: Mapping[str, Any], kind: str) -> set[str]:

@@ -18,6 +18,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import Manifest
+from tideline_operator.launch.asked_memory import worker_memory_bytes
 from tideline_operator.launch.driver_job import (
     CONFIG_MAP_BYTES_MAX,
     DRIVER_ROLE,
@@ -39,7 +40,7 @@ from tideline_operator.launch.driver_job import (
     store_secrets,
 )
 from tideline_operator.launch.pod_template import engine_container
-from tideline_operator.resources.quantity import memory_bytes, memory_text
+from tideline_operator.resources.quantity import memory_text
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.warm import Warm
 
@@ -97,11 +98,6 @@ def worker_kind(template: Manifest, secret_versions: Sequence[str]) -> str:
 def new_worker_name() -> str:
     """A name for the Job of a worker: the status has it before the Job is created."""
     return f"tideline-worker-{secrets.token_hex(_NAME_BYTES)}"
-
-
-def worker_memory_bytes(table: ResolvedTable) -> int:
-    """Memory that a worker for the table's operations asks for."""
-    return memory_bytes(table.spec.resources.driver.memory)
 
 
 def worker_job(

@@ -9,13 +9,13 @@ from tideline.ingest.operation.hand_over import HandOver
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefusedError, Created, Manifest
 from tideline_operator.kube import KubeApi
+from tideline_operator.launch.asked_memory import worker_memory_bytes
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.launch.worker_job import (
     hand_over_config_map,
     worker_job,
     worker_kind,
-    worker_memory_bytes,
     worker_template,
 )
 from tideline_operator.resources.resolved import ResolvedTable

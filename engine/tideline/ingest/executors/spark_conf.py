@@ -15,6 +15,8 @@ _ELSEWHERE = {
     "spark.driver.cores": "spec.resources.driver.cpu",
     "spark.executor.memory": "spec.resources.executor.memory",
     "spark.executor.memoryOverhead": "spec.resources.executor.memory",
+    "spark.executor.pyspark.memory": "spec.resources.executor.memory",
+    "spark.memory.offHeap.size": "spec.resources.executor.memory",
     "spark.executor.cores": "spec.resources.executor.cpu",
     "spark.executor.instances": "spec.resources.executor.max",
     "spark.dynamicAllocation.minExecutors": "spec.resources.executor.min",
