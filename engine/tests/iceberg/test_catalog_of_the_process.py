@@ -11,7 +11,12 @@ from typing import NoReturn
 
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.errors import (
+    ConfigError,
+    StorageUnavailableError,
+    TidelineError,
+    UnsupportedTableError,
+)
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.fake_clock import FakeClock
@@ -21,8 +26,10 @@ from tideline.testing.hostile_catalog import (
     HostileCatalog,
     dangerous_properties,
     ending_programs,
+    overriding,
     table_metadata,
 )
+from tideline.trust.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -162,6 +169,24 @@ def test_a_database_that_points_elsewhere_has_nothing_read(
     database.point_to(location)
     with pytest.raises(TidelineError):
         database.table().load()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_folder_of_this_machine_is_read_where_the_configured_warehouse_is(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"file://{tmp_path}/warehouse"
+    with HostileCatalog(f"{place}/orders") as catalog:
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        monkeypatch.setenv(f"{VARIABLE}WAREHOUSE", place if named else "lake")
+        # What the server answers names no folder, even where it is the right one.
+        catalog.alter("config", overriding({"warehouse": place}))
+        table = CatalogTable(open_catalog("lake"), "shop.orders")
+        if named:
+            assert table.load().metadata.location == f"{place}/orders"
+            return
+        with pytest.raises(UnsupportedTableError, match=SETTING):
+            table.load()
 
 
 def test_types_of_catalogs_that_read_files_themselves_are_refused() -> None:

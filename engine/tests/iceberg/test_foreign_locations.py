@@ -246,8 +246,7 @@ def catalog_of(kind: str, **properties: str) -> AnsweringCatalog:
     ("kind", "properties", "known"),
     [
         ("rest", {"uri": "http://c.example"}, None),
-        # Its server has answered this.
-        ("rest", {"uri": "http://c.example", "warehouse": "file:///"}, None),
+        ("rest", {"uri": "http://c.example", "warehouse": "file:///data/ware"}, None),
         ("rest", {"uri": "sqlite:///c.db"}, None),
         ("rest", {"uri": "http://c.example"}, "file:///data/ware"),
         ("rest", {"uri": "http://c.example"}, "s3://lake"),
@@ -278,6 +277,7 @@ def test_a_catalog_does_not_decide_what_of_this_machine_is_read(
     [
         ("rest", {"uri": "http://c.example"}, "/data/warehouse", ""),
         ("rest", {"uri": "http://c.example"}, None, "s3://x,/data"),
+        ("rest", {"uri": "http://c.example", "warehouse": "file:/data"}, None, ""),
         ("sql", {"uri": "postgresql://db.example/c", "warehouse": "file:/data"}, None, ""),
         ("sql", {"uri": "sqlite:////somewhere/c.db"}, None, ""),
     ],

@@ -6,6 +6,7 @@ has the same one, and with what configuration says; else nothing is sent to it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tideline.errors import ConfigError
@@ -48,7 +49,7 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
     options = dict(place.options)
     if place.by is Author.TABLE:
         _refuse_unconfigured(table, place)
-        options.pop("uri", None)
+        options = _part_of_catalog(options)
 
     def open_store(location: StoreLocation) -> ObjectStore:
         is_here = normalised(location.uri) == normalised(table.location.uri)
@@ -62,6 +63,14 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
         open_store=open_store,
         known_place=table.location.uri,
     )
+
+
+def _part_of_catalog(options: Mapping[str, str]) -> dict[str, str]:
+    """What a table says of a catalog that configuration describes: which part of it, and no folder
+    of this machine, which would be one to read from."""
+    named = options.get("warehouse", "")
+    is_folder = normalised(named).startswith("file:") or named.startswith(".")
+    return {"warehouse": named} if named and not is_folder else {}
 
 
 def _refuse_unconfigured(table: HoodieTable, place: CatalogPlace) -> None:

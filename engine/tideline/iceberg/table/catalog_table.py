@@ -47,6 +47,7 @@ from tideline.iceberg.metadata.metadata_update import (
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_files import OwnFiles
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
+from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
@@ -95,7 +96,7 @@ class CatalogTable:
         self._clock = clock or SystemClock()
         is_server = isinstance(catalog, RestCatalog)
         self._place = MetadataPlace(
-            AnsweringCatalog(catalog.name, catalog.properties, is_server),
+            AnsweringCatalog(catalog.name, _given_to(catalog), is_server),
             storage_options,
             open_store or StoreLocation.open,
             access,
@@ -222,6 +223,13 @@ class CatalogTable:
     def _name(self) -> str:
         name = self._identifier
         return f"{self._catalog.name}.{name if isinstance(name, str) else '.'.join(name)}"
+
+
+def _given_to(catalog: Catalog) -> Mapping[str, str]:
+    """What a catalog was opened with; nothing of a server's, where its answers are among it."""
+    if isinstance(catalog, BoundedRestCatalog):
+        return catalog.given
+    return {} if isinstance(catalog, RestCatalog) else catalog.properties
 
 
 def _shows(metadata: TableMetadata, updates: Iterable[MetadataUpdate]) -> bool:

@@ -25,7 +25,7 @@ _FOLDER = "/metadata/"
 
 @dataclass(frozen=True, slots=True)
 class AnsweringCatalog:
-    """A catalog by its name and properties; those of a server may be among its answers."""
+    """A catalog by its name and the properties that it was opened with, none of its answers."""
 
     name: str
     properties: Mapping[str, str]
@@ -38,8 +38,8 @@ class AnsweringCatalog:
 
     @property
     def warehouse(self) -> str | None:
-        """What configuration has named as its warehouse; None where that cannot be told."""
-        return None if self.is_server else self.properties.get("warehouse")
+        """What configuration has named as its warehouse."""
+        return self.properties.get("warehouse")
 
 
 @dataclass(frozen=True)
