@@ -243,6 +243,22 @@ def test_an_address_has_the_author_who_gave_it() -> None:
     assert author(CatalogPlace.of("http://one", "a.b")) is Author.PROCESS
 
 
+def test_a_catalog_that_a_setting_gives_the_address_of_is_the_one_that_is_asked(
+    table: LakeTable, spy: Spy
+) -> None:
+    """Whichever of the two settings holds it: a token of the environment goes there alone."""
+    for setting in (PUBLISH_CATALOG, PUBLISH_CATALOG_URI):
+        with HostileCatalog("s3://bucket/orders") as catalog:
+            name_catalog(table, spy.uri, **{PUBLISH_CATALOG_TYPE: "glue"})
+            given = {setting: catalog.uri}
+            report = table.write(pa.table({"id": ["a"], "v": [9]}), options=given)
+            assert "not a publication of this one" in report.notes[0]
+            assert catalog.received
+            place = place_in(table.hoodie_table.config.properties, given)
+            assert place is not None
+            assert place.uri == catalog.uri
+
+
 def test_settings_of_a_call_name_the_catalog_for_its_cleaning(
     table: LakeTable, tmp_path: Path
 ) -> None:

@@ -1,12 +1,12 @@
 """The published table as its place has it: a folder, or a catalog that PyIceberg opens.
 
 A catalog whose address the table's properties give is opened where the process's own configuration
-has the same one, and with what configuration says; else nothing is sent to it.
+has the same one, and with what configuration says; else nothing is sent to it. What kind of catalog
+it is follows from the address, or from configuration, whoever gave the address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tideline.errors import ConfigError
@@ -49,7 +49,10 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
     options = dict(place.options)
     if place.by is Author.TABLE:
         _refuse_unconfigured(table, place)
-        options = _part_of_catalog(options)
+        options.pop("uri", None)
+    for name in place.of_table & {"type", "warehouse"}:
+        if name == "type" or _is_folder_here(options[name]):
+            del options[name]
 
     def open_store(location: StoreLocation) -> ObjectStore:
         is_here = normalised(location.uri) == normalised(table.location.uri)
@@ -65,12 +68,10 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
     )
 
 
-def _part_of_catalog(options: Mapping[str, str]) -> dict[str, str]:
-    """What a table says of a catalog that configuration describes: which part of it, and no folder
-    of this machine, which would be one to read from."""
-    named = options.get("warehouse", "")
-    is_folder = normalised(named).startswith("file:") or named.startswith(".")
-    return {"warehouse": named} if named and not is_folder else {}
+def _is_folder_here(warehouse: str) -> bool:
+    """Whether it is no name of a part of the catalog, but a folder of this machine: one to read
+    from, where configuration gives it."""
+    return normalised(warehouse).startswith("file:") or warehouse.startswith(".")
 
 
 def _refuse_unconfigured(table: HoodieTable, place: CatalogPlace) -> None:
