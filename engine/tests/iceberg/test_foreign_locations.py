@@ -294,3 +294,29 @@ def test_configuration_says_where_a_catalog_may_keep_tables(
     where = MetadataPlace(catalog, None, StoreLocation.open, known_place=known)
     assert where.opened("/data/warehouse/t")[0].uri == "file:///data/warehouse/t"
     assert where.opened("s3://lake/t")[0].uri == "s3://lake/t"
+
+
+@pytest.mark.parametrize(
+    ("location", "is_read"),
+    [
+        ("s3a://lake/shop/t", True),
+        ("s3://lake/elsewhere", True),
+        ("s3://ware/shop/t", True),
+        ("s3://archive/t", True),
+        ("s3://other/shop/t", False),
+        ("file:///data/t", False),
+        ("/", False),
+    ],
+)
+def test_a_metadata_file_names_places_in_its_bucket_and_where_configuration_says(
+    location: str, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTING, "s3://archive")
+    catalog = catalog_of("sql", uri="postgresql://db.example/c", warehouse="s3://ware/shop")
+    where = MetadataPlace(catalog, None, StoreLocation.open)
+    file = "s3://lake/shop/t/metadata/00001-a.metadata.json"
+    if is_read:
+        where.check(location, file)
+        return
+    with pytest.raises(UnsupportedTableError, match=rf"{SETTING} \[table=shop, path={location}"):
+        where.check(location, file)

@@ -121,6 +121,7 @@ class CatalogTable:
         metadata = TableMetadata.of(document, path=table.metadata_location)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
+            self._place.check(metadata.location, table.metadata_location)
             location, store = self._place.opened(metadata.location)
             self._io = FileIO(location, metadata.location, {location: store})
         return Loaded(metadata, table.metadata_location)
@@ -163,6 +164,9 @@ class CatalogTable:
         if table is None:
             raise ValueError("the metadata was not loaded from this table")
         version = base.metadata.format_version
+        folder = base.metadata.properties.get("write.metadata.path")
+        if folder:
+            self._place.check(folder, base.metadata_location)
         try:
             response = self._catalog.commit_table(
                 table,
