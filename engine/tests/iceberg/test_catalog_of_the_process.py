@@ -11,7 +11,12 @@ from typing import NoReturn
 
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.errors import (
+    ConfigError,
+    StorageUnavailableError,
+    TidelineError,
+    UnsupportedTableError,
+)
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.fake_clock import FakeClock
@@ -21,8 +26,10 @@ from tideline.testing.hostile_catalog import (
     HostileCatalog,
     dangerous_properties,
     ending_programs,
+    overriding,
     table_metadata,
 )
+from tideline.trust.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -99,8 +106,8 @@ class Database:
         self._catalog = SqlCatalog("lake", uri=self.uri)
         self._catalog.create_namespace("shop")
 
-    def keep(self, properties: dict[str, str]) -> None:
-        document = table_metadata(f"file://{self.folder}/orders")
+    def keep(self, properties: dict[str, str], *, place: str = "orders") -> None:
+        document = table_metadata(f"file://{self.folder}/{place}")
         document["properties"] = properties
         path = self.folder / "orders" / "metadata" / "00000-a.metadata.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,6 +169,66 @@ def test_a_database_that_points_elsewhere_has_nothing_read(
     database.point_to(location)
     with pytest.raises(TidelineError):
         database.table().load()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_folder_of_this_machine_is_read_where_the_configured_warehouse_is(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"file://{tmp_path}/warehouse"
+    with HostileCatalog(f"{place}/orders") as catalog:
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        monkeypatch.setenv(f"{VARIABLE}WAREHOUSE", place if named else "lake")
+        # What the server answers names no folder, even where it is the right one.
+        catalog.alter("config", overriding({"warehouse": place}))
+        table = CatalogTable(open_catalog("lake"), "shop.orders")
+        if named:
+            assert table.load().metadata.location == f"{place}/orders"
+            return
+        with pytest.raises(UnsupportedTableError, match=SETTING):
+            table.load()
+
+
+@pytest.mark.parametrize("place", ["victim", "", "orders/../victim", "orders-of-others"])
+def test_the_place_of_a_table_in_a_database_is_that_of_its_metadata_file(
+    place: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything at a table's place is read, and deleted, as the table's own."""
+    database.keep({}, place=place)
+    with pytest.raises(UnsupportedTableError, match=rf"{SETTING} .*{place}"):
+        database.table().load()
+    if ".." in place:
+        return
+    monkeypatch.setenv(SETTING, f"{database.folder}/{place}")
+    assert database.table().load().metadata.location.endswith(place)
+
+
+def test_a_property_of_a_table_in_a_database_has_no_file_written_elsewhere(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = database.folder / "victim"
+    database.keep({"write.metadata.path": f"file://{elsewhere}"})
+    table = database.table()
+    with pytest.raises(UnsupportedTableError, match=SETTING):
+        table.commit(table.load(), (), (SetProperties({"a": "b"}),))
+    assert not elsewhere.exists()
+    monkeypatch.setenv(SETTING, f"{elsewhere},{database.folder}/orders")
+    outcome = table.commit(table.load(), (), (SetProperties({"a": "b"}),))
+    assert isinstance(outcome, Committed)
+    assert list(elsewhere.glob("*.metadata.json"))
+    assert table.load().metadata.properties["a"] == "b"
+
+
+def test_a_property_that_comes_while_a_commit_begins_has_no_file_written_elsewhere(
+    database: Database,
+) -> None:
+    elsewhere = database.folder / "victim"
+    database.keep({})
+    table = database.table()
+    base = table.load()
+    database.keep({"write.metadata.path": f"file://{elsewhere}"})
+    assert not isinstance(table.commit(base, (), (SetProperties({"a": "b"}),)), Committed)
+    assert not elsewhere.exists()
 
 
 def test_types_of_catalogs_that_read_files_themselves_are_refused() -> None:

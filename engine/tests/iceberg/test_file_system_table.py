@@ -61,7 +61,7 @@ def test_commits_count_upwards_and_log_what_they_replace() -> None:
     assert loaded.metadata_location == f"{location}/metadata/v4.metadata.json"
 
 
-@pytest.mark.parametrize("hint", [b"2", b"1\n", b"", b"seventeen", b"99", None])
+@pytest.mark.parametrize("hint", [b"2", b"1\n", b"", b"seventeen", b"99", b"9" * 999, None])
 def test_the_hint_may_lag_lie_or_be_absent(hint: bytes | None) -> None:
     operations, store = table()
     commit(operations, a="1")

@@ -246,8 +246,7 @@ def catalog_of(kind: str, **properties: str) -> AnsweringCatalog:
     ("kind", "properties", "known"),
     [
         ("rest", {"uri": "http://c.example"}, None),
-        # Its server has answered this.
-        ("rest", {"uri": "http://c.example", "warehouse": "file:///"}, None),
+        ("rest", {"uri": "http://c.example", "warehouse": "file:///data/ware"}, None),
         ("rest", {"uri": "sqlite:///c.db"}, None),
         ("rest", {"uri": "http://c.example"}, "file:///data/ware"),
         ("rest", {"uri": "http://c.example"}, "s3://lake"),
@@ -278,6 +277,7 @@ def test_a_catalog_does_not_decide_what_of_this_machine_is_read(
     [
         ("rest", {"uri": "http://c.example"}, "/data/warehouse", ""),
         ("rest", {"uri": "http://c.example"}, None, "s3://x,/data"),
+        ("rest", {"uri": "http://c.example", "warehouse": "file:/data"}, None, ""),
         ("sql", {"uri": "postgresql://db.example/c", "warehouse": "file:/data"}, None, ""),
         ("sql", {"uri": "sqlite:////somewhere/c.db"}, None, ""),
     ],
@@ -294,3 +294,29 @@ def test_configuration_says_where_a_catalog_may_keep_tables(
     where = MetadataPlace(catalog, None, StoreLocation.open, known_place=known)
     assert where.opened("/data/warehouse/t")[0].uri == "file:///data/warehouse/t"
     assert where.opened("s3://lake/t")[0].uri == "s3://lake/t"
+
+
+@pytest.mark.parametrize(
+    ("location", "is_read"),
+    [
+        ("s3a://lake/shop/t", True),
+        ("s3://lake/elsewhere", True),
+        ("s3://ware/shop/t", True),
+        ("s3://archive/t", True),
+        ("s3://other/shop/t", False),
+        ("file:///data/t", False),
+        ("/", False),
+    ],
+)
+def test_a_metadata_file_names_places_in_its_bucket_and_where_configuration_says(
+    location: str, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTING, "s3://archive")
+    catalog = catalog_of("sql", uri="postgresql://db.example/c", warehouse="s3://ware/shop")
+    where = MetadataPlace(catalog, None, StoreLocation.open)
+    file = "s3://lake/shop/t/metadata/00001-a.metadata.json"
+    if is_read:
+        where.check(location, file)
+        return
+    with pytest.raises(UnsupportedTableError, match=rf"{SETTING} \[table=shop, path={location}"):
+        where.check(location, file)

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pytest
 
 from tideline.cli.main import run
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, TidelineError, UnsupportedTableError
 from tideline.hudi.table.table_config import (
     ICEBERG,
     PUBLISH,
     PUBLISH_CATALOG,
     PUBLISH_CATALOG_TYPE,
     PUBLISH_CATALOG_URI,
+    PUBLISH_CATALOG_WAREHOUSE,
     PUBLISH_IDENTIFIER,
 )
 from tideline.lake_table import LakeTable
@@ -33,6 +34,7 @@ from tideline.testing.hostile_catalog import (
     overriding,
 )
 from tideline.trust.author import Author
+from tideline.trust.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -191,6 +193,40 @@ def test_a_configured_catalog_is_asked_with_what_configuration_says(
     assert CODE_MODULE not in sys.modules
 
 
+@pytest.mark.parametrize("kind", ["glue", "hive", "sql", "dynamodb"])
+def test_a_table_does_not_say_what_kind_a_configured_catalog_is(
+    kind: str, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Glue would be asked with the machine's own identity, wherever the catalog is."""
+    with HostileCatalog("s3://bucket/orders") as catalog:
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_TYPE: kind})
+        with pytest.raises(UnconfiguredCatalogError, match=f"{kind}.*{VARIABLE}TYPE"):
+            table.publish()
+        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_TYPE: "rest"})
+        with pytest.raises(TidelineError):
+            # The catalog has another table of that name.
+            table.publish()
+        assert catalog.received
+
+
+@pytest.mark.parametrize("warehouse", ["file:///", "{folder}", "."])
+def test_a_table_names_no_folder_of_this_machine_as_a_warehouse(
+    warehouse: str, table: LakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = warehouse.format(folder=tmp_path)
+    with HostileCatalog(f"file://{tmp_path}/others") as catalog:
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_WAREHOUSE: named})
+        with pytest.raises(UnsupportedTableError, match=SETTING):
+            table.publish()
+        assert not any("warehouse" in request.path for request in catalog.received)
+        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_WAREHOUSE: "lake"})
+        with pytest.raises(UnsupportedTableError, match=SETTING):
+            table.publish()
+        assert any("warehouse=lake" in request.path for request in catalog.received)
+
+
 def test_an_address_has_the_author_who_gave_it() -> None:
     stored = {PUBLISH_IDENTIFIER: "a.b", PUBLISH_CATALOG_URI: "http://one"}
 
@@ -205,6 +241,22 @@ def test_an_address_has_the_author_who_gave_it() -> None:
     assert author(stored_place(stored, stored)) is Author.PROCESS
     assert author(stored_place(stored, {PUBLISH_CATALOG_URI: "http://two"})) is Author.TABLE
     assert author(CatalogPlace.of("http://one", "a.b")) is Author.PROCESS
+
+
+def test_a_catalog_that_a_setting_gives_the_address_of_is_the_one_that_is_asked(
+    table: LakeTable, spy: Spy
+) -> None:
+    """Whichever of the two settings holds it: a token of the environment goes there alone."""
+    for setting in (PUBLISH_CATALOG, PUBLISH_CATALOG_URI):
+        with HostileCatalog("s3://bucket/orders") as catalog:
+            name_catalog(table, spy.uri, **{PUBLISH_CATALOG_TYPE: "glue"})
+            given = {setting: catalog.uri}
+            report = table.write(pa.table({"id": ["a"], "v": [9]}), options=given)
+            assert "not a publication of this one" in report.notes[0]
+            assert catalog.received
+            place = place_in(table.hoodie_table.config.properties, given)
+            assert place is not None
+            assert place.uri == catalog.uri
 
 
 def test_settings_of_a_call_name_the_catalog_for_its_cleaning(

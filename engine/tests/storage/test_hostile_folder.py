@@ -310,3 +310,14 @@ def test_a_path_that_leads_up_is_refused(store: LocalStore, path: str) -> None:
 def test_nobody_is_told_that_a_create_was_refused_by_a_fifo(store: LocalStore, root: Path) -> None:
     make("fifo", root / "p" / "bad")
     assert in_time(lambda: store.put_if_absent("p/bad", b"1")) == AlreadyExists()
+
+
+def test_unfinished_files_behind_a_link_out_of_the_folder_stay(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / ".tmp-1").write_bytes(b"of another table")
+    (tmp_path / "root" / "p").symlink_to(tmp_path / "outside")
+    store = LocalStore(str(tmp_path / "root"))
+    assert not has_unfinished(store, "p")
+    remove_unfinished(store, "p")
+    assert (tmp_path / "outside" / ".tmp-1").exists()

@@ -1,7 +1,8 @@
 """The published table as its place has it: a folder, or a catalog that PyIceberg opens.
 
 A catalog whose address the table's properties give is opened where the process's own configuration
-has the same one, and with what configuration says; else nothing is sent to it.
+has the same one, and with what configuration says; else nothing is sent to it. What kind of catalog
+it is follows from the address, or from configuration, whoever gave the address.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
     if place.by is Author.TABLE:
         _refuse_unconfigured(table, place)
         options.pop("uri", None)
+    for name in place.of_table & {"type", "warehouse"}:
+        if name == "type" or _is_folder_here(options[name]):
+            del options[name]
 
     def open_store(location: StoreLocation) -> ObjectStore:
         is_here = normalised(location.uri) == normalised(table.location.uri)
@@ -62,6 +66,12 @@ def operations_at(table: HoodieTable, place: CatalogPlace | None) -> Operations:
         open_store=open_store,
         known_place=table.location.uri,
     )
+
+
+def _is_folder_here(warehouse: str) -> bool:
+    """Whether it is no name of a part of the catalog, but a folder of this machine: one to read
+    from, where configuration gives it."""
+    return normalised(warehouse).startswith("file:") or warehouse.startswith(".")
 
 
 def _refuse_unconfigured(table: HoodieTable, place: CatalogPlace) -> None:

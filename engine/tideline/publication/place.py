@@ -41,12 +41,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 @dataclass(frozen=True, slots=True)
 class CatalogPlace:
     """A table `identifier` (`namespace.name`) of a catalog, by PyIceberg's name for the catalog and
-    what of its address is kept with the table. `by` gave the address."""
+    what of its address is kept with the table. `by` gave the address, the table alone the options
+    `of_table`."""
 
     catalog: str
     identifier: str
     options: tuple[tuple[str, str], ...] = ()
     by: Author = field(default=Author.PROCESS, compare=False)
+    of_table: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(
@@ -122,15 +124,16 @@ def place_in(
 ) -> CatalogPlace | None:
     """The place that a table's properties and settings over them name, None for the table's own
     folder. The address is the caller's where a setting is. Raises ConfigError."""
-    settings = given or {}
+    settings = dict(given or {})
+    if "://" in settings.get(PUBLISH_CATALOG, ""):
+        settings.setdefault(PUBLISH_CATALOG_URI, settings[PUBLISH_CATALOG])
     named = {**properties, **settings}
     options = {name: named[key] for name, key in _OPTIONS.items() if named.get(key)}
     catalog, identifier = named.get(PUBLISH_CATALOG), named.get(PUBLISH_IDENTIFIER)
-    is_callers = bool(settings.get(PUBLISH_CATALOG_URI)) or "://" in settings.get(
-        PUBLISH_CATALOG, ""
-    )
-    by = Author.PROCESS if is_callers else Author.TABLE
-    return place_named(catalog, identifier, options, by=by)
+    by = Author.PROCESS if settings.get(PUBLISH_CATALOG_URI) else Author.TABLE
+    place = place_named(catalog, identifier, options, by=by)
+    of_table = (name for name in options if not settings.get(_OPTIONS[name]))
+    return None if place is None else replace(place, of_table=frozenset(of_table))
 
 
 def stored_place(
@@ -141,7 +144,8 @@ def stored_place(
     place, named = place_in(properties), place_in(properties, given)
     if place is None or named is None or place.address != named.address:
         return place
-    return replace(place, by=named.by)
+    is_same = place.options == named.options
+    return replace(place, by=named.by, of_table=named.of_table if is_same else place.of_table)
 
 
 def without_place() -> dict[str, str | None]:

@@ -55,7 +55,7 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
-from tideline.storage.real_path import real_path
+from tideline.storage.real_path import real_directory, real_path
 from tideline.storage.regular_file import (
     OPENING,
     open_lock_file,
@@ -305,7 +305,10 @@ class LocalStore:
 
 
 def remove_unfinished(store: ObjectStore, directory: str) -> None:
-    """Remove what dead processes were writing into a directory of a local folder, one level."""
+    """Remove what dead processes were writing into a directory of a local folder, one level.
+
+    Nothing where a link takes the directory out of the folder.
+    """
     for file in _unfinished(store, directory):
         with suppress(OSError), _unless_held(file):
             file.unlink(missing_ok=True)
@@ -320,10 +323,11 @@ def has_unfinished(store: ObjectStore, directory: str) -> bool:
 
 
 def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
-    folder = store.local_path(directory)
-    if folder is None:
+    root, folder = store.local_path(""), store.local_path(directory)
+    if root is None or folder is None:
         return []
-    with suppress(OSError):
+    with suppress(OSError, UnsupportedTableError):
+        real_directory(root, directory)
         return sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*"))
     return []
 

@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.catalog import infer_catalog_type
 from pyiceberg.utils.config import Config
 
 from tideline.errors import ConfigError
-from tideline.iceberg.table.catalog_name import address_variable
-from tideline.trust.catalog_properties import URI, credentials_among
+from tideline.iceberg.table.catalog_name import address_variable, property_variable
+from tideline.trust.catalog_properties import TYPE, URI, credentials_among
+from tideline.trust.foreign_words import quoted
 from tideline.trust.server_address import ServerAddress, is_same_place
 
 _FILE = ".pyiceberg.yaml"
@@ -74,10 +76,23 @@ def refuse_unconfigured(name: str, uri: str | None, kind: str | None, *, remedy:
             f"{variable}{remedy}",
             value=name,
         )
-    own_kind = configured.get("type")
-    if kind is not None and own_kind and str(own_kind).lower() != kind.lower():
-        message = f"this process's configuration has another kind of catalog{remedy}"
+    if kind is not None and _kind_of(name, configured) != kind.lower():
+        message = (
+            f"this process's configuration has another kind of catalog than {quoted(kind)}: "
+            f"correct {property_variable(name, TYPE)}{remedy}"
+        )
         raise ConfigError(message, value=name)
+
+
+def _kind_of(name: str, configured: Mapping[str, Any]) -> str | None:
+    """The type that configuration gives, or else the one that follows from its address."""
+    if configured.get(TYPE):
+        return str(configured[TYPE]).lower()
+    try:
+        found = infer_catalog_type(name, dict(configured))
+    except ValueError:
+        return None
+    return None if found is None else str(found.value)
 
 
 def _configuration() -> Mapping[str, Any]:

@@ -33,6 +33,11 @@ _REQUIRED = ("_load_file_io", "_update_and_stage_table")
 class MetadataFiles(Protocol):
     """Reads and writes metadata files by their locations."""
 
+    def check(self, location: str, metadata_location: str) -> None:
+        """Raise UnsupportedTableError for a place that the file at `metadata_location` may not
+        name."""
+        ...
+
     def read(self, location: str) -> bytes:
         """Raises what stores raise, and UnsupportedTableError for a place that is not read."""
         ...
@@ -73,10 +78,13 @@ class OwnFiles(Catalog):
         )
         version = MetastoreCatalog._parse_metadata_version(current_table.metadata_location) + 1
         provider = SimpleLocationProvider(metadata.location.rstrip("/"), metadata.properties)
+        location = provider.new_table_metadata_file_location(version)
+        if self.files is not None:
+            self.files.check(location, current_table.metadata_location)
         return StagedTable(
             identifier=table_identifier,
             metadata=metadata,
-            metadata_location=provider.new_table_metadata_file_location(version),
+            metadata_location=location,
             io=self._load_file_io(),
             catalog=self,
         )

@@ -24,7 +24,12 @@ def catalog_named(
 
 def address_variable(name: str) -> str:
     """The environment variable in which PyIceberg finds the address of a catalog."""
-    return f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__URI"
+    return property_variable(name, "uri")
+
+
+def property_variable(name: str, what: str) -> str:
+    """That of another property, one of a single word."""
+    return f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__{what.upper()}"
 
 
 @contextmanager

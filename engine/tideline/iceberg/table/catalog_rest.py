@@ -62,6 +62,11 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         self._timeout_s = timeout_s
         super().__init__(name, **self._given)
 
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The properties that it was opened with, without those of its answers."""
+        return self._given
+
     def _fetch_config(self) -> None:
         super()._fetch_config()
         answer = {

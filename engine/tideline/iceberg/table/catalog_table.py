@@ -47,6 +47,7 @@ from tideline.iceberg.metadata.metadata_update import (
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_files import OwnFiles
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
+from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
@@ -95,7 +96,7 @@ class CatalogTable:
         self._clock = clock or SystemClock()
         is_server = isinstance(catalog, RestCatalog)
         self._place = MetadataPlace(
-            AnsweringCatalog(catalog.name, catalog.properties, is_server),
+            AnsweringCatalog(catalog.name, _given_to(catalog), is_server),
             storage_options,
             open_store or StoreLocation.open,
             access,
@@ -120,6 +121,7 @@ class CatalogTable:
         metadata = TableMetadata.of(document, path=table.metadata_location)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
+            self._place.check(metadata.location, table.metadata_location)
             location, store = self._place.opened(metadata.location)
             self._io = FileIO(location, metadata.location, {location: store})
         return Loaded(metadata, table.metadata_location)
@@ -162,6 +164,9 @@ class CatalogTable:
         if table is None:
             raise ValueError("the metadata was not loaded from this table")
         version = base.metadata.format_version
+        folder = base.metadata.properties.get("write.metadata.path")
+        if folder:
+            self._place.check(folder, base.metadata_location)
         try:
             response = self._catalog.commit_table(
                 table,
@@ -222,6 +227,13 @@ class CatalogTable:
     def _name(self) -> str:
         name = self._identifier
         return f"{self._catalog.name}.{name if isinstance(name, str) else '.'.join(name)}"
+
+
+def _given_to(catalog: Catalog) -> Mapping[str, str]:
+    """What a catalog was opened with; nothing of a server's, where its answers are among it."""
+    if isinstance(catalog, BoundedRestCatalog):
+        return catalog.given
+    return {} if isinstance(catalog, RestCatalog) else catalog.properties
 
 
 def _shows(metadata: TableMetadata, updates: Iterable[MetadataUpdate]) -> bool:

@@ -63,6 +63,7 @@ FOLDER = "metadata"
 HINT_PATH = f"{FOLDER}/version-hint.text"
 CODEC_PROPERTY = "write.metadata.compression-codec"
 
+_DIGITS_MAX = 18
 _PLAIN, _GZIP, _OLD_GZIP = ".metadata.json", ".gz.metadata.json", ".metadata.json.gz"
 _SUFFIXES = (_PLAIN, _GZIP, _OLD_GZIP)  # in the order in which Iceberg looks for them
 _NUMBERED = re.compile(r"v(\d+)(\.gz\.metadata\.json|\.metadata\.json(\.gz)?)")
@@ -187,7 +188,8 @@ class FileSystemTable:
 
     def _hinted(self) -> int | None:
         try:
-            return int(self._store.get(HINT_PATH).strip())
+            text = self._store.get(HINT_PATH).strip()
+            return int(text) if len(text) <= _DIGITS_MAX else None
         except (ObjectNotFoundError, ValueError):
             return None
 

@@ -6,6 +6,10 @@ read. It is the folder above `metadata/`, as every writer lays it out, or else t
 A catalog does not decide what of this machine is read. A folder of this machine is taken only from
 a catalog that is a file here itself, or where configuration has named the folder, or one above it:
 as the catalog's `warehouse`, or in `TIDELINE_EXTRA_LOCATIONS`.
+
+A database has the location of a metadata file and no more. What that file says of the table's
+place, or of the next metadata file's, is the table's word: it is followed into the folder above
+`metadata/`, into its bucket, and where configuration has named.
 """
 
 from __future__ import annotations
@@ -18,14 +22,21 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline.trust.foreign_words import quoted
-from tideline.trust.named_places import is_below, is_declared, normalised, not_named
+from tideline.trust.named_places import (
+    NamedPlaces,
+    declared_places,
+    is_below,
+    is_declared,
+    normalised,
+    not_named,
+)
 
 _FOLDER = "/metadata/"
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweringCatalog:
-    """A catalog by its name and properties; those of a server may be among its answers."""
+    """A catalog by its name and the properties that it was opened with, none of its answers."""
 
     name: str
     properties: Mapping[str, str]
@@ -38,8 +49,8 @@ class AnsweringCatalog:
 
     @property
     def warehouse(self) -> str | None:
-        """What configuration has named as its warehouse; None where that cannot be told."""
-        return None if self.is_server else self.properties.get("warehouse")
+        """What configuration has named as its warehouse."""
+        return self.properties.get("warehouse")
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,19 @@ class MetadataPlace:
             message = not_named("the catalog")
             raise UnsupportedTableError(message, table=self.catalog.name, path=quoted(location))
         return place, self.open_store(place)
+
+    def check(self, location: str, metadata_location: str) -> None:
+        """Raise UnsupportedTableError for a place that a metadata file names, and may not.
+
+        The catalog has `metadata_location` as the place of that file.
+        """
+        if self.catalog.is_server:
+            return  # it has answered with the metadata itself
+        folder, _ = _folder_and_path(metadata_location)
+        named = filter(None, (self.known_place, self.catalog.warehouse))
+        if NamedPlaces.of(folder, (*declared_places(), *named)).root_of(location) is None:
+            message = not_named("the metadata")
+            raise UnsupportedTableError(message, table=self.catalog.name, path=quoted(location))
 
     def read(self, location: str) -> bytes:
         """Raises what stores raise."""

@@ -69,6 +69,27 @@ TRUST_FAULTS = (
         ("engine/tests/publication/test_hostile_place.py",),
     ),
     Fault(
+        "the address that a caller gives is overruled by the table's",
+        "engine/tideline/publication/place.py",
+        '    if "://" in settings.get(PUBLISH_CATALOG, ""):\n',
+        '    if "!" in settings.get(PUBLISH_CATALOG, ""):\n',
+        ("engine/tests/publication/test_hostile_place.py",),
+    ),
+    Fault(
+        "a table says what kind of catalog it is published in",
+        "engine/tideline/publication/operations.py",
+        '        if name == "type" or _is_folder_here(options[name]):\n',
+        '        if name == "warehouse" and _is_folder_here(options[name]):\n',
+        ("engine/tests/publication/test_hostile_place.py",),
+    ),
+    Fault(
+        "a metadata file of a database says where the table is",
+        "engine/tideline/iceberg/table/catalog_table.py",
+        "            self._place.check(metadata.location, table.metadata_location)\n",
+        "",
+        ("engine/tests/iceberg/test_catalog_of_the_process.py",),
+    ),
+    Fault(
         "what is published somewhere unknown counts as not published",
         "engine/tideline/publication/presence.py",
         "        if has_snapshots(table):\n            raise\n",
