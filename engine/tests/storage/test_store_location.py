@@ -169,3 +169,11 @@ def test_the_default_endpoint_is_amazons_own_regardless_of_the_environment(
     store = StoreLocation.of("s3://b/t", {"region": "eu-west-1"}).open()
     assert isinstance(store, S3Store)
     assert str(store) == "s3://b/t at https://s3.eu-west-1.amazonaws.com"
+
+
+@pytest.mark.parametrize("region", ["evil.test/", "evil.test:9000/#", "a.b", "a@b", ""])
+def test_a_region_names_no_server_but_one_of_aws(region: str) -> None:
+    with pytest.raises(ConfigError, match="the region must be one of AWS"):
+        StoreLocation.of("s3://bucket/table", {"region": region})
+    options = {"region": region, "endpoint": "https://store.test"}
+    assert StoreLocation.of("s3://bucket/table", options).server() == "https://store.test"
