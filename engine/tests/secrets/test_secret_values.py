@@ -249,3 +249,14 @@ def test_ten_thousand_values_cost_a_message_little() -> None:
         masked(message)
     # It takes 30 microseconds; an alternation of all spellings takes a thousand times as long.
     assert (time.perf_counter() - began_s) / 200 < 0.003
+
+
+def test_a_text_made_of_a_value_within_itself_takes_no_time() -> None:
+    note_secrets(["x***yy!"])
+    assert masked("x" * 100_000 + "x***yy!" + "yy!" * 100_000) == "***"
+
+
+def test_one_value_of_many_lines_lets_no_other_be_forgotten() -> None:
+    note_secrets(["hunter2-hunter2"])
+    note_secrets(["\n".join(f"line {number:020}" for number in range(20_000))])
+    assert masked("hunter2-hunter2") == "***"
