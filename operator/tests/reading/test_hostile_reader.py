@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tideline.ingest.operation.operation import Place
 from tideline.secret_values import note_secrets
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.storage.web_identity import WebIdentity
@@ -268,3 +269,13 @@ def test_large_answers_of_one_namespace_keep_no_other_from_its_own(tmp_path: Pat
         assert any(thread.is_alive() for thread in hostile)
         for thread in hostile:
             thread.join()
+
+
+def test_a_claim_is_judged_by_a_process_that_has_read_nothing(tmp_path: Path) -> None:
+    place = Place("s3://bucket/table")
+    with reader(tmp_path, result(b"true")) as (processes, hostile):
+        assert processes.may_write(Access(), TABLE, place, "uid")
+        assert [one.is_single for one in hostile.opened] == [True]
+        assert processes.may_write(Access(), TABLE, place, "uid")
+        first, second = hostile.opened
+        assert first.process != second.process

@@ -113,7 +113,7 @@ class ReaderProcesses:
         self._numbers = itertools.count(1)
         self._large = threading.Condition()
         self._large_of: set[str] = set()
-        self._lock = threading.Lock()
+        self._free = threading.Condition()
         self._alone: Counter[str] = Counter()
 
     @property
@@ -146,6 +146,7 @@ class ReaderProcesses:
     def forget(self, table: ResolvedTable) -> None:
         """See `Reader.forget`."""
         self.set_aside.clear(_table(table))
+        self.set_aside.clear(_claim(table))
         namespace = table.resource.metadata.namespace
         with suppress(_EndedError, ReaderUnavailableError, TidelineError):
             self._attempt(Open(namespace, must_run=True), Access(), Forget(table), _FORGET_S)
@@ -167,8 +168,13 @@ class ReaderProcesses:
         return report
 
     def may_write(self, access: Access, table: ResolvedTable, place: Place, uid: str) -> bool:
-        """See `Reader.may_write`."""
-        answer: bool = self._ask(_table(table), access, MayWrite(table, place, uid))
+        """See `Reader.may_write`.
+
+        In a process that has read nothing else: the answer keeps other namespaces away, and what a
+        table or a catalog has made of its namespace's process must have no part in it.
+        """
+        call = MayWrite(table, place, uid)
+        answer: bool = self._ask(_claim(table), access, call, is_alone=True)
         return answer
 
     def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:
@@ -202,9 +208,16 @@ class ReaderProcesses:
         return False
 
     def _ask(
-        self, subject: Subject, access: Access, call: Call, deadline_s: float | None = None
+        self,
+        subject: Subject,
+        access: Access,
+        call: Call,
+        deadline_s: float | None = None,
+        *,
+        is_alone: bool = False,
     ) -> Any:
-        """The answer to a call about a subject.
+        """The answer to a call about a subject; one that `is_alone` has a process of its own, and
+        waits for its place.
 
         Raises ReadingFailedError for one that is set aside, ReaderUnavailableError where a retry
         may help, and the errors of the call.
@@ -214,7 +227,7 @@ class ReaderProcesses:
         refusal = self.set_aside.refusal(subject, declared)
         if refusal is not None:
             raise ReadingFailedError(refusal)
-        if not self.set_aside.is_alone(subject):
+        if not is_alone and not self.set_aside.is_alone(subject):
             try:
                 return self._attempt(Open(namespace), access, call, deadline_s)
             except _EndedError as ended:
@@ -223,8 +236,9 @@ class ReaderProcesses:
                     raise ReaderUnavailableError(
                         f"{ended}; it is read again soon, in a process of its own"
                     ) from None
-        with self._lock:
-            if self._alone[namespace] >= ALONE_MAX:
+        with self._free:
+            wait_s = deadline_s if is_alone else 0.0
+            if not self._free.wait_for(lambda: self._alone[namespace] < ALONE_MAX, wait_s):
                 raise ReaderUnavailableError(
                     f"{ALONE_MAX} tables of namespace {namespace} are being read alone, after the "
                     "process that read them ended: this one is read after them"
@@ -233,8 +247,9 @@ class ReaderProcesses:
         try:
             return self._ask_alone(subject, declared, access, call, deadline_s)
         finally:
-            with self._lock:
+            with self._free:
                 self._alone[namespace] -= 1
+                self._free.notify_all()
 
     def _ask_alone(
         self,
@@ -423,6 +438,11 @@ def _expected(channel: Channel, expected: FrameKind, bytes_max: int) -> bytes:
 def _table(table: ResolvedTable) -> Subject:
     metadata = table.resource.metadata
     return "table", metadata.namespace, metadata.name
+
+
+def _claim(table: ResolvedTable) -> Subject:
+    metadata = table.resource.metadata
+    return "claim", metadata.namespace, metadata.name
 
 
 def _bucket(table: ResolvedTable, place: Place) -> Subject:
