@@ -57,7 +57,9 @@ class StoreLocation:
             case "file":
                 return cls(_file_uri(_local_part(text, rest)))
             case "s3" | "s3a" | "s3n":
-                return cls(_bucket_uri("s3", rest), options)
+                found = cls(_bucket_uri("s3", rest), options)
+                found.server()
+                return found
             case "memory":
                 return cls(_bucket_uri("memory", rest))
         raise ConfigError("unknown storage scheme: use a path, file://, s3://", value=f"{scheme}:")

@@ -22,8 +22,8 @@ def confine(control: int, memory_bytes: int | None, *, writes_files: bool) -> No
     """Keep no file but standard error and `control`, and `memory_bytes` beyond the memory that is
     used already. The process ends with its parent, leaves no core, gains no rights, and others of
     the same user cannot look into it. Unless it `writes_files`, those of local tables, it changes
-    no file and signals no other process, where the kernel can see to that, and starts no program and
-    no process. Its environment is the supervisor's, see starting.py."""
+    no file and signals no other process, where the kernel can see to that, and starts no
+    program and no process. Its environment is the supervisor's, see starting.py."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # A terminal sends it to all: the supervisor ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
