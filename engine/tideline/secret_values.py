@@ -32,6 +32,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 LENGTH_MIN = 6
 MASK = "***"
 _CUT_LENGTH_MIN = 24
+_PASSES_MAX = 8
 _BEGINNING = 12
 _LINE_LENGTH_MIN = 16
 _LENGTH_MAX, _LINES_MAX = 32_768, 200
@@ -129,15 +130,19 @@ def is_secret_name(name: str) -> bool:
 def masked(text: str) -> str:
     """`text` with every known secret value replaced by three asterisks."""
     known = _known
-    while spans := _found_in(text, known):
+    for _ in range(_PASSES_MAX):
+        spans = _found_in(text, known)
+        if not spans:
+            return text
         pieces: list[str] = []
         at = 0
         for start, end in spans:
             pieces += (text[at:start], MASK)
             at = end
-        # What is left may be a value once more; the text becomes shorter each time.
+        # What is left may be a value once more.
         text = "".join((*pieces, text[at:]))
-    return text
+    # Only a text that was made for it holds a value within a value within a value.
+    return MASK
 
 
 @contextmanager
@@ -218,6 +223,7 @@ def _parts(value: str) -> Iterator[str]:
             yield from _parts(_password_of_basic(token))
     lines = value.splitlines()[:_LINES_MAX]
     if len(lines) > 1:
+        # Of a value with more lines than a key has the others' values would be forgotten.
         yield from (
             line for line in lines if len(line) >= _LINE_LENGTH_MIN and not line.startswith("-----")
         )

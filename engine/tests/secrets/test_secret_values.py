@@ -260,3 +260,14 @@ def test_one_large_value_pushes_no_other_out(between: str) -> None:
     assert time.process_time() - began_s < 1
     assert masked("secret-of-a-neighbour") == MASK
     assert masked(large[:40]).startswith(MASK)
+
+
+def test_a_text_made_of_a_value_within_itself_takes_no_time() -> None:
+    note_secrets(["x***yy!"])
+    assert masked("x" * 100_000 + "x***yy!" + "yy!" * 100_000) == "***"
+
+
+def test_one_value_of_many_lines_lets_no_other_be_forgotten() -> None:
+    note_secrets(["hunter2-hunter2"])
+    note_secrets(["\n".join(f"line {number:020}" for number in range(20_000))])
+    assert masked("hunter2-hunter2") == "***"

@@ -295,3 +295,13 @@ def test_servers_that_cannot_be_reached_are_told_apart(start: Starting) -> None:
     ):
         with pytest.raises(StorageUnavailableError, match=found):
             store_at(url, proxy).get("x")
+
+
+def test_connections_that_show_no_ticket_keep_nobody_away(start: Starting) -> None:
+    with SpyServer() as spy:
+        proxy = start(Names(store_test="127.0.0.1"), limits=EgressLimits(connections_max=8))
+        port = int(proxy.url_for("lake").rpartition(":")[2])
+        nobodys = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        assert store_at(spy.url(HOST), proxy).get("a") == b"x"
+        for one in nobodys:
+            one.close()

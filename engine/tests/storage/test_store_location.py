@@ -169,3 +169,21 @@ def test_the_default_endpoint_is_amazons_own_regardless_of_the_environment(
     store = StoreLocation.of("s3://b/t", {"region": "eu-west-1"}).open()
     assert isinstance(store, S3Store)
     assert str(store) == "s3://b/t at https://s3.eu-west-1.amazonaws.com"
+
+
+@pytest.mark.parametrize("region", ["evil.test/", "evil.test:9000/#", "a.b", "a@b", ""])
+def test_a_region_names_no_server_but_one_of_aws(region: str) -> None:
+    with pytest.raises(ConfigError, match="the region must be one of AWS"):
+        StoreLocation.of("s3://bucket/table", {"region": region})
+    options = {"region": region, "endpoint": "https://store.test"}
+    assert StoreLocation.of("s3://bucket/table", options).server() == "https://store.test"
+
+
+@pytest.mark.parametrize("bucket", ["evil.test?", "evil.test#", "evil.test:9000", "a\\b", ".b"])
+def test_a_bucket_in_the_name_of_a_host_names_no_other_server(bucket: str) -> None:
+    options = {"endpoint": "https://store.test", "path_style": "false"}
+    with pytest.raises(ConfigError, match="the bucket cannot be a part of a host name"):
+        StoreLocation.of(f"s3://{bucket}/table", options)
+    assert StoreLocation.of("s3://my.bucket/t", options).server() == "https://my.bucket.store.test"
+    in_path = {**options, "path_style": "true"}
+    assert StoreLocation.of(f"s3://{bucket}/table", in_path).server() == "https://store.test"

@@ -39,6 +39,7 @@ from tideline.trust.addresses import Address, AddressRules
 _LOOKUP_THREADS = 32
 _SWEEP_S = 5.0
 _END_S = 2.0
+_NO_TICKET_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class EgressLimits:
 class _State:
     """What the thread of the loop keeps."""
 
-    open: set[ClientConnection] = field(default_factory=set)
+    open: dict[ClientConnection, None] = field(default_factory=dict)
     by_namespace: Counter[str] = field(default_factory=Counter)
     lookups: dict[Place, asyncio.Future[Resolved]] = field(default_factory=dict)
     lookups_by_namespace: Counter[str] = field(default_factory=Counter)
@@ -216,24 +217,36 @@ class EgressProxy:
     ) -> None:
         connection = ClientConnection(self, reader, writer)
         protocol.on_end = connection.end
-        if len(self._state.open) >= self.limits.connections_max:
+        if len(self._state.open) >= self.limits.connections_max and not self._make_room():
             connection.end()
             return
-        self._state.open.add(connection)
+        self._state.open[connection] = None
         try:
             await connection.serve()
         finally:
             connection.end()
-            self._state.open.discard(connection)
+            self._state.open.pop(connection, None)
             if connection.namespace is not None:
                 self._state.by_namespace[connection.namespace] -= 1
+
+    def _make_room(self) -> bool:
+        """End the eldest connection that is nobody's: whoever is in the pod can open one, and a
+        client shows its ticket at once."""
+        eldest = next((one for one in self._state.open if one.namespace is None), None)
+        if eldest is None:
+            return False
+        del self._state.open[eldest]
+        eldest.abort()
+        return True
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(min(_SWEEP_S, self.limits.idle_s / 2))
-            oldest_s = self._loop.time() - self.limits.idle_s
+            now_s = self._loop.time()
             for connection in tuple(self._state.open):
-                if connection.last_byte_s < oldest_s:
+                is_nobodys = connection.namespace is None
+                idle_s = min(_NO_TICKET_S, self.limits.idle_s) if is_nobodys else self.limits.idle_s
+                if connection.last_byte_s < now_s - idle_s:
                     connection.end()
 
     async def _end(self) -> None:

@@ -7,6 +7,7 @@ URIs are kept in one form, without percent-encoding, as Hadoop and Spark write t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from tideline.storage.s3 import S3Store
 from tideline.storage.s3_client import S3Connection, S3Endpoint
 
 OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
+_AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
 _SWITCHES = ("path_style", "allow_http", "create_bucket")
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 
@@ -55,7 +57,9 @@ class StoreLocation:
             case "file":
                 return cls(_file_uri(_local_part(text, rest)))
             case "s3" | "s3a" | "s3n":
-                return cls(_bucket_uri("s3", rest), options)
+                found = cls(_bucket_uri("s3", rest), options)
+                found.server()
+                return found
             case "memory":
                 return cls(_bucket_uri("memory", rest))
         raise ConfigError("unknown storage scheme: use a path, file://, s3://", value=f"{scheme}:")
@@ -164,6 +168,10 @@ def _checked_options(given: Mapping[str, str | bool]) -> tuple[tuple[str, str], 
         options[name] = _switch(name, value) if name in _SWITCHES else str(value)
     if "endpoint" in options:
         options["endpoint"] = _endpoint(options["endpoint"], options.get("allow_http") == "true")
+    elif not _AWS_REGION.fullmatch(options.get("region", "us-east-1")):
+        # It becomes a part of the name of the server.
+        raise ConfigError("the region must be one of AWS where no endpoint is named",
+                          value=options["region"])  # fmt: skip
     return tuple(sorted(options.items()))
 
 

@@ -8,6 +8,7 @@ requests leave the process.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from tideline.storage.request_gate import RequestGate
 from tideline.storage.s3_identity import S3Identity, implicit_identity
 from tideline.storage.web_identity import WebIdentity
 
+_HOST_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _process_with_runtime: int | None = None
 
 
@@ -45,9 +47,12 @@ class S3Endpoint:
         return self.url or f"https://s3.{self.region}.amazonaws.com"
 
     def server(self, bucket: str) -> str:
-        """The URL that requests for `bucket` go to."""
+        """The URL that requests for `bucket` go to. Raises ConfigError for a bucket that would name
+        another server: tables and catalogs name buckets."""
         if self.path_style:
             return self.service_url
+        if not _HOST_PART.fullmatch(bucket):
+            raise ConfigError("the bucket cannot be a part of a host name", value=bucket)
         scheme, _, host = self.service_url.partition("://")
         return f"{scheme}://{bucket}.{host}"
 

@@ -19,6 +19,7 @@ from tideline_operator.controller.endpoints import (
     SHARE_UNPROVEN,
     TRIAL_S,
     UNANSWERED_MAX,
+    UNUSED_MAX,
     Endpoint,
     EndpointGate,
     Endpoints,
@@ -230,3 +231,15 @@ def test_a_process_that_is_not_the_leader_sends_no_write_to_a_store() -> None:
     ):
         with pytest.raises(LeadershipLostError):
             write()
+
+
+def test_of_servers_that_no_table_names_the_newest_are_known(endpoints: Endpoints) -> None:
+    used = Endpoint("lake", "http://used")
+    endpoints.enter(KEYS[0], frozenset((used,)))
+    for server in ("http://used", *(f"http://{number}" for number in range(UNUSED_MAX + 10))):
+        for _ in range(UNANSWERED_MAX):
+            endpoints.note(Endpoint("lake", server), "timed out")
+    fail(endpoints)
+    assert len(endpoints.unavailable) == UNUSED_MAX + 1
+    assert used in endpoints.unavailable
+    assert ONE in endpoints.unavailable

@@ -12,7 +12,7 @@ import pytest
 from tideline_operator.reading.landlock import landlock_version
 
 _CONFINED = """
-import json, os, socket, subprocess, sys
+import json, os, socket, subprocess, sys, threading
 from pathlib import Path
 from tideline_operator.reading.confinement import confine
 folder, writes = Path(sys.argv[1]), sys.argv[2] == "writes"
@@ -29,6 +29,15 @@ def refused(action):
         return type(error).__name__
     return "done"
 
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+
+def thread():
+    made = threading.Thread(target=lambda: None)
+    made.start()
+    made.join()
+
 def listen():
     (folder / "reader.sock").unlink()
     socket.socket(socket.AF_UNIX).bind(str(folder / "reader.sock"))
@@ -38,6 +47,8 @@ found = {
     "write": refused(lambda: (folder / "text").write_text("changed")),
     "make": refused(lambda: (folder / "new").write_text("new")),
     "listen": refused(listen),
+    "fork": refused(fork),
+    "thread": refused(thread),
     "run": refused(lambda: subprocess.run(["true"])),
     "signal": refused(lambda: os.kill(victim.pid, 0)),
     "output": refused(lambda: os.write(output, b"x")),
@@ -66,7 +77,7 @@ def test_it_changes_no_file_takes_no_socket_runs_no_program_and_signals_nobody(
     tmp_path: Path,
 ) -> None:
     found = tried(tmp_path, "")
-    assert found.pop("read") == "done"
+    assert (found.pop("read"), found.pop("thread")) == ("done", "done")
     assert found.pop("output") == "OSError"  # it was closed
     assert set(found.values()) == {"PermissionError"}
     assert (tmp_path / "text").read_text() == "text"
@@ -77,3 +88,9 @@ def test_one_of_local_tables_changes_files(tmp_path: Path) -> None:
     found = tried(tmp_path, "writes")
     assert (found["read"], found["write"], found["make"]) == ("done", "done", "done")
     assert found["output"] == "OSError"
+
+
+def test_it_makes_threads_but_no_process_and_runs_no_program(tmp_path: Path) -> None:
+    found = tried(tmp_path, "")
+    assert found["thread"] == "done"
+    assert (found["fork"], found["run"]) == ("PermissionError", "PermissionError")

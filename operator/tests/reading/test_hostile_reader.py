@@ -9,13 +9,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from tideline.ingest.operation.operation import Place
 from tideline.secret_values import note_secrets
 from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.web_identity import WebIdentity
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.decide.observed import Observed, Problem
@@ -25,6 +27,7 @@ from tideline_operator.reading.codec import to_bytes
 from tideline_operator.reading.deleted_table import Removal
 from tideline_operator.reading.frames import Channel, FrameKind
 from tideline_operator.reading.reader_processes import ANSWER_BYTES_MAX, ReaderProcesses
+from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.hostile_reader import Behaviour, HostileReader
 from tideline_operator.testing.table_states import EMPTY, resolved
 
@@ -106,7 +109,8 @@ HOSTILE: dict[str, Behaviour] = {
     "a question to the gate of a catalog that there is not": result(
         b'["catalog","http://x",false]', FrameKind.REFUSAL
     ),
-    "a question of a megabyte": result(b" " * 2_000_000, FrameKind.REFUSAL),
+    "a question of a hundred kilobytes": result(b" " * 100_000, FrameKind.REFUSAL),
+    "an error of two megabytes": result(b" " * 2_000_000, FrameKind.FAILURE),
     "notes about a hundred servers": many_servers,
 }
 
@@ -207,3 +211,71 @@ def test_it_says_nothing_about_another_catalog_than_its_tables(tmp_path: Path) -
         assert problem is not None
         assert problem.reason == "ReadingFailed"
         assert gate.heard == []
+
+
+def test_one_of_a_single_call_is_ended_after_its_answer(tmp_path: Path) -> None:
+    answers = [b"garbage", to_bytes(Observed, Observed())]
+    with reader(tmp_path, lambda channel, _: channel.send(FrameKind.RESULT, answers.pop(0))) as (
+        processes,
+        hostile,
+    ):
+        assert processes.observe(Access(), TABLE, EMPTY) == Observed()
+        assert hostile.asked.count(FrameKind.KILL) == 2
+
+
+def test_it_gets_a_few_tokens_a_call(tmp_path: Path) -> None:
+    given: list[str] = []
+
+    def read_token() -> str:
+        given.append("token")
+        return given[0]
+
+    def ask(channel: Channel, _: socket.socket) -> None:
+        while True:
+            hostile.ask(channel, FrameKind.TOKEN, b"")
+
+    identity = WebIdentity("https://sts", "arn:aws:iam::1:role/lake", read_token)
+    with reader(tmp_path, ask) as (processes, hostile):
+        observed = processes.observe(Access(S3Connection(identity)), TABLE, EMPTY)
+        assert observed.problem is not None
+        assert observed.problem.reason == "ReadingFailed"
+        assert len(given) == 2 * 16
+
+
+def test_large_answers_of_one_namespace_keep_no_other_from_its_own(tmp_path: Path) -> None:
+    def stalled(_: Channel, connection: socket.socket) -> None:
+        connection.sendall(struct.pack("!cI", b"R", 2_000_000))
+        time.sleep(10)
+
+    def honest(channel: Channel, _: socket.socket) -> None:
+        body = to_bytes(Observed, Observed())
+        channel.send(FrameKind.RESULT, body + b" " * 2_000_000)
+
+    metadata = replace(TABLE.resource.metadata, namespace="other")
+    other = replace(TABLE, resource=replace(TABLE.resource, metadata=metadata))
+    behaviours = [stalled] * 4
+    with reader(tmp_path, lambda *given: (behaviours.pop() if behaviours else honest)(*given)) as (
+        processes,
+        _,
+    ):
+        hostile = [
+            threading.Thread(target=processes.observe, args=(Access(), TABLE, EMPTY))
+            for _ in range(4)
+        ]
+        for thread in hostile:
+            thread.start()
+        eventually(lambda: not behaviours, "all of them stall")
+        assert processes.observe(Access(), other, EMPTY) == Observed()
+        assert any(thread.is_alive() for thread in hostile)
+        for thread in hostile:
+            thread.join()
+
+
+def test_a_claim_is_judged_by_a_process_that_has_read_nothing(tmp_path: Path) -> None:
+    place = Place("s3://bucket/table")
+    with reader(tmp_path, result(b"true")) as (processes, hostile):
+        assert processes.may_write(Access(), TABLE, place, "uid")
+        assert [one.is_single for one in hostile.opened] == [True]
+        assert processes.may_write(Access(), TABLE, place, "uid")
+        first, second = hostile.opened
+        assert first.process != second.process

@@ -190,6 +190,9 @@ class Connections:
         try:
             secrets = self._secrets(names)
             found = tuple(str(item["metadata"].get("resourceVersion")) for item in secrets.values())
+            if names.credentials is not None:
+                # Noted again: what was noted least recently is forgotten.
+                _credentials(secrets[names.credentials])
             if connection is None or found != versions:
                 connection, versions = self._connection(names, secrets, access), found
         except SecretProblemError as error:

@@ -34,6 +34,9 @@ SHARE = 16
 SHARE_UNPROVEN = 2
 """Turns at one endpoint at a time, and before it has answered."""
 _FORGOTTEN_S = 120.0
+UNUSED_MAX = 256
+"""Endpoints of one namespace that are kept though no table names them: a table's catalog does, and
+what reads tables may say anything."""
 
 _is_probe: ContextVar[bool] = ContextVar("tideline_operator_is_probe", default=False)
 
@@ -110,7 +113,10 @@ class Endpoints:
         """A request there ended; without an answer when there is a `problem`."""
         with self._lock:
             self._asked.pop(threading.get_ident(), None)
-            known = self._known.setdefault(endpoint, _Known())
+            known = self._known.get(endpoint)
+            if known is None:
+                self._make_room(endpoint.namespace)
+                known = self._known[endpoint] = _Known()
             if problem is None:
                 known.answered()
             else:
@@ -174,6 +180,15 @@ class Endpoints:
         """Tables in line at endpoints."""
         with self._lock:
             return sum(len(known.line) for known in self._known.values())
+
+    def _make_room(self, namespace: str) -> None:
+        """Forget the eldest that no table of the namespace names, when there are too many."""
+        unused = [
+            one for one, known in self._known.items()
+            if one.namespace == namespace and not known.users
+        ]  # fmt: skip
+        for one in unused[: max(0, len(unused) - UNUSED_MAX + 1)]:
+            del self._known[one]
 
     def _forget(self, key: Key) -> None:
         for endpoint in self._uses.pop(key, frozenset()):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tideline_operator.reading.landlock import give_up_files_and_signals
+from tideline_operator.reading.no_programs import give_up_programs
 
 _FILES_MAX = 1024
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -21,8 +22,8 @@ def confine(control: int, memory_bytes: int | None, *, writes_files: bool) -> No
     """Keep no file but standard error and `control`, and `memory_bytes` beyond the memory that is
     used already. The process ends with its parent, leaves no core, gains no rights, and others of
     the same user cannot look into it. Unless it `writes_files`, those of local tables, it changes
-    no file, starts no program and signals no other process, where the kernel can see to that. Its
-    environment is the supervisor's, see starting.py."""
+    no file and signals no other process, where the kernel can see to that, and starts no
+    program and no process. Its environment is the supervisor's, see starting.py."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # A terminal sends it to all: the supervisor ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -34,6 +35,7 @@ def confine(control: int, memory_bytes: int | None, *, writes_files: bool) -> No
     _limit(resource.RLIMIT_NOFILE, _FILES_MAX)
     if not writes_files:
         give_up_files_and_signals()
+        give_up_programs()
     if memory_bytes is not None:
         _limit(resource.RLIMIT_DATA, _data_bytes() + memory_bytes)
 

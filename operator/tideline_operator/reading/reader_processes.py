@@ -13,9 +13,9 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.operation.operation import Place
 from tideline.secret_values import masked
 from tideline.storage.probe.report import StoreReport
-from tideline.storage.web_identity import IdentityError, WebIdentity
 from tideline_operator.decide.observed import Observed, Problem
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.reading.access import Access, HandedAccess
@@ -57,6 +56,7 @@ from tideline_operator.reading.frames import (
     FrameKind,
     OverdueError,
 )
+from tideline_operator.reading.questions import QUESTION_BYTES_MAX, Questions, shown
 from tideline_operator.reading.set_aside import SetAside, Subject
 from tideline_operator.reading.starting import OwnSupervisor
 from tideline_operator.reading.supervisor import Open
@@ -72,6 +72,7 @@ _LARGE_BYTES = 1024 * 1024
 _LARGE_S = 10.0
 """A large answer is there when it is sent, and waits for nobody."""
 _LARGE_AT_ONCE = 2
+"""Of different namespaces: who sends a large answer slowly keeps nobody but himself from it."""
 _HELLO_S = 30.0
 _CONNECT_S = 5.0
 _FORGET_S = 2.0
@@ -80,12 +81,8 @@ _RESTART_S = 5.0
 """Of a container, which is started again when it ends."""
 _REMOVAL_DEADLINES = 5
 """A step of a deletion lists the whole table before anything is deleted."""
-_MESSAGE_CHARACTERS_MAX = 2_000
 _BUSY_S = 2.0
 _STEP_S = 0.05
-_SERVERS_MAX = 64
-_SERVER_CHARACTERS_MAX = 512
-_PROBLEM_CHARACTERS_MAX = 500
 
 
 class _EndedError(Exception):
@@ -114,8 +111,9 @@ class ReaderProcesses:
         self._deadline_s = deadline_s
         self.set_aside = SetAside(clock)
         self._numbers = itertools.count(1)
-        self._large = threading.Semaphore(_LARGE_AT_ONCE)
-        self._lock = threading.Lock()
+        self._large = threading.Condition()
+        self._large_of: set[str] = set()
+        self._free = threading.Condition()
         self._alone: Counter[str] = Counter()
 
     @property
@@ -148,6 +146,7 @@ class ReaderProcesses:
     def forget(self, table: ResolvedTable) -> None:
         """See `Reader.forget`."""
         self.set_aside.clear(_table(table))
+        self.set_aside.clear(_claim(table))
         namespace = table.resource.metadata.namespace
         with suppress(_EndedError, ReaderUnavailableError, TidelineError):
             self._attempt(Open(namespace, must_run=True), Access(), Forget(table), _FORGET_S)
@@ -157,7 +156,7 @@ class ReaderProcesses:
         metadata = place.resource.metadata
         subject = "catalog", metadata.namespace, metadata.name
         found: tuple[FoundTable, ...] = self._ask(subject, access, ListPlace(place))
-        return tuple(FoundTable(one.parts, _shown(one.obstacle)) for one in found)
+        return tuple(FoundTable(one.parts, shown(one.obstacle)) for one in found)
 
     def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:
         """See `Reader.probe`."""
@@ -169,8 +168,13 @@ class ReaderProcesses:
         return report
 
     def may_write(self, access: Access, table: ResolvedTable, place: Place, uid: str) -> bool:
-        """See `Reader.may_write`."""
-        answer: bool = self._ask(_table(table), access, MayWrite(table, place, uid))
+        """See `Reader.may_write`.
+
+        In a process that has read nothing else: the answer keeps other namespaces away, and what a
+        table or a catalog has made of its namespace's process must have no part in it.
+        """
+        call = MayWrite(table, place, uid)
+        answer: bool = self._ask(_claim(table), access, call, is_alone=True)
         return answer
 
     def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:
@@ -183,7 +187,7 @@ class ReaderProcesses:
         """See `Reader.judge_deletion`."""
         judgement: Judgement = self._ask(_table(table), access, JudgeDeletion(table, status))
         objection = judgement.objection
-        return replace(judgement, objection=None if objection is None else _shown(objection))
+        return replace(judgement, objection=None if objection is None else shown(objection))
 
     def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
         """See `Reader.remove`."""
@@ -204,9 +208,16 @@ class ReaderProcesses:
         return False
 
     def _ask(
-        self, subject: Subject, access: Access, call: Call, deadline_s: float | None = None
+        self,
+        subject: Subject,
+        access: Access,
+        call: Call,
+        deadline_s: float | None = None,
+        *,
+        is_alone: bool = False,
     ) -> Any:
-        """The answer to a call about a subject.
+        """The answer to a call about a subject; one that `is_alone` has a process of its own, and
+        waits for its place.
 
         Raises ReadingFailedError for one that is set aside, ReaderUnavailableError where a retry
         may help, and the errors of the call.
@@ -216,7 +227,7 @@ class ReaderProcesses:
         refusal = self.set_aside.refusal(subject, declared)
         if refusal is not None:
             raise ReadingFailedError(refusal)
-        if not self.set_aside.is_alone(subject):
+        if not is_alone and not self.set_aside.is_alone(subject):
             try:
                 return self._attempt(Open(namespace), access, call, deadline_s)
             except _EndedError as ended:
@@ -225,8 +236,9 @@ class ReaderProcesses:
                     raise ReaderUnavailableError(
                         f"{ended}; it is read again soon, in a process of its own"
                     ) from None
-        with self._lock:
-            if self._alone[namespace] >= ALONE_MAX:
+        with self._free:
+            wait_s = deadline_s if is_alone else 0.0
+            if not self._free.wait_for(lambda: self._alone[namespace] < ALONE_MAX, wait_s):
                 raise ReaderUnavailableError(
                     f"{ALONE_MAX} tables of namespace {namespace} are being read alone, after the "
                     "process that read them ended: this one is read after them"
@@ -235,8 +247,9 @@ class ReaderProcesses:
         try:
             return self._ask_alone(subject, declared, access, call, deadline_s)
         finally:
-            with self._lock:
+            with self._free:
                 self._alone[namespace] -= 1
+                self._free.notify_all()
 
     def _ask_alone(
         self,
@@ -272,20 +285,24 @@ class ReaderProcesses:
         and the errors of the call.
         """
         channel, number = self._open(opened, time.monotonic() + deadline_s)
+        # One for a single call ends by itself; if it does not, it would keep its place for ever.
+        is_killed = opened.is_single
         try:
             channel.send(FrameKind.CALL, to_bytes(Handed, _handed(access, call)))
             return self._converse(channel, access, call)
         except ClosedError:
             raise _EndedError(f"its process ended: {self._fate(number)}") from None
         except OverdueError:
-            self._supervisor_does(FrameKind.KILL, number)
+            is_killed = True
             how = f"it took more than {deadline_s:.0f} s"
             raise _EndedError(how, is_slow=True) from None
         except (FrameError, CodecError) as error:
-            self._supervisor_does(FrameKind.KILL, number)
+            is_killed = True
             raise _EndedError(f"its process sent what it must not: {error!s:.200}") from None
         finally:
             channel.close()
+            if is_killed:
+                self._supervisor_does(FrameKind.KILL, number)
 
     def _open(self, opened: Open, until_s: float) -> tuple[Channel, str]:
         """A connection to a process, and the number of the process."""
@@ -337,27 +354,47 @@ class ReaderProcesses:
 
     def _converse(self, channel: Channel, access: Access, call: Call) -> Any:
         """Answer questions until there is an answer."""
-        questions = _Questions(access)
+        questions = Questions(access)
         while True:
             kind, length = channel.receive_header(ANSWER_BYTES_MAX)
             if kind is FrameKind.RESULT:
-                return self._answer(channel, length, ANSWERS[type(call)])
-            if kind is FrameKind.FAILURE:
-                error: TidelineError = self._answer(channel, length, Failure)
-                raise _masked_error(error)
+                namespace = call.table.resource.metadata.namespace
+                return self._answer(channel, length, ANSWERS[type(call)], namespace)
+            if kind is FrameKind.FAILURE and length <= _LARGE_BYTES:
+                raise _masked_error(from_bytes(Failure, channel.receive_body(length)))
             if kind is FrameKind.OUT_OF_MEMORY:
                 raise _EndedError("it took more memory than one namespace's reader may")
-            if length > _LARGE_BYTES:
+            if length > QUESTION_BYTES_MAX:
                 raise FrameError(f"a question of {length:,} bytes")
             answer = questions.answer(kind, channel.receive_body(length))
             if answer is not None:
                 channel.send(FrameKind.ANSWER, answer)
 
-    def _answer(self, channel: Channel, length: int, kind: Any) -> Any:
+    def _answer(self, channel: Channel, length: int, kind: Any, namespace: str) -> Any:
         if length <= _LARGE_BYTES:
             return from_bytes(kind, channel.receive_body(length))
-        with self._large:
+        with self._large_answer(namespace, channel.until_s):
             return from_bytes(kind, channel.receive_body(length, _LARGE_S))
+
+    @contextmanager
+    def _large_answer(self, namespace: str, until_s: float | None) -> Iterator[None]:
+        """Within, a large answer of the namespace is taken. Raises ReaderUnavailableError when
+        others took all the time."""
+
+        def is_free() -> bool:
+            return namespace not in self._large_of and len(self._large_of) < _LARGE_AT_ONCE
+
+        left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+        with self._large:
+            if not self._large.wait_for(is_free, left_s):
+                raise ReaderUnavailableError("large answers about other tables are being taken")
+            self._large_of.add(namespace)
+        try:
+            yield
+        finally:
+            with self._large:
+                self._large_of.discard(namespace)
+                self._large.notify_all()
 
     def _fate(self, number: str) -> str:
         """How a process ended that has closed its connection."""
@@ -382,59 +419,6 @@ class ReaderProcesses:
             channel.close()
 
 
-@dataclass(slots=True)
-class _Questions:
-    """What a reading process may ask during one call, and the answers."""
-
-    access: Access
-    servers: set[tuple[str, str]] = field(default_factory=set)
-
-    def answer(self, kind: FrameKind, body: bytes) -> bytes | None:
-        """The answer; None where none is expected. Raises FrameError for what is no question,
-        CodecError, and what stands against writing."""
-        match kind:
-            case FrameKind.REFUSAL:
-                name, server, writes = from_bytes(tuple[str, str, bool], body)
-                gate = self._gate(name, server)
-                return to_bytes(str | None, gate.refusal(server, writes=writes))
-            case FrameKind.NOTE:
-                name, server, problem = from_bytes(tuple[str, str, str | None], body)
-                if problem is not None:
-                    problem = masked(problem)[:_PROBLEM_CHARACTERS_MAX]
-                self._gate(name, server).note(server, problem)
-                return None
-            case FrameKind.MAY_WRITE:
-                self.access.may_write()
-                return b""
-            case FrameKind.TOKEN:
-                return to_bytes(tuple[bool, str], self._token())
-            case _:
-                raise FrameError(f"a frame {kind.name} is no question")
-
-    def _gate(self, name: str, server: str) -> Any:
-        """The gate of a server: there are so many of them for one table."""
-        self.servers.add((name, server))
-        if len(self.servers) > _SERVERS_MAX or len(server) > _SERVER_CHARACTERS_MAX:
-            raise FrameError("it asks about too many servers")
-        connection = self.access.connection
-        if name == STORE_GATE and connection is not None and connection.gate is not None:
-            return connection.gate
-        if name == CATALOG_GATE and self.access.catalog_gate is not None:
-            if server != self.access.catalog_server:
-                raise FrameError("it asks about another catalog")
-            return self.access.catalog_gate
-        raise FrameError(f"there is no gate {name!r:.40}")
-
-    def _token(self) -> tuple[bool, str]:
-        connection = self.access.connection
-        if connection is None or not isinstance(connection.credentials, WebIdentity):
-            raise FrameError("it asks for a token, and has no web identity")
-        try:
-            return True, connection.credentials.token()
-        except (IdentityError, OSError) as error:
-            return False, masked(str(error))
-
-
 def _handed(access: Access, call: Call) -> Handed:
     gates = []
     if access.connection is not None and access.connection.gate is not None:
@@ -456,6 +440,11 @@ def _table(table: ResolvedTable) -> Subject:
     return "table", metadata.namespace, metadata.name
 
 
+def _claim(table: ResolvedTable) -> Subject:
+    metadata = table.resource.metadata
+    return "claim", metadata.namespace, metadata.name
+
+
 def _bucket(table: ResolvedTable, place: Place) -> Subject:
     return "bucket", table.resource.metadata.namespace, place.uri
 
@@ -470,15 +459,10 @@ def _cleaned(observed: Observed) -> Observed:
 
 
 def _cleaned_problem(problem: Problem | None) -> Problem | None:
-    return None if problem is None else replace(problem, message=_shown(problem.message))
-
-
-def _shown(text: str) -> str:
-    """A text of a process as people get it."""
-    return masked(text)[:_MESSAGE_CHARACTERS_MAX]
+    return None if problem is None else replace(problem, message=shown(problem.message))
 
 
 def _masked_error(error: TidelineError) -> TidelineError:
     named = (error.table, error.instant, error.path, error.value)
-    table, instant, path, value = (None if one is None else _shown(str(one)) for one in named)
-    return type(error)(_shown(error.message), table=table, instant=instant, path=path, value=value)
+    table, instant, path, value = (None if one is None else shown(str(one)) for one in named)
+    return type(error)(shown(error.message), table=table, instant=instant, path=path, value=value)

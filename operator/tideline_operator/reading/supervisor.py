@@ -42,6 +42,7 @@ _REQUEST_S = 2.0
 _STEP_S = 0.5
 _QUIET_S = 3.0
 _FATES_KEPT = 500
+_END_STEPS, _END_STEP_S = 20, 0.001
 _SHARE_OF_ALL = 0.85
 """Of the memory of all, before the largest is ended: at the limit the kernel would end them all."""
 _LOADED = (
@@ -303,12 +304,15 @@ class Supervisor:
 
 
 def _ended(pid: int) -> str:
-    """How a process ended that has closed its connection; it is ended if it has not."""
-    for _ in range(100):
+    """How a process ended that has closed its connection; it is ended if it has not.
+
+    Everybody waits for this thread, so it waits for no process that says it ends.
+    """
+    for _ in range(_END_STEPS):
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
             return _words(os.waitstatus_to_exitcode(status))
-        time.sleep(0.01)
+        time.sleep(_END_STEP_S)
     os.kill(pid, signal.SIGKILL)
     return "it answered no more"
 

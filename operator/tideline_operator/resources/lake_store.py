@@ -74,7 +74,13 @@ class LakeStoreSpec:
         pattern_meaning="http:// or https:// and a host, with a port if needed, and no path",
         length_max=512,
     )
-    region: str = described("Region to sign requests for.", default="us-east-1", length_max=64)
+    region: str = described(
+        "Region to sign requests for.",
+        default="us-east-1",
+        pattern=r"[A-Za-z0-9_-]+",
+        pattern_meaning="the name of a region: letters, digits, - and _",
+        length_max=64,
+    )
     create_buckets: bool = described(
         "Create a bucket that is missing when a table is created in it.", default=False
     )

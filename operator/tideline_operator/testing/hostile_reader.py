@@ -10,19 +10,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from tideline_operator.reading.codec import to_bytes
+from tideline_operator.reading.codec import from_bytes, to_bytes
 from tideline_operator.reading.frames import Channel, ClosedError, FrameError, FrameKind
+from tideline_operator.reading.supervisor import Open
 
 Behaviour = Callable[[Channel, socket.socket], None]
 """What it does once it has the call: a channel, and the socket below it."""
 
 
 class HostileReader:
-    """Listens at `path` within `with`. `asked` are the frames that a supervisor would get."""
+    """Listens at `path` within `with`. `asked` are the frames that a supervisor would get,
+    `opened` what it is asked to open."""
 
     def __init__(self, folder: Path, behaviour: Behaviour) -> None:
         self.path = folder / "hostile.sock"
         self.asked: list[FrameKind] = []
+        self.opened: list[Open] = []
         self.answers: list[bytes] = []
         self._behaviour = behaviour
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -47,11 +50,12 @@ class HostileReader:
     def _serve(self, connection: socket.socket) -> None:
         channel = Channel(connection)
         with connection, suppress(ClosedError, FrameError, OSError):
-            kind, _ = channel.receive(4096)
+            kind, body = channel.receive(4096)
             self.asked.append(kind)
             if kind is not FrameKind.OPEN:
                 channel.send(FrameKind.ANSWER, to_bytes(str, "it was hostile"))
                 return
+            self.opened.append(from_bytes(Open, body))
             channel.send(FrameKind.STARTED, to_bytes(str, "7"))
             channel.send(FrameKind.HELLO)
             channel.receive(64 * 1024 * 1024)
