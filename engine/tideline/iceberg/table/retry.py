@@ -17,6 +17,12 @@ _FACTOR = 2
 _JITTER = 0.1
 
 
+# Of what a table asks for; whoever writes its properties does not hold a process for days.
+_RETRIES_MAX = 1_000
+_WAIT_MS_MAX = 600_000
+_TOTAL_MS_MAX = 14_400_000
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """At most `retries` further attempts, none begun later than `total_ms` after the first."""
@@ -30,20 +36,22 @@ class RetryPolicy:
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
         """What a table asks for when a commit meets another writer. Raises ConfigError."""
         return cls(
-            _whole(properties, "commit.retry.num-retries", 4),
-            _whole(properties, "commit.retry.min-wait-ms", 100),
-            _whole(properties, "commit.retry.max-wait-ms", 60_000),
-            _whole(properties, "commit.retry.total-timeout-ms", 1_800_000),
+            _whole(properties, "commit.retry.num-retries", 4, most=_RETRIES_MAX),
+            _whole(properties, "commit.retry.min-wait-ms", 100, most=_WAIT_MS_MAX),
+            _whole(properties, "commit.retry.max-wait-ms", 60_000, most=_WAIT_MS_MAX),
+            _whole(properties, "commit.retry.total-timeout-ms", 1_800_000, most=_TOTAL_MS_MAX),
         )
 
     @classmethod
     def of_status_checks(cls, properties: Mapping[str, str]) -> RetryPolicy:
         """What a table asks for when a commit's fate is to be found out. Raises ConfigError."""
         return cls(
-            _whole(properties, "commit.status-check.num-retries", 3),
-            _whole(properties, "commit.status-check.min-wait-ms", 1_000),
-            _whole(properties, "commit.status-check.max-wait-ms", 60_000),
-            _whole(properties, "commit.status-check.total-timeout-ms", 1_800_000),
+            _whole(properties, "commit.status-check.num-retries", 3, most=_RETRIES_MAX),
+            _whole(properties, "commit.status-check.min-wait-ms", 1_000, most=_WAIT_MS_MAX),
+            _whole(properties, "commit.status-check.max-wait-ms", 60_000, most=_WAIT_MS_MAX),
+            _whole(
+                properties, "commit.status-check.total-timeout-ms", 1_800_000, most=_TOTAL_MS_MAX
+            ),
         )
 
     def attempts(self, clock: Clock, chance: Callable[[], float] = random.random) -> Iterator[int]:
@@ -59,7 +67,7 @@ class RetryPolicy:
             wait_ms = min(wait_ms * _FACTOR, self.wait_ms_max)
 
 
-def _whole(properties: Mapping[str, str], name: str, default: int) -> int:
+def _whole(properties: Mapping[str, str], name: str, default: int, *, most: int) -> int:
     text = properties.get(name)
     if text is None:
         return default
@@ -69,4 +77,4 @@ def _whole(properties: Mapping[str, str], name: str, default: int) -> int:
         value = -1
     if value < 0:
         raise ConfigError(f"the table property {name} must be a whole number from 0", value=text)
-    return value
+    return min(value, most)
