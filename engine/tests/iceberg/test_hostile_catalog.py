@@ -136,6 +136,7 @@ def test_a_property_in_an_answer_runs_opens_and_redirects_nothing(
     for kind, alteration in (PLACES[place] for place in places):
         catalog.alter(kind, alteration(properties))
         use(catalog, access=access)
+        assert CODE_MODULE not in sys.modules
     assert {request.kind for request in catalog.received} == {*KINDS} - {"token"}
     for request in catalog.received:
         assert_as_configured(request, catalog)
