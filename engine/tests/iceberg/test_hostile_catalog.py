@@ -158,6 +158,22 @@ def test_what_a_catalog_may_say_of_itself_counts(catalog: HostileCatalog) -> Non
     assert any("pageSize=50" in path for path in asked)
 
 
+def test_a_catalog_may_answer_at_another_path_of_its_server(catalog: HostileCatalog) -> None:
+    """As Nessie does, whose address may name a branch."""
+    catalog.alter("config", overriding({"uri": f"{catalog.uri}/iceberg", "prefix": "main"}))
+    use(catalog)
+    asked = [request.path for request in catalog.received if request.kind != "config"]
+    assert asked
+    assert all(path.startswith("/iceberg/v1/main/") for path in asked)
+
+
+@pytest.mark.parametrize("path", ["/../iceberg", "/iceberg?x=", "/a@b\\c", "/#"])
+def test_odd_paths_of_its_server_are_not_taken(path: str, catalog: HostileCatalog) -> None:
+    catalog.alter("config", overriding({"uri": f"{catalog.uri}{path}"}))
+    use(catalog)
+    assert all(request.path.startswith("/v1/") for request in catalog.received)
+
+
 def test_what_is_not_taken_is_named_once_and_without_its_value(
     catalog: HostileCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -39,6 +39,7 @@ from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
 from tideline.trust.catalog_properties import HEADER, OAUTH2_SERVER, URI, admitted
 from tideline.trust.foreign_words import quoted
+from tideline.trust.server_address import ServerAddress, is_plain_url
 
 _log = logging.getLogger(__name__)
 _NAMED_MAX = 10_000
@@ -74,10 +75,13 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
             for name, value in self.properties.items()
             if name not in self._given or self._given[name] != value
         }
+        self.uri = self._given[URI]
+        if _is_on_its_server(answer.get(URI), self.uri):
+            # Nessie, opened at a branch, answers with the address of all branches and a prefix.
+            self.uri = answer.pop(URI)
         found = admitted(answer, Author.CATALOG)
         name_ignored(self.name, found.worth_naming, "an answer of the catalog")
         self.properties = {**self._given, **found.properties}
-        self.uri = self._given[URI]
         separator = self.properties.get(NAMESPACE_SEPARATOR_PROPERTY, DEFAULT_NAMESPACE_SEPARATOR)
         self._namespace_separator = unquote(separator)
 
@@ -119,6 +123,16 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
     def _token_address(self) -> str:
         given: str | None = self._given.get(OAUTH2_SERVER)
         return given or self.url(Endpoints.get_token, prefixed=False)
+
+
+def _is_on_its_server(answered: object, uri: str) -> bool:
+    """Whether an answer names another path of the server that it came from."""
+    return (
+        isinstance(answered, str)
+        and is_plain_url(answered)
+        and ".." not in answered
+        and ServerAddress.of(answered) == ServerAddress.of(uri)
+    )
 
 
 class _NotedOAuth2(LegacyOAuth2AuthManager):
