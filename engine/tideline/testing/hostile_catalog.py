@@ -350,6 +350,7 @@ def _handler(catalog: HostileCatalog) -> type[BaseHTTPRequestHandler]:
 class _Handler(BaseHTTPRequestHandler):
     catalog: HostileCatalog
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
