@@ -23,6 +23,12 @@ def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Cont
         yield case
 
 
+def ended(case: ControllerCase, kind: str) -> Manifest | None:
+    """The one operation of a kind, once it has ended."""
+    (found,) = [one for one in case.operations() if one["kind"] == kind]
+    return found if found["phase"] not in ("Pending", "Running") else None
+
+
 @pytest.mark.parametrize("last_arrives", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("writes", range(1, 10))
 def test_a_death_at_any_write_of_a_hand_over_repeats_and_loses_nothing(
@@ -40,7 +46,8 @@ def test_a_death_at_any_write_of_a_hand_over_repeats_and_loses_nothing(
         mortal, api = start_mortal(case, api_server, writes, last_arrives=last_arrives)
         replace_dead(case, mortal, api)
         case.until_ready()
-    (created,) = [one for one in case.operations() if one["kind"] == "create"]
+        # The table may be there before its creation is in the status.
+        created = case.until(lambda: ended(case, "create"), "the creation has ended")
     assert (created["phase"], created["message"]) == ("Succeeded", "created the table")
     assert created.get("attempt", 1) == 1
     assert len(case.cluster.all_jobs()) == 1
