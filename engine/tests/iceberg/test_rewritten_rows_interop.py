@@ -24,6 +24,7 @@ from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
+from tideline.trust.named_places import SETTING
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -139,8 +140,9 @@ def test_position_deletes_are_applied(iceberg_peer: IcebergPeer) -> None:
 
 
 def test_equality_deletes_compare_nulls_and_dropped_columns(
-    iceberg_peer: IcebergPeer, tmp_path: Path
+    iceberg_peer: IcebergPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(SETTING, str(tmp_path))
     uri = table_of(iceberg_peer, "equality", "id bigint, a string, b double, c int")
     iceberg_peer.run(
         "insert into lake.data.equality values (1, 'x', 1.5, 1), (2, null, 1.5, 2), "
