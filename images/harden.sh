@@ -32,8 +32,10 @@ rm -rf "${root}"/usr/lib/apt "${root}"/etc/apt "${root}"/var/lib/apt "${root}"/u
   "${root}"/usr/local/lib/python3*/site-packages/pip* \
   "${root}"/usr/local/lib/python3*/site-packages/setuptools* \
   "${root}"/var/cache/* "${root}"/var/log/* "${root}"/tmp/harden.sh
-# A builder may mount its own caches there: they stay.
-if [ -d "${root}/root/.cache" ]; then find "${root}/root/.cache" -xdev -type f -delete; fi
+# Caches of users. A builder may mount its own there: they stay.
+for cache in "${root}"/*/.cache; do
+  if [ -d "${cache}" ]; then find "${cache}" -xdev -type f -delete; fi
+done
 
 if [ "${keep}" != keep-shell ]; then
   set --

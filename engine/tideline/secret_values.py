@@ -1,6 +1,6 @@
 """Secret values that this process knows, and their masking in everything that people read.
 
-1. Whoever reads a secret (a Secret of Kubernetes, a variable of the environment, the answer of an
+1. Code that reads a secret (a Secret of Kubernetes, a variable of the environment, the answer of an
    identity service) notes it here, before it is used.
 2. Errors mask their texts when they are made (`tideline.errors`); logs, events, statuses and the
    output of commands mask theirs where they leave the process. A server that repeats a token in a
@@ -211,7 +211,7 @@ def _forget_the_oldest() -> None:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A value and what in it is secret by itself: the token of a header, the lines of a key."""
+    """A value, and the parts of it that are secrets too: the token of a header, lines of a key."""
     if len(value) < LENGTH_MIN:
         return
     value = value[:_LENGTH_MAX]

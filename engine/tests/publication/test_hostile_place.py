@@ -66,7 +66,7 @@ def data_files(table: LakeTable) -> list[Path]:
 
 
 def name_catalog(table: LakeTable, uri: str, **others: str) -> None:
-    """What whoever may write to the folder can write there."""
+    """What an author of the folder can write there."""
     named = {PUBLISH: ICEBERG, PUBLISH_IDENTIFIER: "shop.flights", PUBLISH_CATALOG_URI: uri}
     table.hoodie_table.update_properties({**named, **others})
 

@@ -2,7 +2,7 @@
 
 A catalog whose address the table's properties give is opened where the process's own configuration
 has the same one, and with what configuration says; else nothing is sent to it. What kind of catalog
-it is follows from the address, or from configuration, whoever gave the address.
+it is follows from the address, or from configuration, and never from the table.
 """
 
 from __future__ import annotations

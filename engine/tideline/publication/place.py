@@ -4,9 +4,9 @@ The place is a part of the table's properties, written before anything is publis
 everybody who deletes files of the table looks in the right place first. Credentials are no part of
 it: each process has them in its environment or PyIceberg's configuration.
 
-Whoever may write to the table's folder may write there what they like, so an address in the table's
-properties sends nobody anywhere: it is compared with the one that the process's own configuration,
-or its caller, gives. Pure.
+Anybody who may write to the table's folder may write an address into the table's properties. So no
+request goes there: it is compared with the one that the process's own configuration, or its caller,
+gives. Pure.
 """
 
 from __future__ import annotations

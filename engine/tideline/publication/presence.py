@@ -66,7 +66,7 @@ def refuse_lost(table: HoodieTable, place: CatalogPlace) -> None:
 
 
 def has_snapshots(table: HoodieTable) -> bool:
-    """Whether the folder has metadata of snapshots, whoever keeps track of it."""
+    """Whether the folder has metadata of snapshots, in a catalog or not."""
     names = (info.path.rpartition("/")[2] for info in table.store.list_directory(FOLDER).objects)
     return any(_is_of_snapshots(name) for name in names)
 

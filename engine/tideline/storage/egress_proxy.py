@@ -230,8 +230,8 @@ class EgressProxy:
                 self._state.by_namespace[connection.namespace] -= 1
 
     def _make_room(self) -> bool:
-        """End the eldest connection that is nobody's: whoever is in the pod can open one, and a
-        client shows its ticket at once."""
+        """End the eldest connection without a ticket: every process of the pod can open one, and
+        a client shows its ticket at once."""
         eldest = next((one for one in self._state.open if one.namespace is None), None)
         if eldest is None:
             return False

@@ -90,7 +90,7 @@ class Bound:
 class Egress:
     """The routes of one namespace. A value: what holds it may be another process of the pod.
 
-    `proxy_url` is a secret: whoever has it may send requests through the proxy.
+    `proxy_url` is a secret: its holder may send requests through the proxy.
     """
 
     proxy_url: str

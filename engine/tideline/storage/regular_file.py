@@ -149,7 +149,7 @@ def irregular(file: str | Path, status: os.stat_result) -> CorruptTableError:
 
 
 def native_file(store: ObjectStore, path: str) -> str | None:
-    """The path of a regular file in a local folder for a library that opens it by itself.
+    """The path of a regular file in a local folder for a library that opens it.
 
     None where the store is no local folder. Raises ObjectNotFoundError, and UnsupportedTableError
     and CorruptTableError as `open_regular`.

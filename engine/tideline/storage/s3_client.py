@@ -255,7 +255,7 @@ def _given(using: S3Connection, region: str, authorities: bytes | None) -> dict[
     if credentials is Keyless.ANONYMOUS:
         return {"skip_signature": True}
     if credentials is Keyless.AMBIENT:
-        # What the client fetches by itself it would fetch by way of the egress proxy.
+        # The client would fetch credentials by way of the egress proxy.
         itself = using.egress is None
         identity = S3Identity.of(os.environ)
         return identity.client_settings(region, authorities, fetches_itself=itself)

@@ -282,7 +282,7 @@ def endless(piece: bytes, status: int = 200) -> Alteration:
 
 
 def dripping(where: str) -> Alteration:
-    """An answer that goes on for ever, a byte at a time: in its `head`, its `body` or its
+    """An answer without an end, a byte at a time: in its `head`, its `body` or its
     `chunks`."""
     return lambda answer, _: replace(answer, drips=where)
 
@@ -392,9 +392,9 @@ class _Handler(BaseHTTPRequestHandler):
         while True:
             self.wfile.write(answer.endless)
 
-    def _drip(self, begun: str, piece: bytes) -> None:
+    def _drip(self, head: str, piece: bytes) -> None:
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.wfile.write(begun.encode())
+        self.wfile.write(head.encode())
         for one in itertools.cycle(piece):
             self.wfile.write(bytes((one,)))
             time.sleep(_PAUSE_S)

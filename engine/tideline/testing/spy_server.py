@@ -1,4 +1,4 @@
-"""A server on the loopback interface that keeps every request it gets and answers as it is told.
+"""A server on the loopback interface that keeps every request it gets and answers as the test says.
 
 It reads and writes bytes, so that its answers may be no HTTP at all.
 """

@@ -134,7 +134,7 @@ RULES: Mapping[str, Rule] = {
     "view-endpoints-supported": Rule(Author.CATALOG, "whether it has views", _BOOLEAN),
     WAREHOUSE: Rule(Author.CATALOG, "name of a part of the catalog", _is_anything),
     TYPE: Rule(Author.RESOURCE, "kind of catalog", _is_one_of("rest", "sql")),
-    URI: Rule(Author.RESOURCE, "address; an SQL one is judged by itself", _is_anything),
+    URI: Rule(Author.RESOURCE, "address; sql_address.py has the rules of an SQL one", _is_anything),
     OAUTH2_SERVER: Rule(Author.RESOURCE, "address that tokens come from", is_plain_url),
     "token": Rule(Author.RESOURCE, "secret", _is_anything),
     "credential": Rule(Author.RESOURCE, "secret", _is_anything),

@@ -1,13 +1,13 @@
 """Where the files may be that a table names: at its own place, and where configuration says.
 
-Metadata is only as trustworthy as who may write it, and who reads it has credentials and a machine
-of its own. So of the locations in it are read:
+Anybody who may write to a table's folder may write its metadata, and the process that reads it has
+credentials and a machine of its own. So of the locations in it are read:
 
 1. those below the table's own place;
 2. those below a place that the process's configuration declares, in `TIDELINE_EXTRA_LOCATIONS` or
    by a parameter;
 3. on an object store those in the bucket of the table: its credentials are for that bucket, and
-   whoever brought them may read there anyway.
+   and their owner may read there anyway.
 
 A folder of this machine is never one by 3, nor is another bucket or another kind of store. What a
 table says of itself, as `write.data.path` does, declares nothing.

@@ -35,7 +35,7 @@ class ServerAddress:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Whether two addresses name the same server and the same path on it, whoever logs in."""
+    """Whether two addresses name the same server and the same path on it, for any user."""
     first, second = _split(one), _split(other)
     return ServerAddress.of(one) == ServerAddress.of(other) and _rest(first) == _rest(second)
 

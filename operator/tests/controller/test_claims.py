@@ -52,7 +52,7 @@ class Two:
         )
 
     def assert_silent(self, reader: Tenant, name: str, of: Tenant, *paths: str) -> None:
-        """Nothing that the reader is told is about the other."""
+        """No message to the reader is about the other."""
         for word in (of.namespace, *paths):
             assert word not in reader.told(name)
 

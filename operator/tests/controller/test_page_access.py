@@ -81,7 +81,7 @@ def test_after_a_wrong_token_nothing_is_looked_at_for_a_second(
     right = {"Authorization": f"Bearer {TOKEN}"}
     assert asked(server.port, {"Authorization": "Bearer wrong"})[0] == 401
     assert asked(server.port, right)[0] == 429
-    # A browser that asks without a token is told to ask for one.
+    # The answer to a browser without a token has it ask for one.
     assert asked(server.port, {})[0] == 401
     now_s[0] = 1.5
     assert asked(server.port, right)[0] == 200

@@ -88,14 +88,14 @@ Begin = Callable[..., Conversation]
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
-    begun: list[Conversation] = []
+    talks: list[Conversation] = []
 
     def begin(look: Look, keys: StoreKeys = KEYS) -> Conversation:
-        begun.append(Conversation(look, keys))
-        return begun[-1]
+        talks.append(Conversation(look, keys))
+        return talks[-1]
 
     yield begin
-    for talk in begun:
+    for talk in talks:
         talk.channel.close()
         talk.join()
 

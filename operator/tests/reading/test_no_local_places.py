@@ -1,4 +1,4 @@
-"""The operator reads no folder of its own machine, whoever names it."""
+"""The operator reads no folder of its own machine."""
 
 from __future__ import annotations
 

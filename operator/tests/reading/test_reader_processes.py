@@ -320,7 +320,7 @@ def test_a_table_is_deleted_while_this_controller_may_write(tmp_path: Path) -> N
         raise LeadershipLostError("another leads")
 
     with processes() as reader:
-        assert reader.judge_deletion(HERE, table, status).objection is None
+        assert reader.check_deletion(HERE, table, status).objection is None
         with pytest.raises(LeadershipLostError):
             reader.remove(Access(may_write=lost, allows_local=True), table, Removal("uid", owned))
         assert sorted(folder.rglob("*")) == before
@@ -330,7 +330,7 @@ def test_a_table_is_deleted_while_this_controller_may_write(tmp_path: Path) -> N
         step = reader.remove(HERE, table, Removal("uid", owned))
         assert step.is_done
         assert step.deleted > 0
-        assert not reader.judge_deletion(HERE, table, status).has_table
+        assert not reader.check_deletion(HERE, table, status).has_table
 
 
 def test_a_store_that_is_left_alone_gets_no_request() -> None:

@@ -5,12 +5,12 @@
    be written an object is created and deleted again, with those credentials, by the operator: a
    right to read is no title to a place, and what pods report is written by their namespace.
 3. What was accepted is kept in the status with its time and its address, so that another process
-   comes to the same result, and a LakeStore that names another server begins anew.
+   comes to the same result, and a LakeStore that names another server is checked again.
 4. It is checked again now and then, and soon after a look that failed. What the store refuses by
    then keeps nobody away any more, unless operations of the table are under way.
 
-A claimant that the store does not accept hears only what the store says. Of another namespace no
-name and no path is told to anybody.
+A claimant that the store does not accept gets only the store's own words. No message has a name or
+a path of another namespace.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from tideline_operator.reading.access import Access
 from tideline_operator.reading.deleted_table import (
     LEFT_COUNTED,
     LEFT_NAMED,
-    Judgement,
+    DeletionCheck,
     Removal,
     RemovalStep,
 )
@@ -214,12 +214,12 @@ class Deletion:
     def _delete_table(self, case: _Case, table: ResolvedTable) -> _Outcome:
         access = replace(self._source.access(table), may_write=self._api.check_may_write)
         if not case.deletion.is_verified:
-            judgement = self._reader.judge_deletion(access, table, case.status)
-            if not judgement.has_table:
-                return _without_table(judgement, table.location.uri)
-            if judgement.objection is not None:
-                return _kept(f"{judgement.objection}; the data at {table.location.uri} stays")
-            case.status = replace(case.status, owned=judgement.owned)
+            checked = self._reader.check_deletion(access, table, case.status)
+            if not checked.has_table:
+                return _without_table(checked, table.location.uri)
+            if checked.objection is not None:
+                return _kept(f"{checked.objection}; the data at {table.location.uri} stays")
+            case.status = replace(case.status, owned=checked.owned)
             self._note(case, is_verified=True)
         return self._remove(case, access, table)
 
@@ -230,7 +230,7 @@ class Deletion:
         if not step.has_table:
             # Its last files went in a step whose answer was lost, or others took them.
             return _without_table(
-                self._reader.judge_deletion(access, table, case.status), table.location.uri
+                self._reader.check_deletion(access, table, case.status), table.location.uri
             )
         if step.is_other:
             return _kept(f"another table is at {table.location.uri} by now; it stays")
@@ -295,7 +295,7 @@ def _kept(reason: str) -> _Done:
     return _Done("DataKept", f"nothing is deleted: {reason}")
 
 
-def _without_table(found: Judgement, uri: str) -> _Done:
+def _without_table(found: DeletionCheck, uri: str) -> _Done:
     """There is no table: any files there are not ours, or were kept before."""
     if not found.left:
         return _Done("DataDeleted", f"there is nothing at {uri}")

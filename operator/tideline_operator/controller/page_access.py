@@ -1,4 +1,4 @@
-"""Who may read the pages of a controller: whoever has the token, or nobody but the pod itself.
+"""Access to the pages of a controller: with a token, or from the pod itself alone.
 
 1. With a token, from a file that a Secret is mounted as, requests need it: as a bearer token, or as
    the password of any user, which browsers ask for. The file is read each time: Secrets change.

@@ -226,7 +226,7 @@ class TableSource:
         return judged.status, Unresolved(problem.kind, str(problem), may_heal=True)
 
     def _refused(self, table: ResolvedTable, taken: Taken) -> Unresolved:
-        """A place is another namespace's: only who may read there is told so."""
+        """A place is another namespace's; the message says so to tables that may read there."""
         own = taken.own
         places = (table.location, *table.landings.values(), *table.moved_to.values())
         place = next((one for one in places if one.uri == own.shown), table.location)

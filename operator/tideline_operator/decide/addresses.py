@@ -1,7 +1,7 @@
 """One address for all spellings of a place, for comparing servers and paths. Pure.
 
 Two names that only a name server knows to be one machine stay two addresses. Two machines never
-have one address: whoever runs a server under a name that merely looks like another's would be
+have one address: otherwise the owner of a server whose name only looks like another's would be
 believed about the other's buckets.
 """
 

@@ -23,7 +23,7 @@ from tideline.storage.probe.report import StoreReport
 from tideline.storage.s3_errors import AccessDeniedError, MissingBucketError
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access, HandedAccess
-from tideline_operator.reading.deleted_table import Judgement, Removal, RemovalStep
+from tideline_operator.reading.deleted_table import DeletionCheck, Removal, RemovalStep
 from tideline_operator.reading.reader import Reader
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
@@ -80,7 +80,7 @@ class CheckList:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeDeletion:
+class CheckDeletion:
     table: ResolvedTable
     status: LakeTableStatus
 
@@ -99,7 +99,7 @@ Call = (
     | CheckStore
     | MayWrite
     | CheckList
-    | JudgeDeletion
+    | CheckDeletion
     | Remove
 )
 
@@ -111,7 +111,7 @@ ANSWERS: Final[dict[type, Any]] = {
     CheckStore: StoreReport,
     MayWrite: bool,
     CheckList: type(None),
-    JudgeDeletion: Judgement,
+    CheckDeletion: DeletionCheck,
     Remove: RemovalStep,
 }
 """What each call is answered with."""
@@ -166,8 +166,8 @@ def perform(reader: Reader, access: Access, call: Call) -> object:
             return reader.may_write(access, table, place, uid)
         case CheckList(table, place):
             reader.check_list(access, table, place)
-        case JudgeDeletion(table, status):
-            return reader.judge_deletion(access, table, status)
+        case CheckDeletion(table, status):
+            return reader.check_deletion(access, table, status)
         case Remove(table, removal):
             return reader.remove(access, table, removal)
     return None

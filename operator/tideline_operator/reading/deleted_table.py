@@ -34,7 +34,7 @@ _MADE_HERE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class DeletionCheck:
     """What is at the location. Without a table: how many files there are, counted up to
     `LEFT_COUNTED`, and the names of the first. With one: the `objection` to deleting it, and the
     table that is `owned`."""
@@ -48,7 +48,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A deletion that has been judged. `uid` identifies it, `others` are places of other LakeTables
+    """A deletion that was checked. `uid` identifies it, `others` are places of other LakeTables
     below the location, by path, each with its owner."""
 
     uid: str
@@ -73,22 +73,22 @@ class RemovalStep:
     published: str | None = None
 
 
-def judge(
+def check_deletion(
     table: ResolvedTable,
     status: LakeTableStatus,
     store: ObjectStore,
     clock: Clock,
     observe: Callable[[], Observed],
-) -> Judgement:
+) -> DeletionCheck:
     """Whether the table at the location of `store` may be deleted. `observe` looks at it."""
     try:
         hoodie = _open(table, store, clock)
     except ObjectNotFoundError:
         left = [found.path for found in itertools.islice(store.list(), LEFT_COUNTED)]
-        return Judgement(False, len(left), tuple(left[:LEFT_NAMED]))
+        return DeletionCheck(False, len(left), tuple(left[:LEFT_NAMED]))
     if status.owned is None:
         return _adopted(table, status, hoodie, observe)
-    return Judgement(True, objection=_objection(table, status, hoodie), owned=status.owned)
+    return DeletionCheck(True, objection=_objection(table, status, hoodie), owned=status.owned)
 
 
 def _objection(table: ResolvedTable, status: LakeTableStatus, hoodie: HoodieTable) -> str | None:
@@ -111,19 +111,19 @@ def _adopted(
     status: LakeTableStatus,
     hoodie: HoodieTable,
     observe: Callable[[], Observed],
-) -> Judgement:
+) -> DeletionCheck:
     """A table that was never looked at: ours if we were about to create it, and as declared."""
     never = "this resource never found its own table there"
     if all(entry.kind not in _MADE_HERE for entry in status.operations):
-        return Judgement(True, objection=never)
+        return DeletionCheck(True, objection=never)
     seen = observe()
     if seen.table is None:
         against = seen.problem or seen.refused
-        return Judgement(
+        return DeletionCheck(
             True, objection=f"{never}: {against.message if against else 'it cannot be read'}"
         )
     difference = difference_of(table.spec, seen.table)
-    return Judgement(True, objection=difference, owned=_owned(table, hoodie))
+    return DeletionCheck(True, objection=difference, owned=_owned(table, hoodie))
 
 
 @dataclass(slots=True)

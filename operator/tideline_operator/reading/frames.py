@@ -17,14 +17,14 @@ _PIECE_BYTES = 1024 * 1024
 class FrameKind(Enum):
     """What a frame is.
 
-    OPEN, KILL and FATE go to the supervisor, which says STARTED. HELLO, RESULT, FAILURE,
+    OPEN, KILL and EXIT go to the supervisor, which says STARTED. HELLO, RESULT, FAILURE,
     OUT_OF_MEMORY and the questions REFUSAL, NOTE, MAY_WRITE and TOKEN come from a reading process,
     which gets CALL and ANSWER.
     """
 
     OPEN = b"O"
     KILL = b"K"
-    FATE = b"W"
+    EXIT = b"W"
     STARTED = b"S"
     CALL = b"C"
     HELLO = b"H"

@@ -13,7 +13,7 @@ from tideline.ingest.operation.operation import Place
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access
-from tideline_operator.reading.deleted_table import Judgement, Removal, RemovalStep
+from tideline_operator.reading.deleted_table import DeletionCheck, Removal, RemovalStep
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
@@ -58,12 +58,12 @@ class Reader(Protocol):
         """Raises where the table's credentials may not list a place."""
         ...
 
-    def judge_deletion(
+    def check_deletion(
         self,
         access: Access,
         table: ResolvedTable,
         status: LakeTableStatus,
-    ) -> Judgement:
+    ) -> DeletionCheck:
         """What is at the location of a table that is to be deleted, and whether it may be."""
         ...
 

@@ -33,12 +33,12 @@ from tideline_operator.reading.calls import (
     CATALOG_GATE,
     STORE_GATE,
     Call,
+    CheckDeletion,
     CheckList,
     CheckStore,
     Failure,
     Forget,
     Handed,
-    JudgeDeletion,
     ListPlace,
     MayWrite,
     Observe,
@@ -48,7 +48,7 @@ from tideline_operator.reading.calls import (
     Remove,
 )
 from tideline_operator.reading.codec import CodecError, from_bytes, to_bytes
-from tideline_operator.reading.deleted_table import Judgement, Removal, RemovalStep
+from tideline_operator.reading.deleted_table import DeletionCheck, Removal, RemovalStep
 from tideline_operator.reading.frames import (
     Channel,
     ClosedError,
@@ -181,13 +181,13 @@ class ReaderProcesses:
         """See `Reader.check_list`."""
         self._ask(_table(table), access, CheckList(table, place))
 
-    def judge_deletion(
+    def check_deletion(
         self, access: Access, table: ResolvedTable, status: LakeTableStatus
-    ) -> Judgement:
-        """See `Reader.judge_deletion`."""
-        judgement: Judgement = self._ask(_table(table), access, JudgeDeletion(table, status))
-        objection = judgement.objection
-        return replace(judgement, objection=None if objection is None else shown(objection))
+    ) -> DeletionCheck:
+        """See `Reader.check_deletion`."""
+        checked: DeletionCheck = self._ask(_table(table), access, CheckDeletion(table, status))
+        objection = checked.objection
+        return replace(checked, objection=None if objection is None else shown(objection))
 
     def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
         """See `Reader.remove`."""
@@ -291,7 +291,7 @@ class ReaderProcesses:
             channel.send(FrameKind.CALL, to_bytes(Handed, _handed(access, call)))
             return self._converse(channel, access, call)
         except ClosedError:
-            raise _EndedError(f"its process ended: {self._fate(number)}") from None
+            raise _EndedError(f"its process ended: {self._how_it_ended(number)}") from None
         except OverdueError:
             is_killed = True
             how = f"it took more than {deadline_s:.0f} s"
@@ -396,9 +396,9 @@ class ReaderProcesses:
                 self._large_of.discard(namespace)
                 self._large.notify_all()
 
-    def _fate(self, number: str) -> str:
+    def _how_it_ended(self, number: str) -> str:
         """How a process ended that has closed its connection."""
-        answer = self._supervisor_does(FrameKind.FATE, number)
+        answer = self._supervisor_does(FrameKind.EXIT, number)
         try:
             return masked(str(from_bytes(str, answer)))[:200] if answer else "it is not known how"
         except CodecError:

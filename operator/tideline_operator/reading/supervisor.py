@@ -41,7 +41,7 @@ IDLE_S = 300.0
 _REQUEST_S = 2.0
 _STEP_S = 0.5
 _QUIET_S = 3.0
-_FATES_KEPT = 500
+_EXITS_KEPT = 500
 _END_STEPS, _END_STEP_S = 20, 0.001
 _SHARE_OF_ALL = 0.85
 """Of the memory of all, before the largest is ended: at the limit the kernel would end them all."""
@@ -97,7 +97,7 @@ class Supervisor:
         self._limits = limits
         self._lifeline = lifeline
         self._children: dict[str, _Child] = {}
-        self._fates: OrderedDict[str, str] = OrderedDict()
+        self._exits: OrderedDict[str, str] = OrderedDict()
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(FileNotFoundError):
@@ -179,12 +179,12 @@ class Supervisor:
                     case FrameKind.KILL:
                         self._kill(self._numbered(from_bytes(str, body)), "a call took too long")
                         channel.send(FrameKind.ANSWER)
-                    case FrameKind.FATE:
+                    case FrameKind.EXIT:
                         # It has closed a connection without an answer: it ends, or is hostile.
                         number = from_bytes(str, body)
                         self._kill(self._numbered(number))
-                        fate = self._fates.get(number, "it ended")
-                        channel.send(FrameKind.ANSWER, to_bytes(str, fate))
+                        how = self._exits.get(number, "it ended")
+                        channel.send(FrameKind.ANSWER, to_bytes(str, how))
                     case _:
                         pass
 
@@ -265,9 +265,9 @@ class Supervisor:
             why = _ended(child.pid)
         self._ending.add(child.pid)
         self._reap()
-        self._fates[child.number] = why
-        while len(self._fates) > _FATES_KEPT:
-            self._fates.popitem(last=False)
+        self._exits[child.number] = why
+        while len(self._exits) > _EXITS_KEPT:
+            self._exits.popitem(last=False)
 
     def _reap(self) -> None:
         """Take note of the ends of processes, without waiting for one."""

@@ -21,11 +21,11 @@ from tideline_operator.observe.warehouse import list_warehouse
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.claim_check import check_list, check_write
 from tideline_operator.reading.deleted_table import (
-    Judgement,
+    DeletionCheck,
     Removal,
     Removals,
     RemovalStep,
-    judge,
+    check_deletion,
 )
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
@@ -101,12 +101,14 @@ class TableReading:
         """See `Reader.check_list`."""
         check_list(access.open_store(place))
 
-    def judge_deletion(
+    def check_deletion(
         self, access: Access, table: ResolvedTable, status: LakeTableStatus
-    ) -> Judgement:
-        """See `Reader.judge_deletion`."""
+    ) -> DeletionCheck:
+        """See `Reader.check_deletion`."""
         store = access.open_store(table.location)
-        return judge(table, status, store, self._clock, lambda: self.observe(access, table, status))
+        return check_deletion(
+            table, status, store, self._clock, lambda: self.observe(access, table, status)
+        )
 
     def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
         """See `Reader.remove`."""

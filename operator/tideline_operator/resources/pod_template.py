@@ -1,6 +1,6 @@
 """What `spec.podTemplate` of a table may set, and why each part may be set.
 
-The pods run in the table's namespace, and whoever may write a LakeTable may create pods there. But
+The pods run in the table's namespace, and an editor of LakeTables may create pods there. But
 the operator creates these, not the user: what a cluster refuses to users and not to its operators
 must not come about through a table. So a template can make pods that meet the restricted Pod
 Security Standard, whether the namespace enforces it or not, and no others. The operator's own

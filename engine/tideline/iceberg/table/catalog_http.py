@@ -114,7 +114,7 @@ class BoundedSession(requests.Session):
         return response
 
     def _pages(self, request: requests.PreparedRequest) -> Listing:
-        """The listing that a request goes on with, or begins."""
+        """The listing that a request continues, or begins."""
         url, _, query = str(request.url).partition("?")
         now_s = time.monotonic()
         if not (request.method == "GET" and "pageToken=" in query and url == self._listing.url):

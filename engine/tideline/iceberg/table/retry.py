@@ -17,7 +17,7 @@ _FACTOR = 2
 _JITTER = 0.1
 
 
-# Of what a table asks for; whoever writes its properties does not hold a process for days.
+# Limits on a table's own settings: its author does not hold a process for days.
 _RETRIES_MAX = 1_000
 _WAIT_MS_MAX = 600_000
 _TOTAL_MS_MAX = 14_400_000
