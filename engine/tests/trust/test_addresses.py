@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.trust.addresses import AddressRules, parsed_address
+from tideline.trust.addresses import AddressRules
 
 METADATA = "the address of a metadata service"
 LOOPBACK, LINK = "a loopback address", "a link-local address"
@@ -16,7 +18,7 @@ BENCHMARK, RESERVED = "an address for benchmarks", "a reserved address"
 
 def refusal(text: str, ranges: str = "", *, is_own_service: bool = False) -> str | None:
     rules = AddressRules.of(ranges)
-    return rules.refusal(parsed_address(text), is_own_service=is_own_service)
+    return rules.refusal(ip_address(text), is_own_service=is_own_service)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_service_is_no_way_to_this_machine_or_its_link(text: str) -> None:
 
 def test_services_of_the_own_namespace_can_be_closed() -> None:
     rules = AddressRules.of("", own_services=False)
-    assert rules.refusal(parsed_address("10.96.0.7"), is_own_service=True) == PRIVATE
+    assert rules.refusal(ip_address("10.96.0.7"), is_own_service=True) == PRIVATE
 
 
 @pytest.mark.parametrize(

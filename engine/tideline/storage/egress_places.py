@@ -6,11 +6,12 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.egress_http import HEAD_BYTES_MAX
 from tideline.storage.egress_route import Place
-from tideline.trust.addresses import Address, AddressRules, parsed_address
+from tideline.trust.addresses import Address, AddressRules
 
 Resolved = tuple[str, tuple[str, ...]]
 """The canonical name of a host, and its addresses."""
@@ -48,7 +49,7 @@ def judged_addresses(
     ends with `remedy`."""
     canonical, texts = resolved
     is_own = rules.is_own_service(host, canonical, namespace)
-    addresses = tuple(map(parsed_address, texts))
+    addresses = tuple(map(ip_address, texts))
     for address in addresses:
         kind = rules.refusal(address, is_own_service=is_own)
         if kind is not None:

@@ -21,7 +21,6 @@ from ipaddress import (
     IPv4Network,
     IPv6Address,
     IPv6Network,
-    ip_address,
     ip_network,
 )
 
@@ -111,11 +110,6 @@ class AddressRules:
             return bool(holding)
         networks = _METADATA if kind == _METADATA_KIND else _networks(kind)
         return any(_is_within(one, network) for one in holding for network in networks)
-
-
-def parsed_address(text: str) -> Address:
-    """Raises ValueError."""
-    return ip_address(text)
 
 
 def _meanings(address: Address) -> tuple[Address, ...]:

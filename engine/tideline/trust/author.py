@@ -1,4 +1,4 @@
-"""The authors of values, and a value with its author.
+"""The authors of values.
 
 Rules follow from the author alone. Only the process's own configuration names code. Configuration
 and resources name addresses and get credentials sent there; what a catalog or a table names gets
@@ -7,11 +7,7 @@ none, unless configuration names the same place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
 
 
 class Author(IntEnum):
@@ -25,11 +21,3 @@ class Author(IntEnum):
     """A LakeTable, LakeStore or Secret: an editor of its namespace."""
     PROCESS = 4
     """This process's own configuration: environment, chart, flags."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given(Generic[T]):
-    """A value, and who gave it."""
-
-    value: T
-    by: Author

@@ -73,7 +73,7 @@ def secrets_in(properties: Mapping[str, object]) -> Iterator[str]:
     for name, value in properties.items():
         if isinstance(value, Mapping):
             yield from secrets_in(value)
-        elif isinstance(value, str) and (is_secret_name(name) or name.lower() in _SECRET_HEADERS):
+        elif isinstance(value, str) and is_secret_name(name):
             yield value
             yield from re.split(r"[:\s]", value)[1:]
 
@@ -123,9 +123,9 @@ def _is_anything(_: str) -> bool:
 
 
 _BOOLEAN = _is_one_of("true", "false")
-_SECRET_HEADERS = ("header.authorization", "header.x-api-key")
 _HEADERS: Iterable[str] = (
-    *_SECRET_HEADERS, "header.x-iceberg-access-delegation", "header.polaris-realm"
+    "header.authorization", "header.x-api-key", "header.x-iceberg-access-delegation",
+    "header.polaris-realm",
 )  # fmt: skip
 RULES: Mapping[str, Rule] = {
     "prefix": Rule(Author.CATALOG, "path of the catalog's tables on its server", _is_path),
