@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Mapping
@@ -19,8 +18,7 @@ from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.reading.reader_processes import DEADLINE_S
 from tideline_operator.reading.starting import AMBIENT_NAMESPACES
-from tideline_operator.resources.quantity import memory_bytes
-from tideline_operator.resources.schedule import Duration
+from tideline_operator.resources.variables import Variables
 
 DEFAULT_NAMESPACE = "tideline-system"
 _HOURLY = "TIDELINE_NAMESPACE_HOURLY"
@@ -58,7 +56,7 @@ class ControllerSettings:
     @classmethod
     def from_environment(cls, given: Mapping[str, str] | None = None) -> ControllerSettings:
         """Raises ConfigError naming the variable that is wrong."""
-        read = _Reader(os.environ if given is None else given)
+        read = Variables(os.environ if given is None else given)
         image = read.text("TIDELINE_ENGINE_IMAGE")
         if not image:
             raise ConfigError("TIDELINE_ENGINE_IMAGE is not set: name the image that Jobs run")
@@ -81,29 +79,27 @@ class ControllerSettings:
             ),
             namespaces=read.names("TIDELINE_NAMESPACES"),
             limits=Limits(
-                operations_max=read.number("TIDELINE_OPERATIONS_MAX", 4),
-                operations_per_namespace_max=(
-                    read.number("TIDELINE_OPERATIONS_PER_NAMESPACE_MAX", 0) or None
-                ),
+                operations_max=read.number("TIDELINE_OPERATIONS_MAX") or 4,
+                operations_per_namespace_max=read.number("TIDELINE_OPERATIONS_PER_NAMESPACE_MAX"),
                 memory_bytes_max=read.memory("TIDELINE_MEMORY_MAX"),
                 memory_bytes_per_namespace_max=read.memory("TIDELINE_MEMORY_PER_NAMESPACE_MAX"),
             ),
             hourly=HourlyLimits(
-                pod_seconds=read.number(f"{_HOURLY}_POD_SECONDS_MAX", 0) or None,
-                gib_seconds=read.number(f"{_HOURLY}_GIB_SECONDS_MAX", 0) or None,
+                pod_seconds=read.number(f"{_HOURLY}_POD_SECONDS_MAX"),
+                gib_seconds=read.number(f"{_HOURLY}_GIB_SECONDS_MAX"),
                 bytes=read.memory(f"{_HOURLY}_BYTES_MAX"),
-                requests=read.number(f"{_HOURLY}_REQUESTS_MAX", 0) or None,
+                requests=read.number(f"{_HOURLY}_REQUESTS_MAX"),
             ),
-            workers=read.number("TIDELINE_WORKERS", 4),
+            workers=read.number("TIDELINE_WORKERS") or 4,
             resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
-            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 17)),
+            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND") or 17),
             deletion_deadline_s=read.seconds("TIDELINE_DELETION_DEADLINE", 600.0),
             start_deadline_s=read.seconds("TIDELINE_START_DEADLINE", 900.0),
             pod_name=read.text("POD_NAME") or socket.gethostname(),
             pod_namespace=read.text("POD_NAMESPACE") or DEFAULT_NAMESPACE,
-            metrics_port=read.number("TIDELINE_METRICS_PORT", 8080),
-            health_port=read.number("TIDELINE_HEALTH_PORT", 8081),
-            ui_port=read.number("TIDELINE_UI_PORT", 0) or None,
+            metrics_port=read.number("TIDELINE_METRICS_PORT") or 8080,
+            health_port=read.number("TIDELINE_HEALTH_PORT") or 8081,
+            ui_port=read.number("TIDELINE_UI_PORT"),
             reader_socket=Path(text) if (text := read.text("TIDELINE_READER_SOCKET")) else None,
             reader_deadline_s=read.seconds("TIDELINE_READER_DEADLINE", DEADLINE_S),
             ui_token_file=Path(file) if (file := read.text("TIDELINE_UI_TOKEN_FILE")) else None,
@@ -113,62 +109,7 @@ class ControllerSettings:
         )
 
 
-class _Reader:
-    """Reads variables, naming the one that cannot be read."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = given
-
-    def text(self, name: str) -> str:
-        return self._given.get(name, "").strip()
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """Names with commas between them."""
-        return tuple(one.strip() for one in self.text(name).split(",") if one.strip())
-
-    def switch(self, name: str, default: bool) -> bool:
-        text = self.text(name).lower()
-        if text not in ("", "true", "false"):
-            raise ConfigError(f"{name}: allowed: true, false", value=text)
-        return default if not text else text == "true"
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        """A JSON object; empty without the variable."""
-        try:
-            content = json.loads(self.text(name) or "{}")
-        except ValueError as error:
-            raise ConfigError(f"{name}: is not JSON: {error}") from error
-        if not isinstance(content, dict):
-            raise ConfigError(f"{name}: must be a JSON object")
-        return content
-
-    def number(self, name: str, default: int) -> int:
-        text = self.text(name)
-        if not text:
-            return default
-        if not text.isdecimal() or int(text) == 0:
-            raise ConfigError(f"{name}: allowed: a whole number greater than zero", value=text)
-        return int(text)
-
-    def memory(self, name: str) -> int | None:
-        """None where there is no limit."""
-        text = self.text(name)
-        try:
-            return memory_bytes(text) if text else None
-        except ConfigError as error:
-            raise ConfigError(f"{name}: {error.message}", value=text) from error
-
-    def seconds(self, name: str, default: float) -> float:
-        text = self.text(name)
-        if not text:
-            return default
-        try:
-            return Duration.parse(text).ms / 1000
-        except ValueError as error:
-            raise ConfigError(f"{name}: {error}", value=text) from error
-
-
-def _addresses(read: _Reader) -> AddressRules:
+def _addresses(read: Variables) -> AddressRules:
     name = "TIDELINE_EGRESS_ALLOWED_RANGES"
     try:
         return AddressRules.of(
@@ -191,12 +132,12 @@ def _cluster_domain(resolv_conf: Path) -> str:
     return found.rstrip(".") or "cluster.local"
 
 
-def _pod_template(read: _Reader) -> dict[str, Any]:
+def _pod_template(read: Variables) -> dict[str, Any]:
     name = "TIDELINE_POD_TEMPLATE"
     return checked_template(read.mapping(name), name)
 
 
-def _spark_conf(read: _Reader) -> dict[str, str]:
+def _spark_conf(read: Variables) -> dict[str, str]:
     name = "TIDELINE_SPARK_CONF"
     conf = read.mapping(name)
     for key, value in conf.items():

@@ -16,11 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from tideline.errors import ConfigError
 from tideline.read_limits import SETTING
 from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 from tideline_operator.reading.supervisor import ReaderLimits, Supervisor
-from tideline_operator.resources.quantity import memory_bytes
+from tideline_operator.resources.variables import Variables
 
 SOCKET_NAME: Final = "reader.sock"
 MEMORY: Final = "TIDELINE_READER_MEMORY"
@@ -65,11 +64,12 @@ def reader_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 def limits_of(given: Mapping[str, str]) -> ReaderLimits:
     """The limits that an environment sets. Raises ConfigError naming the variable."""
+    read = Variables(given)
     return ReaderLimits(
-        memory_bytes=_memory(given, MEMORY),
-        memory_bytes_total=_memory(given, MEMORY_TOTAL),
-        processes_max=_number(given, PROCESSES_MAX) or ReaderLimits().processes_max,
-        client_uid=_number(given, CLIENT_UID),
+        memory_bytes=read.memory(MEMORY),
+        memory_bytes_total=read.memory(MEMORY_TOTAL),
+        processes_max=read.number(PROCESSES_MAX) or ReaderLimits().processes_max,
+        client_uid=read.number(CLIENT_UID),
     )
 
 
@@ -145,20 +145,3 @@ def _command(socket_path: Path) -> list[str]:
     here = os.getcwd()  # noqa: PTH109
     found = [one for one in sys.path if Path(one).is_absolute() and one != here]
     return [sys.executable, "-I", "-c", _PROGRAM, str(socket_path), *found]
-
-
-def _memory(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name, "").strip()
-    try:
-        return memory_bytes(text) if text else None
-    except ConfigError as error:
-        raise ConfigError(f"{name}: {error.message}", value=text) from error
-
-
-def _number(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name, "").strip()
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise ConfigError(f"{name}: allowed: a whole number greater than zero", value=text)
-    return int(text)

@@ -1,0 +1,68 @@
+"""Settings of a process: environment variables, and the message about one that is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline_operator.resources.quantity import memory_bytes
+from tideline_operator.resources.schedule import Duration
+
+
+class Variables:
+    """Parses variables. Everything but `text` and `names` raises ConfigError naming the one that is
+    wrong."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        return self._given.get(name, "").strip()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names with commas between them."""
+        return tuple(one.strip() for one in self.text(name).split(",") if one.strip())
+
+    def switch(self, name: str, default: bool) -> bool:
+        text = self.text(name).lower()
+        if text not in ("", "true", "false"):
+            raise ConfigError(f"{name}: allowed: true, false", value=text)
+        return default if not text else text == "true"
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """A JSON object; empty without the variable."""
+        try:
+            content = json.loads(self.text(name) or "{}")
+        except ValueError as error:
+            raise ConfigError(f"{name}: is not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise ConfigError(f"{name}: must be a JSON object")
+        return content
+
+    def number(self, name: str) -> int | None:
+        """A number greater than zero; None without the variable."""
+        text = self.text(name)
+        if not text:
+            return None
+        if not (text.isascii() and text.isdecimal() and int(text) > 0):
+            raise ConfigError(f"{name}: allowed: a whole number greater than zero", value=text)
+        return int(text)
+
+    def memory(self, name: str) -> int | None:
+        """Bytes; None where there is no limit."""
+        text = self.text(name)
+        try:
+            return memory_bytes(text) if text else None
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error.message}", value=text) from error
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return Duration.parse(text).ms / 1000
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}", value=text) from error
