@@ -43,6 +43,7 @@ are renewed for as long as a process lives."""
 _SECRET_ENDINGS = ("KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
                    "CREDENTIALS", "SIGNATURE")  # fmt: skip
 _SECRET_WORDS = ("AUTH", "AUTHORIZATION", "PASS", "SAS", "JWT")
+_SECRET_SOUNDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _NOT_SECRET = re.compile(r".*(FILE|PATH|DIR|URI|URL|ENDPOINT|ID|NAME|TYPE|SOCK|FIELD|FIELDS)$")
 _REST_OF_WORD = re.compile(r"[^\s\"'`<>\\,;()\[\]{}]*")
 _SCHEMES = ("bearer", "basic", "token")
@@ -125,6 +126,12 @@ def is_secret_name(name: str) -> bool:
     return any(one.endswith(_SECRET_ENDINGS) or one in _SECRET_WORDS for one in parts) and (
         _NOT_SECRET.fullmatch(parts[-1]) is None
     )
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether an option's name has a word of secrets anywhere: more than `is_secret_name`, for
+    options that are refused."""
+    return any(word in name.lower() for word in _SECRET_SOUNDS)
 
 
 def masked(text: str) -> str:

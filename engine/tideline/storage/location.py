@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.secret_values import sounds_secret
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
@@ -23,7 +24,6 @@ from tideline.storage.s3_client import S3Connection, S3Endpoint
 OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
 _AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
 _SWITCHES = ("path_style", "allow_http", "create_bucket")
-_SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _checked_options(given: Mapping[str, str | bool]) -> tuple[tuple[str, str], 
     options: dict[str, str] = {}
     for name, value in given.items():
         if name not in OPTION_NAMES:
-            if any(word in name.lower() for word in _SECRET_WORDS):
+            if sounds_secret(name):
                 raise ConfigError(
                     f"storage option {name!r} looks like a credential: "
                     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment instead"

@@ -19,7 +19,7 @@ from tideline.iceberg.table.catalog_config import configured_catalog, refuse_for
 from tideline.iceberg.table.catalog_files import OwnFiles
 from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog, name_ignored
-from tideline.secret_values import note_environment, note_secrets
+from tideline.secret_values import note_environment, note_secrets, sounds_secret
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline.trust.catalog_properties import URI, admitted, secrets_in
@@ -30,7 +30,6 @@ from tideline.trust.sql_address import resource_sql_address
 TIMEOUT_S = 60.0
 CLIENT_FAULTS = (Exception, SystemExit)
 """A client, or a program that this process's configuration names for it, raises anything."""
-_SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _PROGRAM = "py-catalog-impl"
 
 
@@ -54,9 +53,7 @@ def open_catalog(
     configuration or a Secret.
     """
     given = dict(properties or {})
-    secret = next(
-        (one for one in given if any(word in one.lower() for word in _SECRET_WORDS)), None
-    )
+    secret = next(filter(sounds_secret, given), None)
     if secret is not None:
         message = f"catalog property {secret!r} looks like a credential: set it in the environment"
         raise ConfigError(message)
