@@ -39,6 +39,18 @@ def configured_catalog(name: str) -> dict[str, Any]:
         raise ConfigError(message, value=name) from error
 
 
+def catalog_kind(name: str, properties: Mapping[str, Any]) -> str | None:
+    """The type that properties give, or else the one that follows from their address; None where
+    none does."""
+    if properties.get(TYPE):
+        return str(properties[TYPE]).lower()
+    try:
+        found = infer_catalog_type(name, dict(properties))
+    except ValueError:
+        return None
+    return None if found is None else str(found.value)
+
+
 def refuse_foreign_credentials(
     name: str, configured: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
@@ -76,23 +88,12 @@ def refuse_unconfigured(name: str, uri: str | None, kind: str | None, *, remedy:
             f"{variable}{remedy}",
             value=name,
         )
-    if kind is not None and _kind_of(name, configured) != kind.lower():
+    if kind is not None and catalog_kind(name, configured) != kind.lower():
         message = (
             f"this process's configuration has another kind of catalog than {quoted(kind)}: "
             f"correct {property_variable(name, TYPE)}{remedy}"
         )
         raise ConfigError(message, value=name)
-
-
-def _kind_of(name: str, configured: Mapping[str, Any]) -> str | None:
-    """The type that configuration gives, or else the one that follows from its address."""
-    if configured.get(TYPE):
-        return str(configured[TYPE]).lower()
-    try:
-        found = infer_catalog_type(name, dict(configured))
-    except ValueError:
-        return None
-    return None if found is None else str(found.value)
 
 
 def _configuration() -> Mapping[str, Any]:

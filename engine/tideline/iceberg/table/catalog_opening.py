@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-from pyiceberg.catalog import Catalog, CatalogType, infer_catalog_type, load_catalog
+from pyiceberg.catalog import Catalog, CatalogType, load_catalog
 from pyiceberg.utils.config import merge_config
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.iceberg.table.catalog_config import configured_catalog, refuse_foreign_credentials
+from tideline.iceberg.table.catalog_config import (
+    catalog_kind,
+    configured_catalog,
+    refuse_foreign_credentials,
+)
 from tideline.iceberg.table.catalog_files import OwnFiles
 from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog, name_ignored
@@ -143,14 +147,10 @@ def _kind(name: str, conf: Mapping[str, Any]) -> CatalogType:
         message = f"URI missing, please provide the catalog's uri, or set {address_variable(name)}"
         raise ConfigError(message, value=name)
     try:
-        named = str(conf.get("type") or "").lower()
-        kind = CatalogType(named) if named else infer_catalog_type(name, dict(conf))
+        return CatalogType(catalog_kind(name, conf))
     except ValueError as error:
         message = "neither its type nor its address says what kind of catalog it is"
         raise ConfigError(message, value=name) from error
-    if kind is None:
-        raise ConfigError("the catalog has no type", value=name)
-    return kind
 
 
 def _class_of(kind: CatalogType) -> type[Catalog]:
