@@ -18,7 +18,9 @@ import json
 import secrets
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tideline.secret_values import note_secrets
@@ -138,13 +140,11 @@ class EgressProxy:
         if place is None:
             return json.dumps({"problem": "no host is named"}).encode()
         try:
-            async with asyncio.timeout(self.limits.connect_s):
-                found = await self._look_up(ticket.namespace, place)
-            address = str(self._judged(ticket.namespace, place.host, found)[0])
-        except (TimeoutError, EgressError) as error:
-            known = error if isinstance(error, EgressError) else _timed_out()
-            return json.dumps({"problem": str(known)}).encode()
-        return json.dumps({"address": address}).encode()
+            async with self._in_time():
+                addresses = await self._addresses(ticket.namespace, place)
+        except EgressError as error:
+            return json.dumps({"problem": str(error)}).encode()
+        return json.dumps({"address": str(addresses[0])}).encode()
 
     async def connect(self, ticket: Ticket, place: Place) -> Connected:
         """See `Door`. What went wrong last is kept for `problem_report`."""
@@ -152,22 +152,30 @@ class EgressProxy:
         try:
             if bound is not None and place != bound:
                 raise EgressError(f"the server redirects to {place}, which is not its endpoint")
-            async with asyncio.timeout(self.limits.connect_s):
-                found = await self._look_up(ticket.namespace, place)
-                addresses = self._judged(ticket.namespace, place.host, found)
+            async with self._in_time():
+                addresses = await self._addresses(ticket.namespace, place)
                 connected = await Connected.to(addresses, place.port)
-        except (TimeoutError, EgressError) as error:
-            known = error if isinstance(error, EgressError) else _timed_out()
+        except EgressError as error:
             problems.pop(ticket, None)
-            problems[ticket] = str(known)
+            problems[ticket] = str(error)
             while len(problems) > self.limits.problems_max:
                 del problems[next(iter(problems))]
-            raise known from None
+            raise
         problems.pop(ticket, None)
         return connected
 
-    def _judged(self, namespace: str, host: str, found: Resolved) -> tuple[Address, ...]:
-        return judged_addresses(self._rules, namespace, host, found, self._remedy)
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Raises EgressError when `connect_s` are over."""
+        try:
+            async with asyncio.timeout(self.limits.connect_s):
+                yield
+        except TimeoutError:
+            raise EgressError("timed out", is_refusal=False) from None
+
+    async def _addresses(self, namespace: str, place: Place) -> tuple[Address, ...]:
+        found = await self._look_up(namespace, place)
+        return judged_addresses(self._rules, namespace, place.host, found, self._remedy)
 
     async def _look_up(self, namespace: str, place: Place) -> Resolved:
         """What a place's host resolves to; connections that begin meanwhile get the same answer."""
@@ -264,7 +272,3 @@ class EgressProxy:
         for connection in connections:
             connection.abort()
         await asyncio.sleep(0)
-
-
-def _timed_out() -> EgressError:
-    return EgressError("timed out", is_refusal=False)
