@@ -87,8 +87,10 @@ class MetadataPlace:
         if self.catalog.is_server:
             return  # it has answered with the metadata itself
         folder, _ = _folder_and_path(metadata_location)
-        named = filter(None, (self.known_place, self.catalog.warehouse))
-        if NamedPlaces.of(folder, (*declared_places(), *named)).root_of(location) is None:
+        if (
+            NamedPlaces.of(folder, (*declared_places(), *self._configured)).root_of(location)
+            is None
+        ):
             message = not_named("the metadata")
             raise UnsupportedTableError(message, table=self.catalog.name, path=quoted(location))
 
@@ -107,8 +109,12 @@ class MetadataPlace:
     def _is_named(self, plain: str) -> bool:
         if self.catalog.is_local:
             return True
-        named = [normalised(one) for one in (self.known_place, self.catalog.warehouse) if one]
+        named = map(normalised, self._configured)
         return any(is_below(plain, place) for place in named) or is_declared(plain)
+
+    @property
+    def _configured(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.known_place, self.catalog.warehouse)))
 
 
 def _folder_and_path(location: str) -> tuple[str, str]:
