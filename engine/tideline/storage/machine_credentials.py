@@ -10,6 +10,7 @@ import json
 import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,12 @@ class MachineCredentials:
         describes."""
         self._environment = environment
         self._metadata_url = metadata_url
-        # Never through a proxy: the services are the machine's own.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def __call__(self) -> dict[str, Any]:
         """Raises IdentityError when the platform gives none."""
         try:
             url = self._metadata_url
-            body = self._of_container() if url is None else self._of_machine(url)
+            body = self._of_container() if url is None else _of_machine(url)
             answer = json.loads(body)
             found: dict[str, Any] = {
                 "access_key_id": str(answer["AccessKeyId"]),
@@ -55,23 +54,46 @@ class MachineCredentials:
         note_secrets([found["secret_access_key"], found["token"]])
         return found
 
-    def _of_machine(self, url: str) -> bytes:
-        wanted = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-        token = self._ask(f"{url}/latest/api/token", wanted, "PUT").decode().strip()
-        shown = {"X-aws-ec2-metadata-token": token}
-        roles = f"{url}/latest/meta-data/iam/security-credentials/"
-        role = self._ask(roles, shown).decode().split()[0]
-        return self._ask(roles + role, shown)
-
     def _of_container(self) -> bytes:
         relative, full = (self._environment.get(name) for name in CONTAINER_VARIABLES)
         token = self._environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if file := self._environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
             token = Path(file).read_text(encoding="utf-8").strip()
         shown = {"Authorization": token} if token else {}
-        return self._ask(_CONTAINER_HOST + relative if relative else str(full), shown)
+        return _asked(_CONTAINER_HOST + relative if relative else str(full), shown)
 
-    def _ask(self, url: str, headers: Mapping[str, str], method: str = "GET") -> bytes:
-        request = urllib.request.Request(url, headers=dict(headers), method=method)
-        with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-            return bytes(answer.read(_ANSWER_BYTES_MAX))
+
+def is_metadata_service(url: str, timeout_s: float) -> bool:
+    """Whether a metadata service that hands out tokens (IMDSv2) answers there."""
+    try:
+        _answer(_token_request(url), timeout_s)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _of_machine(url: str) -> bytes:
+    token = _answer(_token_request(url), _TIMEOUT_S).decode().strip()
+    shown = {"X-aws-ec2-metadata-token": token}
+    roles = f"{url}/latest/meta-data/iam/security-credentials/"
+    role = _asked(roles, shown).decode().split()[0]
+    return _asked(roles + role, shown)
+
+
+def _token_request(url: str) -> urllib.request.Request:
+    wanted = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    return urllib.request.Request(f"{url}/latest/api/token", headers=wanted, method="PUT")
+
+
+def _asked(url: str, headers: Mapping[str, str]) -> bytes:
+    return _answer(urllib.request.Request(url, headers=dict(headers)), _TIMEOUT_S)
+
+
+def _answer(request: urllib.request.Request, timeout_s: float) -> bytes:
+    """What is answered with 200. Raises OSError."""
+    # Never through a proxy: the services are the machine's own.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=timeout_s) as answer:
+        if answer.status != HTTPStatus.OK:
+            raise OSError(f"answered with {answer.status}")
+        return bytes(answer.read(_ANSWER_BYTES_MAX))

@@ -14,7 +14,6 @@ and refreshed by the clients, obstore and Hadoop's S3A, which are both told the 
 from __future__ import annotations
 
 import os
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -23,7 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.storage.machine_credentials import CONTAINER_VARIABLES, MachineCredentials
+from tideline.storage.machine_credentials import (
+    CONTAINER_VARIABLES,
+    MachineCredentials,
+    is_metadata_service,
+)
 from tideline.storage.web_identity import WebIdentity
 
 METADATA_URL = "http://169.254.169.254"
@@ -190,16 +193,4 @@ def profile_credentials(profile: str) -> Callable[[], Any]:
 
 @cache
 def _is_metadata_service(url: str) -> bool:
-    """Whether a metadata service that hands out tokens (IMDSv2) answers there."""
-    request = urllib.request.Request(
-        f"{url}/latest/api/token",
-        method="PUT",
-        headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"},
-    )
-    # Never through a proxy: the service is the machine's own.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=_METADATA_TIMEOUT_S) as answer:
-            return bool(answer.status == 200)
-    except (OSError, ValueError):
-        return False
+    return is_metadata_service(url, _METADATA_TIMEOUT_S)
