@@ -5,7 +5,7 @@ What the operator's own template adds to pods is its administrator's business, a
 
 from __future__ import annotations
 
-from tideline.ingest.operation.operation import Operation, OperationKind
+from tideline.ingest.operation.operation import Operation
 from tideline_operator.launch.driver_job import memory_asked_bytes, moves_rows
 from tideline_operator.launch.pod_template import besides_engine_bytes
 from tideline_operator.resources.quantity import memory_bytes
@@ -14,10 +14,7 @@ from tideline_operator.resources.resolved import ResolvedTable
 
 def operation_memory_bytes(operation: Operation, table: ResolvedTable) -> int:
     """Memory that the operation's pods may ask for together. Raises ConfigError."""
-    has_executors = (
-        moves_rows(operation) and operation.kind is not OperationKind.REWRITE_POSITION_DELETES
-    )
-    pods = 1 + (table.spec.resources.executor.max if has_executors else 0)
+    pods = 1 + (table.spec.resources.executor.max if moves_rows(operation) else 0)
     besides = besides_engine_bytes(table.spec.pod_template)
     return memory_asked_bytes(operation, table) + pods * besides
 
