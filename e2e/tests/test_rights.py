@@ -9,7 +9,7 @@ import pytest
 from e2e.harness.cluster import Cluster
 from e2e.harness.installation import NAMESPACE, Operator
 from e2e.harness.lake import Lake
-from tideline_operator.testing.documented_rights import documented_rights, rights_of
+from tideline_operator.testing.documented_rights import documented_rights, rights_in
 
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:tideline-operator"
 OF_EVERYBODY = (".authorization.k8s.io", ".authentication.k8s.io")
@@ -39,7 +39,7 @@ def rights(cluster: Cluster, account: str, namespace: str) -> set[tuple[str, str
     )  # fmt: skip
     status = json.loads(answer)["status"]
     assert not status.get("incomplete"), status
-    found = rights_of("", status["resourceRules"])
+    found = rights_in("", status["resourceRules"])
     return {(what, verb) for _, what, verb in found if not what.endswith(OF_EVERYBODY)}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tideline_operator.testing.documented_rights import Right, documented_rights, rights_of
+from tideline_operator.testing.documented_rights import Right, documented_rights, rights_in
 
 ROOT = Path(__file__).resolve().parents[3]
 MANIFESTS = ROOT / "charts" / "tideline" / "operator.yaml"
@@ -25,5 +25,5 @@ def given_rights() -> set[Right]:
             continue
         role = manifest["metadata"]["name"]
         if role not in FOR_USERS:
-            found |= rights_of(role, manifest["rules"])
+            found |= rights_in(role, manifest["rules"])
     return found

@@ -27,6 +27,7 @@ from tideline_operator.kube import (
 )
 from tideline_operator.testing.api_server import ENGINE, OPERATOR, STRANGER, ApiServer
 from tideline_operator.testing.api_server_fixtures import make_namespace
+from tideline_operator.testing.documented_rights import rights_in
 from tideline_operator.testing.manifests import manifests_in
 
 pytestmark = pytest.mark.api_server
@@ -110,20 +111,8 @@ def granted(server: ApiServer, user: str, namespace: str) -> set[Right]:
     answer = server.request("POST", path, review, user=user)
     assert answer.status == 201, answer.content
     assert not answer.content["status"]["incomplete"]
-    return {
-        (f"{named_as(resource, group)}{f'={name}' if name else ''}", verb)
-        for rule in answer.content["status"]["resourceRules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for name in rule.get("resourceNames") or [""]
-        for verb in rule["verbs"]
-    }
-
-
-def named_as(resource: str, group: str) -> str:
-    """`laketables.tideline.dev/status`."""
-    plural, slash, subresource = resource.partition("/")
-    return f"{plural}.{group}{slash}{subresource}" if group else resource
+    rules = answer.content["status"]["resourceRules"]
+    return {(resource, verb) for _, resource, verb in rights_in(user, rules)}
 
 
 def test_the_operator_may_do_what_its_list_says_and_no_more(installed: ApiServer) -> None:

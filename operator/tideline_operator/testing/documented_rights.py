@@ -27,7 +27,7 @@ def documented_rights() -> set[Right]:
     return found
 
 
-def rights_of(role: str, rules: Iterable[Mapping[str, Any]]) -> set[Right]:
+def rights_in(role: str, rules: Iterable[Mapping[str, Any]]) -> set[Right]:
     """The same of rules as the API server has them."""
     return {
         (role, named(resource, group) + (f"={name}" if name else ""), verb)
