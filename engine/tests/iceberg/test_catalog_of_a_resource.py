@@ -46,32 +46,32 @@ def test_a_secret_names_no_code_no_file_and_no_identity(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-the-operator")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-operator")
     with Spy() as spy:
-        given = {"token": TOKEN, name: dangerous_properties(spy.uri)[name]}
+        given = {"token": TOKEN, name: dangerous_properties(spy.url)[name]}
         if name == "header.Authorization":
             given.pop("token")
-        open_catalog("lake", {"uri": catalog.uri}, credentials=given, access=REMOTE)  # type: ignore[arg-type]
+        open_catalog("lake", {"uri": catalog.url}, credentials=given, access=REMOTE)  # type: ignore[arg-type]
         assert spy.heard == []
     (request,) = catalog.received
     assert request.path.partition("?")[0] == "/v1/config"
     assert "operator" not in request.text
     assert "X-Forwarded-User" not in request.headers
-    assert request.headers["Host"] == catalog.uri.removeprefix("http://")
+    assert request.headers["Host"] == catalog.url.removeprefix("http://")
 
 
 def test_nothing_of_the_environment_counts(
     catalog: HostileCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    host = catalog.uri.removeprefix("http://").partition(":")[0]
+    host = catalog.url.removeprefix("http://").partition(":")[0]
     (tmp_path / ".netrc").write_text(f"machine {host} login me password of-the-operator\n")
     (tmp_path / ".pyiceberg.yaml").write_text(
-        f"catalog:\n  lake:\n    uri: {catalog.uri}\n    token: token-of-the-operator\n"
+        f"catalog:\n  lake:\n    uri: {catalog.url}\n    token: token-of-the-operator\n"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", "token-of-the-operator")
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__HEADER.X-A", "header-of-the-operator")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    open_catalog("lake", {"uri": catalog.uri}, access=REMOTE)
+    open_catalog("lake", {"uri": catalog.url}, access=REMOTE)
     (request,) = catalog.received
     assert "Authorization" not in request.headers
     assert "operator" not in request.text
@@ -85,7 +85,7 @@ def test_what_a_secret_may_not_set_is_named_without_its_value(
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             secret = {"py-io-impl": CODE, "token": TOKEN}
-            open_catalog("named", {"uri": catalog.uri}, credentials=secret, access=REMOTE)
+            open_catalog("named", {"uri": catalog.url}, credentials=secret, access=REMOTE)
     (record,) = caplog.records
     assert "py-io-impl" in record.getMessage()
     assert CODE not in caplog.text
@@ -139,8 +139,8 @@ def test_a_resource_and_its_secret_agree_about_the_address(catalog: HostileCatal
         open_catalog(
             "lake",
             {"uri": "http://127.0.0.1:9"},
-            credentials={"uri": catalog.uri, "token": TOKEN},
+            credentials={"uri": catalog.url, "token": TOKEN},
             access=REMOTE,
         )
-    same = {"uri": f"{catalog.uri}/", "token": TOKEN}
-    open_catalog("lake", {"uri": catalog.uri}, credentials=same, access=REMOTE)
+    same = {"uri": f"{catalog.url}/", "token": TOKEN}
+    open_catalog("lake", {"uri": catalog.url}, credentials=same, access=REMOTE)

@@ -46,7 +46,7 @@ VARIABLE = "PYICEBERG_CATALOG__LAKE__"
 @pytest.fixture
 def catalog(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileCatalog]:
     with HostileCatalog("s3://bucket/orders") as catalog:
-        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.url)
         monkeypatch.setenv(f"{VARIABLE}TOKEN", TOKEN)
         yield catalog
 
@@ -67,11 +67,11 @@ def test_its_credentials_go_to_no_other_server(
     monkeypatch.setenv(f"{VARIABLE}{name}", text)
     with HostileCatalog("s3://bucket/orders") as other:
         with pytest.raises(ConfigError, match="is not sent to") as caught:
-            open_catalog("lake", {"uri": other.uri})
+            open_catalog("lake", {"uri": other.url})
         assert "secret-b" not in str(caught.value)
         assert other.received == []
         monkeypatch.delenv(f"{VARIABLE}{name}")
-        open_catalog("lake", {"uri": other.uri})
+        open_catalog("lake", {"uri": other.url})
         assert len(other.received) == 1
     assert catalog.received == []
 
@@ -83,7 +83,7 @@ def test_a_file_in_the_current_directory_configures_nothing(
     folder.mkdir()
     home.mkdir()
     with HostileCatalog("s3://bucket/orders") as catalog:
-        text = f"catalog:\n  lake:\n    uri: {catalog.uri}\n    token: from-a-file\n"
+        text = f"catalog:\n  lake:\n    uri: {catalog.url}\n    token: from-a-file\n"
         (folder / ".pyiceberg.yaml").write_text(text)
         monkeypatch.setenv("HOME", str(home))
         monkeypatch.delenv("PYICEBERG_HOME", raising=False)
@@ -177,7 +177,7 @@ def test_a_folder_of_this_machine_is_read_where_the_configured_warehouse_is(
 ) -> None:
     place = f"file://{tmp_path}/warehouse"
     with HostileCatalog(f"{place}/orders") as catalog:
-        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.url)
         monkeypatch.setenv(f"{VARIABLE}WAREHOUSE", place if named else "lake")
         # What the server answers names no folder, even where it is the right one.
         catalog.alter("config", overriding({"warehouse": place}))

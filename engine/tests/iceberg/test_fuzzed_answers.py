@@ -31,7 +31,7 @@ def use(catalog: HostileCatalog) -> None:
     """Open it, list it, load its table, and commit to that. Raises TidelineError."""
     access = CatalogAccess(Author.RESOURCE)
     opened = open_catalog(
-        "lake", {"uri": catalog.uri}, credentials={"token": TOKEN}, timeout_s=5.0, access=access
+        "lake", {"uri": catalog.url}, credentials={"token": TOKEN}, timeout_s=5.0, access=access
     )
     list_tables(opened)
     table = CatalogTable(opened, "shop.orders", clock=FakeClock(), access=access)

@@ -100,7 +100,7 @@ def use(
     """Open it, list it, load its table and commit to that."""
     credentials = {"token": TOKEN} if secrets is None else secrets
     opened = open_catalog(
-        "lake", {"uri": catalog.uri}, credentials=credentials, timeout_s=timeout_s, access=access
+        "lake", {"uri": catalog.url}, credentials=credentials, timeout_s=timeout_s, access=access
     )
     listed = list_tables(opened)
     if listed != (FoundTable(("shop", "orders"), ""),):
@@ -115,7 +115,7 @@ def use(
 
 def assert_as_configured(request: Received, catalog: HostileCatalog) -> None:
     """Whom it is to, where it asks, and how it authenticates."""
-    assert request.headers["Host"] == catalog.uri.removeprefix("http://")
+    assert request.headers["Host"] == catalog.url.removeprefix("http://")
     assert request.headers["Authorization"] == f"Bearer {TOKEN}"
     assert request.path.startswith("/v1/")
     assert ".." not in request.path
@@ -130,7 +130,7 @@ def assert_as_configured(request: Received, catalog: HostileCatalog) -> None:
 def test_a_property_in_an_answer_runs_opens_and_redirects_nothing(
     name: str, access: CatalogAccess, catalog: HostileCatalog, spy: Spy
 ) -> None:
-    properties = {name: dangerous_properties(spy.uri)[name]}
+    properties = {name: dangerous_properties(spy.url)[name]}
     # One place at a time, and two where nothing differs but who asks.
     places = PLACES if access is OF_RESOURCE else ("overrides", "table-property")
     for kind, alteration in (PLACES[place] for place in places):
@@ -160,7 +160,7 @@ def test_what_a_catalog_may_say_of_itself_counts(catalog: HostileCatalog) -> Non
 
 def test_a_catalog_may_answer_at_another_path_of_its_server(catalog: HostileCatalog) -> None:
     """As Nessie does, whose address may name a branch."""
-    catalog.alter("config", overriding({"uri": f"{catalog.uri}/iceberg", "prefix": "main"}))
+    catalog.alter("config", overriding({"uri": f"{catalog.url}/iceberg", "prefix": "main"}))
     use(catalog)
     asked = [request.path for request in catalog.received if request.kind != "config"]
     assert asked
@@ -169,7 +169,7 @@ def test_a_catalog_may_answer_at_another_path_of_its_server(catalog: HostileCata
 
 @pytest.mark.parametrize("path", ["/../iceberg", "/iceberg?x=", "/a@b\\c", "/#"])
 def test_odd_paths_of_its_server_are_not_taken(path: str, catalog: HostileCatalog) -> None:
-    catalog.alter("config", overriding({"uri": f"{catalog.uri}{path}"}))
+    catalog.alter("config", overriding({"uri": f"{catalog.url}{path}"}))
     use(catalog)
     assert all(request.path.startswith("/v1/") for request in catalog.received)
 
@@ -192,7 +192,7 @@ def test_what_is_not_taken_is_named_once_and_without_its_value(
 def test_redirects_are_not_followed(
     kind: str, status: int, is_foreign: bool, catalog: HostileCatalog, spy: Spy
 ) -> None:
-    to = spy.uri if is_foreign else f"{catalog.uri}/other"
+    to = spy.url if is_foreign else f"{catalog.url}/other"
     catalog.alter(kind, redirecting(status, to))
     with pytest.raises(REFUSED, match=r"redirects to|Unknown"):
         use(catalog, {"credential": CREDENTIAL})
@@ -206,7 +206,7 @@ def test_credentials_of_the_catalog_do_not_go_to_the_server_of_tokens(
         secrets = {
             "credential": CREDENTIAL,
             "header.x-api-key": "key-of-the-catalog",
-            "oauth2-server-uri": f"{tokens.uri}/oauth/tokens",
+            "oauth2-server-uri": f"{tokens.url}/oauth/tokens",
         }
         use(catalog, secrets)
         assert [request.kind for request in tokens.received] == ["token", "token"]
@@ -365,7 +365,7 @@ def test_a_catalog_of_a_resource_names_no_place_of_this_machine(
 
 def test_requests_go_through_the_proxy_that_is_given(catalog: HostileCatalog) -> None:
     with HostileCatalog("file:///proxied") as proxy:
-        access = replace(OF_RESOURCE, proxy_for=lambda _: proxy.uri)
+        access = replace(OF_RESOURCE, proxy_for=lambda _: proxy.url)
         open_catalog(
             "lake", {"uri": "http://catalog.invalid"}, credentials={"token": TOKEN}, access=access
         )

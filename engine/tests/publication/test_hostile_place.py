@@ -81,14 +81,14 @@ def published_in(table: LakeTable, folder: Path) -> str:
 def test_a_table_that_was_never_published_is_cleaned_and_nobody_asked(
     table: LakeTable, spy: Spy
 ) -> None:
-    name_catalog(table, spy.uri)
+    name_catalog(table, spy.url)
     before = data_files(table)
     table.run("cleaning")
     assert len(data_files(table)) < len(before)
 
 
 def test_a_write_is_committed_and_says_why_it_is_not_published(table: LakeTable, spy: Spy) -> None:
-    name_catalog(table, spy.uri)
+    name_catalog(table, spy.url)
     (note,) = table.write(pa.table({"id": ["b"], "v": [9]})).notes
     assert "an address is not taken from a table" in note
     assert f"set {VARIABLE}URI" in note
@@ -108,7 +108,7 @@ def test_a_published_table_keeps_its_files_until_somebody_decides(
     if has_own_address:
         monkeypatch.setenv(f"{VARIABLE}URI", uri)
     monkeypatch.setenv(f"{VARIABLE}TOKEN", TOKEN)
-    name_catalog(table, spy.uri)
+    name_catalog(table, spy.url)
     before = data_files(table)
     with pytest.raises(ConfigError, match=r"nothing was deleted.*--stop --drop"):
         table.run("cleaning")
@@ -131,7 +131,7 @@ def test_a_publication_is_given_up_without_asking_a_stranger(
     monkeypatch.delenv(f"{VARIABLE}TOKEN")
     published_in(table, tmp_path)
     monkeypatch.setenv(f"{VARIABLE}TOKEN", TOKEN)
-    name_catalog(table, spy.uri)
+    name_catalog(table, spy.url)
     uri = table.hoodie_table.uri
     assert run(["publish", uri, "--stop", "--drop", "--yes"]) == 0
     assert "what the catalog knows of it was left" in caplog.text
@@ -160,7 +160,7 @@ def test_no_way_of_naming_it_sends_anything(
 ) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", "http://127.0.0.1:9/own")
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", TOKEN)
-    name_catalog(table, spy.uri, **others)
+    name_catalog(table, spy.url, **others)
     for act in (table.publish, lambda: table.run("cleaning")):
         try:
             act()
@@ -177,12 +177,12 @@ def test_a_configured_catalog_is_asked_with_what_configuration_says(
     spelled: str, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with HostileCatalog("s3://bucket/orders") as catalog:
-        netloc = catalog.uri.removeprefix("http://")
-        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
+        netloc = catalog.url.removeprefix("http://")
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.url)
         monkeypatch.setenv(f"{VARIABLE}TOKEN", TOKEN)
         catalog.alter("config", overriding({"py-io-impl": CODE}))
-        upper = catalog.uri.replace("http", "HTTP")
-        name_catalog(table, spelled.format(uri=catalog.uri, netloc=netloc, upper=upper))
+        upper = catalog.url.replace("http", "HTTP")
+        name_catalog(table, spelled.format(uri=catalog.url, netloc=netloc, upper=upper))
         with pytest.raises(TidelineError):
             # The catalog has another table of that name.
             table.publish()
@@ -199,11 +199,11 @@ def test_a_table_does_not_say_what_kind_a_configured_catalog_is(
 ) -> None:
     """Glue would be asked with the machine's own identity, wherever the catalog is."""
     with HostileCatalog("s3://bucket/orders") as catalog:
-        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
-        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_TYPE: kind})
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.url)
+        name_catalog(table, catalog.url, **{PUBLISH_CATALOG_TYPE: kind})
         with pytest.raises(UnconfiguredCatalogError, match=f"{kind}.*{VARIABLE}TYPE"):
             table.publish()
-        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_TYPE: "rest"})
+        name_catalog(table, catalog.url, **{PUBLISH_CATALOG_TYPE: "rest"})
         with pytest.raises(TidelineError):
             # The catalog has another table of that name.
             table.publish()
@@ -216,12 +216,12 @@ def test_a_table_names_no_folder_of_this_machine_as_a_warehouse(
 ) -> None:
     named = warehouse.format(folder=tmp_path)
     with HostileCatalog(f"file://{tmp_path}/others") as catalog:
-        monkeypatch.setenv(f"{VARIABLE}URI", catalog.uri)
-        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_WAREHOUSE: named})
+        monkeypatch.setenv(f"{VARIABLE}URI", catalog.url)
+        name_catalog(table, catalog.url, **{PUBLISH_CATALOG_WAREHOUSE: named})
         with pytest.raises(UnsupportedTableError, match=SETTING):
             table.publish()
         assert not any("warehouse" in request.path for request in catalog.received)
-        name_catalog(table, catalog.uri, **{PUBLISH_CATALOG_WAREHOUSE: "lake"})
+        name_catalog(table, catalog.url, **{PUBLISH_CATALOG_WAREHOUSE: "lake"})
         with pytest.raises(UnsupportedTableError, match=SETTING):
             table.publish()
         assert any("warehouse=lake" in request.path for request in catalog.received)
@@ -249,14 +249,14 @@ def test_a_catalog_that_a_setting_gives_the_address_of_is_the_one_that_is_asked(
     """Whichever of the two settings holds it: a token of the environment goes there alone."""
     for setting in (PUBLISH_CATALOG, PUBLISH_CATALOG_URI):
         with HostileCatalog("s3://bucket/orders") as catalog:
-            name_catalog(table, spy.uri, **{PUBLISH_CATALOG_TYPE: "glue"})
-            given = {setting: catalog.uri}
+            name_catalog(table, spy.url, **{PUBLISH_CATALOG_TYPE: "glue"})
+            given = {setting: catalog.url}
             report = table.write(pa.table({"id": ["a"], "v": [9]}), options=given)
             assert "not a publication of this one" in report.notes[0]
             assert catalog.received
             place = place_in(table.hoodie_table.config.properties, given)
             assert place is not None
-            assert place.uri == catalog.uri
+            assert place.uri == catalog.url
 
 
 def test_settings_of_a_call_name_the_catalog_for_its_cleaning(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.storage.s3_identity import IdentitySource, S3Identity
 from tideline.testing.library_apart import import_from, prepare_library
+from tideline.testing.loopback_server import LoopbackServer
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, OpenIdIssuer, role_arn, trusting
 
@@ -243,10 +243,5 @@ def _metadata_service(keys: Mapping[str, str]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with LoopbackServer(Handler) as server:
+        yield server.url

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler
 from random import Random
 from types import TracebackType
-from typing import Self
 
 from tideline.testing.fault_counts import count_fault
+from tideline.testing.loopback_server import LoopbackServer
 
 
 class ProxyFault(Enum):
@@ -39,7 +40,7 @@ class SeenRequest:
     target: str
 
 
-class FaultyS3Proxy:
+class FaultyS3Proxy(LoopbackServer):
     """Forwards to `upstream` (host:port, or None for a server that only has faults)."""
 
     def __init__(self, upstream: str | None = None) -> None:
@@ -53,14 +54,11 @@ class FaultyS3Proxy:
         self._random = Random(0)
         self._changing = threading.Lock()
         self._stopping = threading.Event()
-        self._server = _Server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
+        super().__init__(partial(_Handler, self))
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self.url
 
     @property
     def requests(self) -> tuple[SeenRequest, ...]:
@@ -85,10 +83,6 @@ class FaultyS3Proxy:
         """How many requests of `method` arrived."""
         return sum(request.method == method for request in self.requests)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -96,9 +90,7 @@ class FaultyS3Proxy:
         trace: TracebackType | None,
     ) -> None:
         self._stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(kind, error, trace)
 
     def _next_fault(self, request: SeenRequest) -> ProxyFault | None:
         with self._changing:
@@ -123,20 +115,12 @@ class FaultyS3Proxy:
         return None
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, proxy: FaultyS3Proxy) -> None:
-        self.proxy = proxy
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is what these tests are about."""
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+
+    def __init__(self, proxy: FaultyS3Proxy, *given: object) -> None:
+        self._proxy = proxy
+        super().__init__(*given)  # type: ignore[arg-type]
 
     def handle_one_request(self) -> None:
         self.raw_requestline = self.rfile.readline(65537)
@@ -144,15 +128,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        proxy = self.server.proxy
-        fault = proxy._next_fault(SeenRequest(self.command, self.path))
+        fault = self._proxy._next_fault(SeenRequest(self.command, self.path))
         if fault is not None:
             count_fault(f"on the wire {fault.name.lower().replace('_', ' ')}")
         match fault:
             case ProxyFault.DROP_REQUEST:
                 self.close_connection = True
             case ProxyFault.STALL:
-                proxy._stopping.wait()
+                self._proxy._stopping.wait()
                 self.close_connection = True
             case ProxyFault.ANSWER_503:
                 self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
@@ -160,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._forward(body, fault)
 
     def _forward(self, body: bytes, fault: ProxyFault | None) -> None:
-        upstream = self.server.proxy._upstream
+        upstream = self._proxy._upstream
         if upstream is None:
             self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")
             return
@@ -180,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is ProxyFault.APPLY_AND_DROP_REPLY:
             self.close_connection = True
         elif fault is ProxyFault.APPLY_AND_STALL:
-            self.server.proxy._stopping.wait()
+            self._proxy._stopping.wait()
             self.close_connection = True
         elif fault is ProxyFault.APPLY_AND_ANSWER_500:
             self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")

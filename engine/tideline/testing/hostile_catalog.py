@@ -2,7 +2,7 @@
 
     with Spy() as spy, HostileCatalog(location) as catalog:
         catalog.alter("config", overriding({"py-io-impl": CODE}))
-        open_catalog("lake", {"uri": catalog.uri})
+        open_catalog("lake", {"uri": catalog.url})
 
 It keeps one table, `shop.orders`, and answers as an honest catalog until `alter` changes the answer
 to one kind of request. It records what it was sent.
@@ -15,14 +15,14 @@ import json
 import random
 import socket
 import socketserver
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tideline.testing.loopback_server import LoopbackServer
 
 CODE = "tideline.testing.hostile_canary.Canary"
 CODE_MODULE = CODE.rpartition(".")[0]
@@ -30,7 +30,6 @@ KINDS = ("config", "token", "namespaces", "tables", "table", "commit")
 TOKEN = "tok-of-the-house-4711"
 EXCHANGED = "exchanged-token-0815"
 _PAUSE_S = 0.05
-_POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -72,22 +71,14 @@ class Received:
 Alteration = Callable[[Answer, Received], Answer]
 
 
-class HostileCatalog:
-    """Serves on loopback for the length of a `with` block."""
+class HostileCatalog(LoopbackServer):
+    """See the module."""
 
     def __init__(self, location: str) -> None:
         self.metadata = table_metadata(location)
         self.received: list[Received] = []
         self._alterations: dict[str, Alteration] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_S,), daemon=True
-        )
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(_handler(self))
 
     def alter(self, kind: str, alteration: Alteration) -> None:
         """Change what is answered to requests of this kind."""
@@ -115,34 +106,13 @@ class HostileCatalog:
         }
         return Answer().saying(documents[request.kind])
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class Spy:
+class Spy(LoopbackServer):
     """A server that only listens; `heard` is what each connection began with."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_S,), daemon=True
-        )
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(self._handler())
 
     def _handler(self) -> type[socketserver.BaseRequestHandler]:
         heard = self.heard
@@ -158,19 +128,6 @@ class Spy:
                 self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
         return Listener
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def dangerous_properties(spy: str) -> dict[str, object]:

@@ -12,7 +12,9 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tideline.testing.loopback_server import LoopbackServer
 
 _TIMEOUT_S = 60.0
 _OWN_HEADERS = ("host", "connection", "content-length", "accept-encoding", "transfer-encoding")
@@ -22,15 +24,8 @@ _OWN_HEADERS = ("host", "connection", "content-length", "accept-encoding", "tran
 def one_at_a_time(uri: str) -> Iterator[str]:
     """The address of a proxy before `uri`, for the length of a `with` block."""
     handler = partial(_Handler, uri.rstrip("/"), threading.Lock())
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with LoopbackServer(handler) as server:
+        yield server.url
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,16 +8,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from Crypto.Hash import SHA256
 from Crypto.PublicKey import RSA
 from Crypto.Signature import pkcs1_15
+
+from tideline.testing.loopback_server import LoopbackServer
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 AUDIENCE = "tideline-tests"
@@ -25,7 +25,7 @@ _KEYS_PATH = "/keys"
 _KEY_ID = "only"
 
 
-class OpenIdIssuer:
+class OpenIdIssuer(LoopbackServer):
     """A running issuer for the length of a `with` block."""
 
     def __init__(self) -> None:
@@ -45,24 +45,7 @@ class OpenIdIssuer:
             def log_message(self, format: str, *args: object) -> None:
                 """Nothing to say."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(Handler)
 
     def token(self, audience: str = AUDIENCE, *, seconds: int = 3_600) -> str:
         """A signed token for `audience`."""

@@ -232,10 +232,10 @@ def test_a_hostile_catalog_gets_nothing_of_the_controllers_and_runs_nothing(
                            "PYICEBERG_CATALOG__LAKE__PY_IO_IMPL": encoded(CODE),
                            "PYICEBERG_CATALOG__LAKE__PY_CATALOG_IMPL": encoded(CODE)}}  # fmt: skip
         case.api.create(SECRETS, secret, case.namespace)
-        properties = dangerous_properties(spy.uri)
+        properties = dangerous_properties(spy.url)
         hostile.alter("config", overriding(properties))
         hostile.alter("table", repeating_credentials(403))
-        place = {"type": "rest", "name": "lake", "uri": hostile.uri, "table": NAME,
+        place = {"type": "rest", "name": "lake", "uri": hostile.url, "table": NAME,
                  "credentials": {"secretName": "catalog"}}  # fmt: skip
         case.declare("orders", format="Iceberg", catalog=place, **no_hudi)
         case.start()
