@@ -205,6 +205,7 @@ def test_a_table_that_eats_its_memory_is_set_aside_alone(tmp_path: Path) -> None
         assert not problem.is_transient
         assert is_healthy(reader, healthy)
         assert is_healthy(reader, elsewhere)
+        eventually(lambda: len(reading_pids(reader)) == 2, "it has ended", timeout_s=10)
         before = set(reading_pids(reader))
         assert reader.observe(HERE, hungry, EMPTY).problem == problem
         assert set(reading_pids(reader)) == before
@@ -214,17 +215,17 @@ def test_a_table_on_a_store_that_drips_is_set_aside_alone(tmp_path: Path) -> Non
     healthy, elsewhere = declared(tmp_path), declared(tmp_path, "elsewhere", "sea")
     created(healthy)
     created(elsewhere)
-    with DrippingStore() as store, processes(deadline_s=2.0) as reader:
+    with DrippingStore() as store, processes(deadline_s=5.0) as reader:
         assert is_healthy(reader, healthy)
         slow = dripping(store, "slow")
         started_s = time.monotonic()
         first = reader.observe(with_keys(), slow, EMPTY).problem
         assert first is not None
         assert first.is_transient
-        assert "took more than 2 s" in first.message
+        assert "took more than 5 s" in first.message
         assert is_healthy(reader, healthy)
         second = reader.observe(with_keys(), slow, EMPTY).problem
-        assert time.monotonic() - started_s < 15
+        assert time.monotonic() - started_s < 30
         assert second is not None
         assert (second.reason, second.is_transient) == ("ReadingFailed", False)
         asked = store.requests
@@ -279,7 +280,7 @@ def test_all_end_with_the_controller(tmp_path: Path) -> None:
         reader.observe(HERE, declared(tmp_path), EMPTY)
         pids = [*reading_pids(reader), reader.supervisor_pid or 0]
         assert all(map(is_alive, pids))
-    assert not any(map(is_alive, pids))
+    eventually(lambda: not any(map(is_alive, pids)), "they end with it", timeout_s=10)
 
 
 def is_alive(pid: int) -> bool:
@@ -369,7 +370,7 @@ def test_all_processes_together_have_a_limit_which_the_largest_pays_for(tmp_path
         assert problem.reason == "ReadingFailed"
         assert "most of the memory of all readers" in problem.message
         assert is_healthy(reader, healthy)
-        assert reading_pids(reader) == before
+        eventually(lambda: reading_pids(reader) == before, "it has ended", timeout_s=10)
 
 
 def test_a_user_who_is_not_the_controllers_gets_no_process(tmp_path: Path) -> None:
