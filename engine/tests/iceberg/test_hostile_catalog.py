@@ -114,7 +114,7 @@ def use(
 
 
 def assert_as_configured(request: Received, catalog: HostileCatalog) -> None:
-    """Whom it is to, where it asks, and how it authenticates."""
+    """The server and the path of a request, and how it authenticates."""
     assert request.headers["Host"] == catalog.url.removeprefix("http://")
     assert request.headers["Authorization"] == f"Bearer {TOKEN}"
     assert request.path.startswith("/v1/")

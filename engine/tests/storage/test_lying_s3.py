@@ -68,10 +68,10 @@ def test_a_range_that_is_longer_than_asked_for_is_cut() -> None:
 
 def test_an_answer_that_comes_byte_by_byte_ends_at_the_deadline() -> None:
     with LyingS3Server(Lie.TRICKLE) as server:
-        begun_s = time.monotonic()
+        start_s = time.monotonic()
         with pytest.raises(StorageUnavailableError, match=r"timed out|no end after 1 s"):
             in_time(lambda: store_at(server).get("x"))
-        assert time.monotonic() - begun_s < 8
+        assert time.monotonic() - start_s < 8
 
 
 def test_metadata_has_a_deadline_of_its_own() -> None:

@@ -26,7 +26,7 @@ FIRST_VERSION = "00000-"
 def is_published(table: HoodieTable, given: Mapping[str, str] | None = None) -> bool:
     """Whether it ever was; an Iceberg table that somebody else keeps in the folder is theirs.
 
-    Looks at the table's properties anew, with the settings `given` over them. Raises ConfigError
+    Reads the table's properties again, with the settings `given` over them. Raises ConfigError
     where a catalog should have the publication and has not, or where snapshots are in the folder
     and only the table's properties say in which catalog; CorruptTableError, UnsupportedTableError
     and StorageUnavailableError.

@@ -181,7 +181,7 @@ class ClientConnection:
         sending = asyncio.create_task(there.body(head, until_end=False))
         try:
             keeps = await self._pass_back(server, is_head=is_head)
-            # A server that answers before the body has arrived wants no more of it.
+            # A server that answers before the body has arrived reads no more of it.
             return keeps and sending.done() and sending.exception() is None and not head.is_last()
         finally:
             await _cancel({sending})

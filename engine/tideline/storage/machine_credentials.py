@@ -27,7 +27,7 @@ _ANSWER_BYTES_MAX = 64 * 1024
 
 
 class MachineCredentials:
-    """Gives current credentials when called, as obstore wants them."""
+    """Returns current credentials when called: a credential provider of obstore."""
 
     def __init__(self, environment: Mapping[str, str], *, metadata_url: str | None) -> None:
         """Those of the machine at `metadata_url`, or else of the container that `environment`

@@ -187,13 +187,13 @@ def notices_reads(folder: Path) -> bool:
 
 def _said(run: Run, arguments: list[str]) -> tuple[int, str, str, float]:
     output, error = io.StringIO(), io.StringIO()
-    begun_s = time.monotonic()
+    start_s = time.monotonic()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
         if arguments[0] == _ROWS:
             code = in_time(lambda: _print_rows(arguments[1]), limit_s=COMMAND_S)
         else:
             code = in_time(lambda: run([*arguments, "--json"]), limit_s=COMMAND_S)
-    return code, output.getvalue(), error.getvalue(), time.monotonic() - begun_s
+    return code, output.getvalue(), error.getvalue(), time.monotonic() - start_s
 
 
 def _print_rows(uri: str) -> int:

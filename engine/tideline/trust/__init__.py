@@ -1,1 +1,1 @@
-"""Whom a value comes from, and what follows from that: who may name an address, code or a file."""
+"""The author of a value, and what follows: who may name an address, code or a file."""

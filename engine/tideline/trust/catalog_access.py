@@ -1,4 +1,4 @@
-"""On whose behalf a process opens an Iceberg catalog, and what it so may reach. Pure."""
+"""The author on whose behalf a process opens an Iceberg catalog, and what is reached. Pure."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Look = Callable[[Access], None]
 
 
 class Looking(TableReading):
-    """Does what a test wants in place of a look."""
+    """Runs a test's function in place of a look."""
 
     def __init__(self, look: Look) -> None:
         super().__init__(SystemClock())

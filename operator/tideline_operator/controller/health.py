@@ -5,8 +5,9 @@ store is not such a case, and neither are tables that wait for their turns. `/re
 the caches are filled and while tables wait for long, or, for a standby, while it cannot reach the
 Lease.
 
-Any pod may be able to connect. Who has not said after `_REQUEST_TIMEOUT_S` what he asks for is
-disconnected, even if a byte came now and then; of more than `_ASKING_MAX` the one that came first.
+Any pod may be able to connect. A connection whose request is not complete after
+`_REQUEST_TIMEOUT_S` is closed, even if a byte came now and then; of more than `_ASKING_MAX` such
+connections the eldest is closed.
 """
 
 from __future__ import annotations
@@ -100,18 +101,18 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         self._lock = threading.Lock()
         self._asking: dict[socket.socket, float] = {}
-        """Since when each connection has not said what it asks for, the longest first."""
+        """When each connection without a complete request began, the eldest first."""
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             self._asking[request] = time.monotonic()
-        self._disconnect_who_waits()
+        self._close_overdue()
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
         """Called every half second, and after each connection."""
-        self._disconnect_who_waits()
+        self._close_overdue()
 
     def has_asked(self, connection: socket.socket) -> None:
         """The request has been read, or the connection has ended."""
@@ -123,16 +124,16 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, *_: object) -> None:
-        """Who goes away while he is answered is not worth a line."""
+        """A client that disconnects is not worth a line."""
         if not isinstance(sys.exception(), OSError):
             _log.exception("cannot answer a request")
 
-    def _disconnect_who_waits(self) -> None:
-        begun_s = time.monotonic() - _REQUEST_TIMEOUT_S
+    def _close_overdue(self) -> None:
+        overdue_s = time.monotonic() - _REQUEST_TIMEOUT_S
         with self._lock:
             while self._asking:
                 connection, since_s = next(iter(self._asking.items()))
-                if since_s > begun_s and len(self._asking) <= _ASKING_MAX:
+                if since_s > overdue_s and len(self._asking) <= _ASKING_MAX:
                     return
                 del self._asking[connection]
                 # Its thread finds that nothing more comes. The lock keeps it from closing now.

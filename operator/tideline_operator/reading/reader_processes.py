@@ -72,7 +72,7 @@ _LARGE_BYTES = 1024 * 1024
 _LARGE_S = 10.0
 """A large answer is there when it is sent, and waits for nobody."""
 _LARGE_AT_ONCE = 2
-"""Of different namespaces: who sends a large answer slowly keeps nobody but himself from it."""
+"""Of different namespaces: one whose large answer comes slowly holds up no other."""
 _HELLO_S = 30.0
 _CONNECT_S = 5.0
 _FORGET_S = 2.0
@@ -285,7 +285,7 @@ class ReaderProcesses:
         and the errors of the call.
         """
         channel, number = self._open(opened, time.monotonic() + deadline_s)
-        # One for a single call ends by itself; if it does not, it would keep its place for ever.
+        # One for a single call ends after it; if it does not, it would keep its place for ever.
         is_killed = opened.is_single
         try:
             channel.send(FrameKind.CALL, to_bytes(Handed, _handed(access, call)))

@@ -71,7 +71,7 @@ class BoundedSession(requests.Session):
         """Headers that are for the catalog's server alone."""
         self.trust_env = access.is_of_process
         if not self.trust_env:
-            # Whom to trust is no identity of this process; netrc and proxies are.
+            # Certificate authorities are no identity of this process; netrc and proxies are.
             self.verify = (
                 os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
             )
