@@ -51,6 +51,13 @@ _PATHS_SHOWN_MAX = 50
     show_default=True,
     help="ERROR, IGNORE or DELETE for files named with another scheme or bucket.",
 )
+@click.option(
+    "--dropped-table",
+    "dropped_tables",
+    multiple=True,
+    metavar="UUID",
+    help="A table that lay in the same folder and was dropped: its files go; may be repeated.",
+)
 @click.option("--force", is_flag=True, help="Allow less than 24 hours: nothing else may write.")
 @dry_run_option("Show what would be deleted; change nothing.")
 @yes_option
@@ -62,6 +69,7 @@ def remove_orphans_command(
     schemes: tuple[str, ...],
     authorities: tuple[str, ...],
     prefix_mismatch_mode: str,
+    dropped_tables: tuple[str, ...],
     force: bool,
     dry_run: bool,
     yes: bool,
@@ -76,6 +84,7 @@ def remove_orphans_command(
         parse_pairs(authorities, option="--equal-authority"),
         PrefixMismatch.parse(prefix_mismatch_mode),
         force,
+        dropped_tables,
     )
     operations = source.open().operations
     with progress("looking for orphan files"):

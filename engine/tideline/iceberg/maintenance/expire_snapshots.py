@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import TidelineError
+from tideline.errors import ConflictError, TidelineError
 from tideline.iceberg.maintenance.expire_plan import (
     ExpireOptions,
     ExpirePlan,
@@ -99,8 +99,9 @@ def execute_expire(
 ) -> ExpireRun:
     """Expire snapshots and delete their files.
 
-    Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError; then
-    nothing was changed.
+    Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError, then
+    nothing was changed; ConflictError when another table has this one's place: then no file was
+    deleted.
     """
     clock = clock or SystemClock()
     base, plan, outcome = _commit(operations, options, clock, retry)
@@ -110,15 +111,27 @@ def execute_expire(
     search = ExpiredFiles(operations.io)
     left: tuple[str, ...] = ()
     try:
-        after = operations.load().metadata
+        after = _still_the_table(operations)
         files = search.find(_expired(plan, base.metadata, after), base.metadata, after)
         roots = TableRoots.of(operations.io, after)
         for batch in _batches(files):
             roots.remove_many((file.location for file in batch), "the expiry")
             deleted.add(batch)
+    except ConflictError:
+        raise
     except TidelineError as error:
         left = (f"the deletion of files was given up: {error}",)
     return ExpireRun(plan, outcome, deleted, (*_reasons(search), *left))
+
+
+def _still_the_table(operations: TableOperations) -> TableMetadata:
+    """The table after the commit. Raises ConflictError when another one has its place: what is live
+    in a table that was renamed, that one does not list."""
+    try:
+        return operations.load().metadata
+    except ConflictError as error:
+        message = f"the snapshots are expired, and no file was deleted: {error.message}"
+        raise ConflictError(message, table=error.table) from error
 
 
 def _commit(

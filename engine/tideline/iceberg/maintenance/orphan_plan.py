@@ -49,7 +49,8 @@ class OrphanOptions:
     """Which files to look at; None for `older_than_ms` means three days ago.
 
     `locations` are the folders to search, by default the table's own alone. `is_forced` allows for
-    less than a day.
+    less than a day. `dropped_tables` are the UUIDs of tables that were in the table's folder before
+    it: their metadata, and what it leads to, are orphans.
     """
 
     older_than_ms: int | None = None
@@ -58,6 +59,7 @@ class OrphanOptions:
     equal_authorities: Mapping[str, str] = field(default_factory=dict)
     prefix_mismatch: PrefixMismatch = PrefixMismatch.ERROR
     is_forced: bool = False
+    dropped_tables: tuple[str, ...] = ()
 
     def cutoff_ms(self, now_ms: int) -> int:
         """Files changed before this moment may go. Raises ConfigError for less than a day."""

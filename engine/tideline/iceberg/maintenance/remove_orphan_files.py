@@ -3,9 +3,10 @@
 1. Collect what the newest metadata leads to: itself and the metadata files in its log, the version
    hint, statistics, and of every snapshot the manifest list, the manifests and their live files.
 2. List the table's folder. Folders outside it, such as one that `write.data.path` names, may be
-   another table's as well: they are searched only when asked for by name. A file is an orphan when
-   it is old enough, not collected and not left alone by the rules in orphan_plan.py. Files of
-   commits under way are protected by their age alone.
+   another table's as well: they are searched only when asked for by name. Where another table's
+   metadata lies in the table's own metadata folder, nothing is done (second_table.py). A file is
+   an orphan when it is old enough, not collected and not left alone by the rules in
+   orphan_plan.py. Files of commits under way are protected by their age alone.
 3. Before anything is deleted, read the metadata once more: what a commit has taken in since step 1
    is no orphan.
 
@@ -34,6 +35,7 @@ from tideline.iceberg.maintenance.orphan_plan import (
     metadata_folder,
 )
 from tideline.iceberg.maintenance.reachable_file import live_files, statistics_files
+from tideline.iceberg.maintenance.second_table import UnloggedMetadata, refuse_second_table
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import ManifestFile
 from tideline.iceberg.manifest.manifest_reading import WORKERS, in_parallel, manifests_of
@@ -66,7 +68,8 @@ def plan_orphans(
 
     Raises ConfigError for a table whose files are shared, for a folder that is not this table's
     alone, for too young a cutoff and for mismatched prefixes; UnsupportedTableError where a Hudi
-    table shares the folder; CorruptTableError, ObjectNotFoundError and StorageUnavailableError.
+    table or another Iceberg table shares the folder; CorruptTableError, ObjectNotFoundError and
+    StorageUnavailableError.
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
@@ -117,7 +120,7 @@ class _Search:
     metadata: TableMetadata
     places: FilePlaces
     rules: UriRules
-    mode: PrefixMismatch
+    options: OrphanOptions
     locations: tuple[str, ...]
     reachable: ReachablePaths = field(default_factory=ReachablePaths)
     left_alone: Counter[str] = field(default_factory=Counter)
@@ -129,7 +132,7 @@ class _Search:
         rules = UriRules.of(options)
         # Folders that the caller names may be searched, wherever they are.
         named = (one for one in map(normalised, options.locations) if "://" in one)
-        return cls(io.also_at(named), metadata, places, rules, options.prefix_mismatch, locations)
+        return cls(io.also_at(named), metadata, places, rules, options, locations)
 
     def collect(self, loaded: Loaded, known: frozenset[int] = frozenset()) -> None:
         """Everything reachable, but not what is in manifests that the snapshots `known` list."""
@@ -149,8 +152,10 @@ class _Search:
                 self._add(file.location)
 
     def orphans(self, cutoff_ms: int) -> tuple[OrphanFile, ...]:
-        """Every orphan below the locations. Raises ConfigError for mismatched prefixes."""
+        """Every orphan below the locations. Raises ConfigError for mismatched prefixes, and
+        UnsupportedTableError where another table lies in the same folder."""
         found: list[OrphanFile] = []
+        unlogged: list[UnloggedMetadata] = []
         strangers: set[str] = set()
         conflicts: set[str] = set()
         own = self._own_metadata_folders()
@@ -159,7 +164,9 @@ class _Search:
             for uri, info in self.io.list(location):
                 place = self.places.of(uri)
                 folder = metadata_folder(place)
-                if folder is not None and folder not in own:
+                if folder in own and not self.is_reachable(uri):
+                    unlogged.append(UnloggedMetadata(uri, info.modified_ms))
+                elif folder is not None and folder not in own:
                     strangers.add(f"{folder.removesuffix('/metadata')}/")
                 if (below := uri[len(location) :].find(_CONTROL)) >= 0:
                     self._refuse_hudi_table(location, below)
@@ -170,7 +177,8 @@ class _Search:
                     found.append(OrphanFile(uri, info.size_bytes, info.modified_ms))
                 else:
                     self.left_alone[reason] += 1
-        if conflicts and self.mode is PrefixMismatch.ERROR:
+        refuse_second_table(self.io, self.metadata, unlogged, self.options.dropped_tables)
+        if conflicts and self.options.prefix_mismatch is PrefixMismatch.ERROR:
             message = (
                 "metadata names listed files with another scheme or authority; name those that are "
                 "equal with equal_schemes and equal_authorities, or choose a prefix_mismatch_mode"
@@ -201,7 +209,7 @@ class _Search:
         mismatch = self.reachable.mismatch(file)
         if mismatch is None:
             return "referenced"
-        if self.mode is PrefixMismatch.DELETE:
+        if self.options.prefix_mismatch is PrefixMismatch.DELETE:
             return None
         conflicts.add(mismatch)
         return "mismatched"

@@ -22,7 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnknownOutcomeError
+from tideline.errors import ConflictError, CorruptTableError, TidelineError
 from tideline.iceberg.commit.changed_partitions import changed_by, first_changed
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.commit.validation import snapshots_since
@@ -101,10 +101,10 @@ def rewrite_data_files(
     """Plan, write and commit; `summary` goes into the snapshots' summaries.
 
     Raises ConfigError for a table that a Hudi table is published as, ConflictError when another
-    writer's change makes the rewrite void, the error of a group that failed, and
-    UnknownOutcomeError when the store went away while the commit became visible. With partial
-    progress these are in the report instead, until there are more failed commits than
-    `partial-progress.max-failed-commits`.
+    writer's change makes the rewrite void or another table has this one's place, the error of
+    a group that failed, and UnknownOutcomeError when the store went away while the commit became
+    visible. With partial progress these are in the report instead, until there are more failed
+    commits than `partial-progress.max-failed-commits`.
     """
     table.refresh()
     refuse_publication(table.metadata)
@@ -195,7 +195,7 @@ class _Run:
                 raise self._unknown(replace(unknown, reason=message))
             raise ConflictError(message, table=self.table.metadata.location)
 
-    def _unknown(self, outcome: Unknown) -> UnknownOutcomeError:
+    def _unknown(self, outcome: Unknown) -> TidelineError:
         table = self.table.metadata.location
         return unknown_error(outcome, table=table, what="the rewrite is committed")
 

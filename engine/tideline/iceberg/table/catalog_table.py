@@ -4,10 +4,11 @@ The catalog holds the pointer to the newest metadata and applies updates itself,
 hold. Its answers are not trusted: a client that sent a request twice gets a conflict with itself.
 So after every answer but success the table is loaded again:
 
-1. it shows our change: committed;
-2. the branch has left the snapshot that our change requires: it never can be committed any more;
-3. the catalog refused for certain: not committed;
-4. anything else is asked again as often as `commit.status-check.*` says, and is then unknown.
+1. another table has the name: the one that we changed may have been renamed after our change;
+2. it shows our change: committed;
+3. the branch has left the snapshot that our change requires: it never can be committed any more;
+4. the catalog refused for certain: not committed;
+5. anything else is asked again as often as `commit.status-check.*` says, and is then unknown.
 
 Needs the extra `iceberg`.
 """
@@ -32,6 +33,7 @@ from pyiceberg.table import Table
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import (
+    ConflictError,
     StorageUnavailableError,
     TableNotFoundError,
     TidelineError,
@@ -52,11 +54,13 @@ from tideline.iceberg.table.catalog_update import as_requirement, as_update, met
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
 from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_identity import UNSEEN, TableIdentity
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,
     Loaded,
+    Replaced,
     Unknown,
 )
 from tideline.storage.delete_scope import DeleteScope
@@ -106,6 +110,7 @@ class CatalogTable:
             catalog.files = self._place
         self._table: Table | None = None
         self._io: FileIO | None = None
+        self._identity: TableIdentity = UNSEEN
 
     @property
     def io(self) -> FileIO:
@@ -119,6 +124,7 @@ class CatalogTable:
             table = self._catalog.load_table(self._identifier)
             document = metadata_document(table.metadata)
         metadata = TableMetadata.of(document, path=table.metadata_location)
+        self._identity = self._identity.confirmed(metadata, table=self._name)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
             self._place.check(metadata.location, table.metadata_location)
@@ -151,8 +157,10 @@ class CatalogTable:
     def drop(self) -> None:
         """Have the catalog forget the table, whose files stay.
 
-        Raises TableNotFoundError and StorageUnavailableError.
+        Raises TableNotFoundError, ConflictError when another table has the name, and
+        StorageUnavailableError.
         """
+        self.load()
         with self._asking():
             self._catalog.drop_table(self._identifier)
 
@@ -182,6 +190,9 @@ class CatalogTable:
         except CLIENT_FAULTS as error:
             return self._settle(base, asked, changes, error)
         metadata = TableMetadata.of(document, path=response.metadata_location)
+        other = self._identity.replaced_by(metadata)
+        if other is not None:
+            return Replaced(other)
         return Committed(Loaded(metadata, response.metadata_location))
 
     def _settle(
@@ -196,6 +207,8 @@ class CatalogTable:
         for _ in RetryPolicy.of_status_checks(base.metadata.properties).attempts(self._clock):
             try:
                 now = self.load()
+            except ConflictError as replaced:
+                return Replaced(replaced.message)
             except TidelineError:
                 continue
             if _shows(now.metadata, updates):

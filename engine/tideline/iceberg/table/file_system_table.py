@@ -47,11 +47,13 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_old_metadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_identity import UNSEEN, TableIdentity
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,
     Loaded,
+    Replaced,
     Unknown,
 )
 from tideline.storage.delete_scope import DeleteScope
@@ -86,6 +88,7 @@ class FileSystemTable:
         self._store = store or location.open()
         self._clock = clock or SystemClock()
         self._io: FileIO | None = None
+        self._identity: TableIdentity = UNSEEN
 
     @property
     def io(self) -> FileIO:
@@ -94,17 +97,12 @@ class FileSystemTable:
         return self._io
 
     def load(self) -> Loaded:
-        version, path = self._newest()
-        try:
-            body = self._store.get(path)
-        except ObjectNotFoundError:
-            # Removed as an old version between the look and the read.
-            version, path = self._listed_newest()
-            body = self._store.get(path)
-        metadata = TableMetadata.parse(body, path=f"{self._location.uri}/{path}")
+        loaded = self._read()
+        metadata = loaded.metadata
+        self._identity = self._identity.confirmed(metadata, table=self._location.uri)
         if self._io is None or self._io.recorded != metadata.location:
             self._io = self._io_of(metadata)
-        return Loaded(metadata, f"{metadata.location}/{path}", version)
+        return loaded
 
     def load_since(self, known: Loaded) -> Loaded:
         """`known` while it is the newest, without reading it again; else what `load` gives."""
@@ -125,9 +123,12 @@ class FileSystemTable:
         reason = unmet(base.metadata, requirements)
         if reason is not None:
             return Conflicted(reason)
-        newest, _ = self._newest()
-        if newest != base.version:
-            return Conflicted(f"version {newest} follows version {base.version}")
+        now = self._read()
+        other = self._identity.replaced_by(now.metadata)
+        if other is not None:
+            return Replaced(other)
+        if now.version != base.version:
+            return Conflicted(f"version {now.version} follows version {base.version}")
         changed = apply_updates(base.metadata, updates, now_ms=self._clock.now_ms())
         changed = with_logged(changed, base.metadata, base.metadata_location)
         return self._publish(base, changed, base.version + 1)
@@ -170,11 +171,23 @@ class FileSystemTable:
                 self._store.put(HINT_PATH, str(newest).encode())
             return True
         if newest != loaded.version:
-            log = self.load().metadata.metadata_log
+            log = self._read().metadata.metadata_log
             if any(entry.metadata_file == loaded.metadata_location for entry in log):
                 return True
         DeleteScope(self._store, "taking back a metadata file").remove(path)
         return False
+
+    def _read(self) -> Loaded:
+        """The newest metadata, of whatever table."""
+        version, path = self._newest()
+        try:
+            body = self._store.get(path)
+        except ObjectNotFoundError:
+            # Removed as an old version between the look and the read.
+            version, path = self._listed_newest()
+            body = self._store.get(path)
+        metadata = TableMetadata.parse(body, path=f"{self._location.uri}/{path}")
+        return Loaded(metadata, f"{metadata.location}/{path}", version)
 
     def _newest(self) -> tuple[int, str]:
         """The newest version's number and path."""

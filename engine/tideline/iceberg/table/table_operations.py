@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.errors import ConflictError, TidelineError, UnknownOutcomeError
 from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
@@ -58,8 +58,17 @@ class Unknown:
         return f"tideline iceberg show {table}{named}"
 
 
-def unknown_error(outcome: Unknown, *, table: str, what: str) -> UnknownOutcomeError:
-    """The error that says how to find out whether `what` took place."""
+@dataclass(frozen=True, slots=True)
+class Replaced(Unknown):
+    """Another table is at the place by now. The change may be part of the one that was there
+    before, under another name, so nothing that either needs may go."""
+
+
+def unknown_error(outcome: Unknown, *, table: str, what: str) -> TidelineError:
+    """The error that says how to find out whether `what` took place; ConflictError where the table
+    was replaced by another."""
+    if isinstance(outcome, Replaced):
+        return ConflictError(f"{outcome.reason}; nothing was deleted", table=table)
     return UnknownOutcomeError(
         f"it is unknown whether {what}, so nothing was deleted: {outcome.reason}. Do not simply "
         f"repeat it; ask `{outcome.how_to_find_out(table)}`",
@@ -74,8 +83,8 @@ CommitOutcome: TypeAlias = Committed | Conflicted | Unknown
 def committed_location(outcome: CommitOutcome | None, *, table: str) -> str | None:
     """The new metadata's location, None when there was nothing to commit.
 
-    Raises ConflictError when other writers were always first, UnknownOutcomeError when it is
-    unknown whether it took place.
+    Raises ConflictError when other writers were always first or the table was replaced by another,
+    UnknownOutcomeError when it is unknown whether it took place.
     """
     match outcome:
         case Committed(loaded):
@@ -88,7 +97,11 @@ def committed_location(outcome: CommitOutcome | None, *, table: str) -> str | No
 
 
 class TableOperations(Protocol):
-    """One table's newest metadata, and the way to replace it."""
+    """One table's newest metadata, and the way to replace it.
+
+    The table is the one that was loaded first, known by its UUID: another one at its place is never
+    taken for it.
+    """
 
     @property
     def io(self) -> FileIO:
@@ -98,15 +111,16 @@ class TableOperations(Protocol):
     def load(self) -> Loaded:
         """The newest metadata.
 
-        Raises TableNotFoundError when there is no such table, CorruptTableError,
-        UnsupportedTableError and StorageUnavailableError.
+        Raises TableNotFoundError when there is no such table, ConflictError when another table has
+        its place, CorruptTableError, UnsupportedTableError and StorageUnavailableError.
         """
         ...
 
     def commit(
         self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
     ) -> CommitOutcome:
-        """Publish `base` with the updates. Conflicted when the table is no longer `base`.
+        """Publish `base` with the updates. Conflicted when the table is no longer `base`, Replaced
+        when another table has its place.
 
         Raises StorageUnavailableError only when certainly nothing was published.
         """

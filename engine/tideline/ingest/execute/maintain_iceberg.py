@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tideline.clock import Clock
-from tideline.errors import ConflictError, ObjectNotFoundError, UnknownOutcomeError
+from tideline.errors import ConflictError, ObjectNotFoundError, TidelineError
 from tideline.iceberg.maintenance.arguments import (
     expire_options,
     orphan_options,
@@ -140,7 +140,7 @@ def _rewrite(run: _Run) -> OperationResult:
     )
 
 
-def _unknown(run: _Run, outcome: Unknown, what: str) -> UnknownOutcomeError:
+def _unknown(run: _Run, outcome: Unknown, what: str) -> TidelineError:
     return unknown_error(outcome, table=run.table.metadata.location, what=what)
 
 

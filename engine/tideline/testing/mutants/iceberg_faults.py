@@ -39,8 +39,8 @@ ICEBERG_FAULTS = (
     Fault(
         "a table's next version is made on top of an old one",
         f"{_ICEBERG}/table/file_system_table.py",
-        "        if newest != base.version:\n",
-        "        if newest < base.version:\n",
+        "        if now.version != base.version:\n",
+        "        if now.version is None:\n",
         (f"{_TESTS}/test_file_system_table.py", f"{_TESTS}/test_commit_races.py"),
     ),
     Fault(
@@ -70,5 +70,19 @@ ICEBERG_FAULTS = (
         "        if not self.is_forced and now_ms - self.older_than_ms < AGE_MS_MIN:\n",
         "        if not self.is_forced and self.older_than_ms > now_ms:\n",
         (f"{_TESTS}/test_orphan_files.py",),
+    ),
+    Fault(
+        "another table at the place is taken for the one that was loaded",
+        f"{_ICEBERG}/table/table_identity.py",
+        "found is None or found == self.table_uuid:",
+        "found is None or found:",
+        (f"{_TESTS}/test_replaced_table.py",),
+    ),
+    Fault(
+        "files of a second table in the folder are orphans",
+        f"{_ICEBERG}/maintenance/second_table.py",
+        "        if found not in allowed:\n",
+        "        if not found:\n",
+        (f"{_TESTS}/test_replaced_table.py",),
     ),
 )
