@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import JOBS, ApiResource, Manifest
@@ -25,6 +26,7 @@ from tideline_operator.resources.status import LakeTableStatus, OperationPhase, 
 KEY = ("lake", "people")
 ID = "people-ingest-1"
 START_MS, PATIENCE_S = 1_767_225_600_000, 120.0
+SILENT_S = int(DEFAULT_LIMITS.silent_s_max)
 DONE = OperationResult(ID, Outcome.SUCCEEDED, instant="20260101000000000")
 
 
@@ -286,3 +288,47 @@ def test_an_operation_at_a_worker_has_a_deadline() -> None:
     found = settler.settle(KEY, status, START_MS + 3_601_000)
     # It is under way until its worker has undone its write.
     assert found.running == {ID} and case.server.deleted == ["worker-1"]
+
+
+def stopped(pod: Manifest) -> Manifest:
+    """A pod whose node was to have ended it when its operation began."""
+    deleted = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return {**pod, "metadata": deleted}
+
+
+@pytest.mark.parametrize("conditions", [(), ("FailureTarget",)], ids=["active", "FailureTarget"])
+def test_an_operation_on_a_lost_node_ends_when_its_heartbeat_would_be_old(
+    conditions: tuple[str, ...],
+) -> None:
+    case = Case()
+    case.jobs.put(job(1, *conditions))
+    case.server.jobs = [job(1, *conditions)]
+    case.pods.put(stopped(RUNNING))
+    case.server.pods = [stopped(RUNNING)]
+    waits = case.settle(after_s=SILENT_S - 1)
+    assert waits.running == {ID}
+    assert waits.late_at_ms == START_MS + SILENT_S * 1000
+    found = case.settle(after_s=SILENT_S)
+    assert not found.running
+    (entry, result), *_ = found.ended
+    assert (entry.id, result.error) == (ID, WORKER_DIED)
+    assert "its node does not confirm it" in result.message
+    assert case.server.deleted == []
+
+
+def test_pods_of_a_deleted_job_on_a_lost_node_do_not_keep_it_under_way() -> None:
+    case = Case()
+    case.pods.put(stopped(RUNNING))
+    waits = case.settle(after_s=SILENT_S - 1)
+    assert (waits.running, waits.late_at_ms) == ({ID}, START_MS + SILENT_S * 1000)
+    found = case.settle(after_s=SILENT_S)
+    assert [result.message for _, result in found.ended] == ["its Job was deleted"]
+
+
+def test_a_lost_job_that_no_status_names_is_not_adopted() -> None:
+    case = Case()
+    case.status = LakeTableStatus()
+    case.jobs.put(job())
+    case.pods.put(stopped(RUNNING))
+    assert case.settle(after_s=SILENT_S - 1).running == {ID}
+    assert case.settle(after_s=SILENT_S).running == set()

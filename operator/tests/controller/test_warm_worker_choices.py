@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.warm_workers import Chosen, WarmWorkers
@@ -105,6 +107,23 @@ def test_a_worker_that_is_being_deleted_counts_until_its_pod_has_ended() -> None
     workers.note_job(None, job(first, deletionTimestamp="2026-01-01T00:00:00Z"))
     assert isinstance(workers.choose(ONE, PLAN, warm), OwnJob)
     workers.note_pod(None, pod(first, "Failed"))
+    assert isinstance(workers.choose(ONE, PLAN, warm), Chosen)
+
+
+def test_a_worker_on_a_lost_node_takes_no_place_for_ever() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE)
+    workers.set_held(ONE, [])
+    stopped = pod(first)
+    moment = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    stopped["metadata"]["deletionTimestamp"] = moment.isoformat()
+    workers.note_pod(None, stopped)
+    clock.advance(DEFAULT_LIMITS.silent_s_max - 1)
+    assert isinstance(workers.choose(ONE, PLAN, warm), OwnJob)
+    assert workers.count(is_busy=False) == 1
+    clock.advance(1)
+    assert workers.count(is_busy=False) == 0
     assert isinstance(workers.choose(ONE, PLAN, warm), Chosen)
 
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import Manifest
-from tideline_operator.launch.job_outcome import Active, Ended, Lost, outcome_of
+from tideline_operator.launch import job_outcome
+from tideline_operator.launch.job_outcome import Active, Ended, JobOutcome, Lost
 
 DONE = OperationResult("people-ingest-1", Outcome.SUCCEEDED, instant="20260101000000000")
 BROKEN = OperationResult("people-ingest-1", Outcome.FAILED, message="no Java", exit_code=1)
+
+
+STOPPED_MS = int(datetime.fromisoformat("2026-01-01T10:00:00Z").timestamp() * 1000)
+SILENT_MS = int(DEFAULT_LIMITS.silent_s_max * 1000)
+
+
+def outcome_of(
+    job: Manifest, pods: list[Manifest], events: list[Manifest] | tuple[()] = (), now_ms: int = 0
+) -> JobOutcome:
+    return job_outcome.outcome_of(job, pods, events, now_ms=now_ms or STOPPED_MS)
 
 
 def job(*conditions: Manifest) -> Manifest:
@@ -110,10 +123,10 @@ def test_a_complete_job_whose_pod_was_deleted_has_lost_its_result() -> None:
 
 
 def test_a_job_that_fails_while_its_driver_still_runs_is_waited_for() -> None:
-    stopping = pod("Running", {"running": {}})
-    stopping["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    outcome = outcome_of(job(condition("FailureTarget", "DeadlineExceeded")), [stopping])
-    assert outcome == Active("its pod is being stopped", is_started=True)
+    driver = stopping(pod("Running", {"running": {}}))
+    outcome = outcome_of(job(condition("FailureTarget", "DeadlineExceeded")), [driver])
+    lost_at_ms = STOPPED_MS + SILENT_MS
+    assert outcome == Active("its pod is being stopped", is_started=True, lost_at_ms=lost_at_ms)
 
 
 @pytest.mark.parametrize(
@@ -235,3 +248,46 @@ def test_a_job_that_is_refused_pods_may_start_when_a_quota_has_room(
     outcome = outcome_of(job(), [], [event])
     assert isinstance(outcome, Active)
     assert (outcome.is_stuck, outcome.lacks_room) == (True, lacks_room)
+
+
+def stopping(driver: Manifest) -> Manifest:
+    """A pod whose grace period ended at `STOPPED_MS`."""
+    deleted = {**driver["metadata"], "deletionTimestamp": "2026-01-01T10:00:00Z"}
+    return {**driver, "metadata": deleted}
+
+
+TAINTED = condition("DisruptionTarget", "DeletionByTaintManager", "NoExecute taint")
+TARGETED = condition("FailureTarget", "DeadlineExceeded", "Job was active longer than specified")
+
+
+@pytest.mark.parametrize("conditions", [(), (TARGETED,)], ids=["active", "FailureTarget"])
+@pytest.mark.parametrize(
+    "driver",
+    [
+        pod("Running", {"running": {}}, conditions=[TAINTED]),
+        pod("Unknown", {"running": {}}, conditions=[TAINTED]),
+        pod("Pending", waiting("ContainerCreating"), conditions=[TAINTED]),
+    ],
+    ids=["running", "unknown", "pending"],
+)
+def test_a_driver_on_a_lost_node_is_lost_when_its_heartbeat_would_be_old(
+    driver: Manifest, conditions: tuple[Manifest, ...]
+) -> None:
+    stopped, lost_at_ms = stopping(driver), STOPPED_MS + SILENT_MS
+    before = outcome_of(job(*conditions), [stopped], now_ms=lost_at_ms - 1)
+    assert isinstance(before, Active)
+    assert before.lost_at_ms == lost_at_ms
+    after = outcome_of(job(*conditions), [stopped], now_ms=lost_at_ms)
+    assert isinstance(after, Lost)
+    assert "its node does not confirm it" in after.message
+    assert "DeletionByTaintManager: NoExecute taint" in after.message
+
+
+def test_a_driver_that_nobody_stops_is_never_lost() -> None:
+    outcome = outcome_of(job(), [pod("Running", {"running": {}})], now_ms=STOPPED_MS * 2)
+    assert outcome == Active("is running", is_started=True)
+
+
+def test_a_result_of_a_driver_on_a_lost_node_counts() -> None:
+    stopped = stopping(pod("Running", ended(0, DONE.to_json(), "Completed")))
+    assert outcome_of(job(), [stopped], now_ms=STOPPED_MS + SILENT_MS) == Ended(DONE)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.ingest.operation.hand_over import REPORT_ANNOTATION, WorkerReport
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import Manifest
+from tideline_operator.launch import worker_outcome as outcomes
 from tideline_operator.launch.job_outcome import Active, Ended, Lost
-from tideline_operator.launch.worker_outcome import NeverBegun, NotBegun, worker_outcome
+from tideline_operator.launch.worker_outcome import NeverBegun, NotBegun, WorkerOutcome
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import OperationPhase, OperationStatus
 
@@ -28,6 +31,20 @@ TAKEN = WorkerReport("people-ingest-1", 2)
 EARLIER = WorkerReport("people-ingest-1", 1, OperationResult("people-ingest-1", Outcome.FAILED))
 ANOTHER = WorkerReport("orders-ingest-1", 2, OperationResult("x", Outcome.SUCCEEDED))
 JOB: Manifest = {"metadata": {"name": "tideline-worker-1", "uid": "1f"}}
+
+
+STOPPED_MS = int(datetime.fromisoformat("2026-01-01T10:00:00Z").timestamp() * 1000)
+SILENT_MS = int(DEFAULT_LIMITS.silent_s_max * 1000)
+
+
+def worker_outcome(
+    entry: OperationStatus,
+    job: Manifest | None,
+    pod: Manifest | None,
+    events: list[Manifest] | tuple[()] = (),
+    now_ms: int = STOPPED_MS,
+) -> WorkerOutcome:
+    return outcomes.worker_outcome(entry, job, pod, events, now_ms=now_ms)
 
 
 def pod(
@@ -107,3 +124,23 @@ def test_before_it_has_a_pod_nothing_was_handed_over() -> None:
     assert isinstance(worker_outcome(entry, deleted, None), NeverBegun)
     over = {**JOB, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
     assert isinstance(worker_outcome(entry, over, None), NeverBegun)
+
+
+@pytest.mark.parametrize("report", [None, ANOTHER, EARLIER, TAKEN])
+def test_an_operation_at_a_worker_on_a_lost_node_is_lost(report: WorkerReport | None) -> None:
+    stopped = pod(report)
+    stopped["metadata"]["deletionTimestamp"] = "2026-01-01T10:00:00Z"
+    before = worker_outcome(ENTRY, JOB, stopped, now_ms=STOPPED_MS + SILENT_MS - 1)
+    waiting = before.waiting if isinstance(before, NotBegun) else before
+    assert isinstance(waiting, Active)
+    assert waiting.lost_at_ms == STOPPED_MS + SILENT_MS
+    after = worker_outcome(ENTRY, JOB, stopped, now_ms=STOPPED_MS + SILENT_MS)
+    assert isinstance(after, Lost)
+    assert "its node does not confirm it" in after.message
+
+
+def test_a_result_at_a_worker_on_a_lost_node_counts() -> None:
+    stopped = pod(DONE)
+    stopped["metadata"]["deletionTimestamp"] = "2026-01-01T10:00:00Z"
+    outcome = worker_outcome(ENTRY, JOB, stopped, now_ms=STOPPED_MS + SILENT_MS)
+    assert isinstance(outcome, Ended)

@@ -245,7 +245,7 @@ class Deletion:
     def _stop_jobs(self, key: Key, status: LakeTableStatus) -> str | None:
         """Stop the Jobs of the table, and the workers that have, or may have, its operations; which
         are still running."""
-        namespace, _ = key
+        namespace, now_ms = key[0], self._clock.now_ms()
         busy = []
         for job in self._jobs.labelled(*key):
             conditions = job.get("status", {}).get("conditions") or ()
@@ -255,7 +255,7 @@ class Deletion:
             if not job["metadata"].get("deletionTimestamp"):
                 self._starter.stop(namespace, busy[-1])
         for entry in status.operations:
-            worker = self._at_workers.is_at_work(key, entry) if entry.is_under_way else None
+            worker = self._at_workers.is_at_work(key, entry, now_ms) if entry.is_under_way else None
             if worker is not None:
                 self._starter.stop(namespace, worker)
                 busy.append(worker)

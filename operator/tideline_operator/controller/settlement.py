@@ -5,7 +5,8 @@
 2. PENDING without a Job: it has not started. It may be dropped, or started under the same name.
    PENDING with a Job whose pod waits: that pod may lack its ConfigMap. It is started once more, or
    the Job is deleted.
-3. RUNNING without a Job: the Job was deleted. It counts as lost once its pods have ended too.
+3. RUNNING without a Job: the Job was deleted. It counts as lost once its pods have ended too, or
+   count as such.
 4. A Job that ended gives its result. One that seems lost is read again, past the caches, because a
    pod's termination message may arrive later than the end of its Job.
 5. A Job that has waited too long for its driver's pod, or for the first of its executors, is
@@ -20,7 +21,10 @@
    PENDING at one that has not got it yet: it may be dropped; the worker stays for others. Never
    begun by one that is gone: it is started again, as the same attempt.
 
-So there is never a second Job while one for the table may still write.
+So there is never a second Job while one for the table may still write, but where a node is cut off
+and does not confirm the end of a pod for so long that it counts as lost. What such a pod has begun
+on a Hudi table keeps everything else waiting for as long as it renews its heartbeat
+(writer_fate.py).
 """
 
 from __future__ import annotations
@@ -48,9 +52,10 @@ from tideline_operator.launch.job_outcome import (
     Ended,
     JobOutcome,
     Lost,
+    counts_as_ended,
     driver_uid,
-    has_ended,
     outcome_of,
+    pod_lost_at_ms,
 )
 from tideline_operator.launch.made_from import MADE_FROM_LABEL
 from tideline_operator.launch.worker_job import WORKER_LABEL
@@ -77,11 +82,12 @@ class Settlement:
 
     `running` are the ids of operations under way, `pending` one that is still to be started;
     `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not
-    start is given up. `stuck` says what blocks `stuck_entry`; `is_given_up` when its Job is being
-    deleted for it. `attempts` are the highest attempts whose Jobs exist, by operation. `unstarted`
-    are those under way whose drivers never ran, each with what its Job, or worker, was made from;
-    `is_young` when one has no pod yet. `places` is the memory of those under way that hold a place,
-    by operation: all but those that cannot start. `pending_holds_place` unless its worker cannot.
+    start, or do not end, is given up. `stuck` says what blocks `stuck_entry`; `is_given_up` when
+    its Job is being deleted for it. `attempts` are the highest attempts whose Jobs exist, by
+    operation. `unstarted` are those under way whose drivers never ran, each with what its Job, or
+    worker, was made from; `is_young` when one has no pod yet. `places` is the memory of those under
+    way that hold a place, by operation: all but those that cannot start. `pending_holds_place`
+    unless its worker cannot.
     """
 
     status: LakeTableStatus
@@ -103,6 +109,11 @@ class Settlement:
     def has_job(self) -> bool:
         """Whether `pending` is half started, by a Job of its own."""
         return self.is_half_started and self.pending is not None and not self.pending.worker
+
+    def look_again(self, *moments_ms: int | None) -> None:
+        """Look at these moments at the latest, as far as they are known."""
+        known = (self.late_at_ms, *moments_ms)
+        self.late_at_ms = min((one for one in known if one is not None), default=None)
 
 
 class Settler:
@@ -160,9 +171,10 @@ class Settler:
         if job is None:
             if entry.phase is OperationPhase.PENDING:
                 found.pending = entry
-            elif self._has_pods(key, entry.id):
+            elif pods := self._pods_of(key, entry.id, now_ms):
                 found.running.add(entry.id)
                 found.places[entry.id] = entry.memory_bytes
+                found.look_again(*map(pod_lost_at_ms, pods))
             elif entry.message == _REPLACED:
                 found.pending = _once_more(entry, now_ms)
                 found.status = with_entry(found.status, found.pending)
@@ -172,6 +184,8 @@ class Settler:
                 self._note_end(found, entry, _lost(entry.id, message), now_ms)
             return
         outcome = self._outcome(key, entry, job, now_ms)
+        if isinstance(outcome, Active):
+            found.look_again(outcome.lost_at_ms)
         pod_uid = driver_uid(job, self._pods.labelled(*key))
         if pod_uid not in ("", entry.pod_uid):
             entry = replace(entry, pod_uid=pod_uid)
@@ -212,7 +226,8 @@ class Settler:
                 self._note_end(found, entry, _lost(entry.id, entry.message), now_ms)
             case NeverBegun():
                 found.pending = replace(entry, worker="", pod_uid="", digest="")
-            case Active():
+            case Active(lost_at_ms=lost_at_ms):
+                found.look_again(lost_at_ms)
                 self._end_late(key, entry, now_ms)
                 _note_running(found, entry, outcome)
             case Ended(result=result):
@@ -246,7 +261,7 @@ class Settler:
             message = f"{GIVEN_UP} {self._patience_ms // 1000} s: its worker: {waiting.message}"
             waiting = replace(waiting, message=message, is_stuck=True)
         else:
-            found.late_at_ms = since_ms + self._patience_ms
+            found.look_again(since_ms + self._patience_ms)
         _note_running(found, entry, waiting)
         _note_unstarted(found, entry, self._at_workers.kind_of(key, entry), waiting, now_ms)
 
@@ -262,7 +277,7 @@ class Settler:
             return
         found.pending, found.is_half_started = entry, bool(entry.pod_uid)
         if since_ms is not None:
-            found.late_at_ms = since_ms + self._patience_ms
+            found.look_again(since_ms + self._patience_ms)
         if waiting.is_stuck:
             waited_ms = now_ms - (since_ms or 0)
             found.pending_holds_place = waiting.lacks_room and waited_ms < _ROOM_PATIENCE_MS
@@ -277,7 +292,7 @@ class Settler:
         is_known = any(item.id == operation_id for item in found.status.operations)
         if report is None or report.result is not None or is_known or kind not in _KINDS:
             return
-        if has_ended(pod) or report.operation_id != operation_id:
+        if counts_as_ended(pod, now_ms) or report.operation_id != operation_id:
             return
         entry = OperationStatus(
             id=operation_id,
@@ -299,7 +314,7 @@ class Settler:
             return
         late_at_ms = outcome.waits_since_ms + self._patience_ms
         if now_ms < late_at_ms:
-            found.late_at_ms = late_at_ms
+            found.look_again(late_at_ms)
             _note_running(found, entry, outcome)
             return
         self._api.delete(JOBS, job_name(entry.id, entry.attempt), key[0], propagation="Foreground")
@@ -313,7 +328,7 @@ class Settler:
         if is_known or not operation_id or kind not in _KINDS:
             # A Job of an earlier attempt, which has been settled, or not one of ours.
             return
-        outcome = outcome_of(job, self._pods.labelled(*key))
+        outcome = outcome_of(job, self._pods.labelled(*key), now_ms=now_ms)
         if not isinstance(outcome, Active):
             return
         entry = OperationStatus(
@@ -327,16 +342,17 @@ class Settler:
 
     def _outcome(self, key: Key, entry: OperationStatus, job: Manifest, now_ms: int) -> JobOutcome:
         pods = self._pods.labelled(*key)
-        outcome = outcome_of(job, pods)
+        outcome = outcome_of(job, pods, now_ms=now_ms)
         if isinstance(outcome, Lost):
             selector = f"{OPERATION_LABEL}={entry.id}"
             live, _ = self._api.list(PODS, key[0], labels=selector)
-            outcome = outcome_of(self._api.get(JOBS, job["metadata"]["name"], key[0]) or job, live)
+            newest = self._api.get(JOBS, job["metadata"]["name"], key[0]) or job
+            outcome = outcome_of(newest, live, now_ms=now_ms)
         elif isinstance(outcome, Active) and not outcome.is_started:
             waited_ms = now_ms - entry.started_at.ms
             has_pod = any(_operation_of(pod) == entry.id for pod in pods)
             if waited_ms > _PATIENCE_MS and not has_pod:
-                outcome = outcome_of(job, pods, self._events(key[0], job))
+                outcome = outcome_of(job, pods, self._events(key[0], job), now_ms=now_ms)
         return outcome
 
     def _events(self, namespace: str, job: Manifest) -> list[Manifest]:
@@ -354,11 +370,12 @@ class Settler:
         found.status = operation_finished(found.status, result, now_ms, pods)
         found.ended.append((entry, result))
 
-    def _has_pods(self, key: Key, operation_id: str) -> bool:
-        return any(
-            _operation_of(pod) == operation_id and not has_ended(pod)
+    def _pods_of(self, key: Key, operation_id: str, now_ms: int) -> list[Manifest]:
+        return [
+            pod
             for pod in self._pods.labelled(*key)
-        )
+            if _operation_of(pod) == operation_id and not counts_as_ended(pod, now_ms)
+        ]
 
 
 def attempt_of(job: Manifest) -> tuple[str, int]:

@@ -27,7 +27,7 @@ from tideline_operator.decide.worker_assignment import (
     Wanted,
     assign,
 )
-from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, has_ended, is_over
+from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, counts_as_ended, is_over
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION, WORKER_LABEL, new_worker_name
 from tideline_operator.launch.worker_launcher import WorkerPlan
 from tideline_operator.resources.warm import Warm
@@ -60,11 +60,11 @@ class _Worker:
     holder: Key | None = None
     worked_ms: int = 0
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing of it runs; one that is being deleted still does."""
+    def has_ended(self, now_ms: int) -> bool:
+        """Whether nothing of it runs; one that is being deleted still does, until its node counts
+        as lost."""
         if self.pod is not None:
-            return has_ended(self.pod)
+            return counts_as_ended(self.pod, now_ms)
         return self.job is not None and is_over(self.job)
 
 
@@ -172,11 +172,12 @@ class WarmWorkers:
 
     def count(self, *, is_busy: bool) -> int:
         """How many workers have an operation, or have none."""
+        now_ms = self.clock.now_ms()
         with self._lock:
             return sum(
                 (worker.holder is not None) is is_busy
                 for worker in self._known.values()
-                if worker.job is not None and not worker.has_ended
+                if worker.job is not None and not worker.has_ended(now_ms)
             )
 
     @property
@@ -212,11 +213,12 @@ class WarmWorkers:
         """The workers of a namespace that have not ended; what `table` has counts as idle, except
         where it is `busy`."""
         found = []
+        now_ms = self.clock.now_ms()
         for key, worker in self._known.items():
             if key[0] != namespace or (only is not None and key != only):
                 continue
             job, pod = worker.job, worker.pod
-            if worker.has_ended:
+            if worker.has_ended(now_ms):
                 continue
             labels = {} if job is None else job["metadata"].get("labels", {})
             annotations = {} if job is None else job["metadata"].get("annotations", {})

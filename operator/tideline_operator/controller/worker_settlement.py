@@ -57,11 +57,11 @@ class WorkerSettler:
         namespace, name = key[0], entry.worker
         job = self.workers.job(namespace, name) or self.api.get(JOBS, name, namespace)
         pod = self.workers.pod(namespace, name)
-        found = worker_outcome(entry, job, pod)
+        found = worker_outcome(entry, job, pod, now_ms=now_ms)
         if isinstance(found, Lost | NeverBegun):
             # The end of a pod, and its last message, may be newer than what the watch has shown.
             pod = self._live_pod(namespace, name, entry.pod_uid)
-            found = worker_outcome(entry, job, pod)
+            found = worker_outcome(entry, job, pod, now_ms=now_ms)
         waited_ms = now_ms - entry.started_at.ms
         if (
             isinstance(found, NotBegun)
@@ -69,7 +69,7 @@ class WorkerSettler:
             and job is not None
             and (waited_ms > _PATIENCE_MS)
         ):
-            found = worker_outcome(entry, job, pod, events_of(namespace, job))
+            found = worker_outcome(entry, job, pod, events_of(namespace, job), now_ms=now_ms)
         if isinstance(found, NotBegun) and self._is_overdue(entry, found, pod, now_ms):
             self.launcher.stop(namespace, name)
             return NotBegun(Active(_NOT_BEGUN, is_started=True, is_stuck=True))
@@ -80,13 +80,13 @@ class WorkerSettler:
         job = self.workers.job(key[0], entry.worker)
         return "" if job is None else str(job["metadata"]["labels"].get(WORKER_LABEL, ""))
 
-    def is_at_work(self, key: Key, entry: OperationStatus) -> str | None:
+    def is_at_work(self, key: Key, entry: OperationStatus, now_ms: int) -> str | None:
         """The worker that has the operation, or may still begin it; None when none can."""
         namespace, name = key[0], entry.worker
         if not name or not entry.pod_uid:
             return None
         pod = self._live_pod(namespace, name, entry.pod_uid)
-        found = worker_outcome(entry, self.workers.job(namespace, name), pod)
+        found = worker_outcome(entry, self.workers.job(namespace, name), pod, now_ms=now_ms)
         return name if isinstance(found, Active | NotBegun) else None
 
     def _live_pod(self, namespace: str, name: str, uid: str) -> Manifest | None:

@@ -3,7 +3,10 @@
 1. A driver that ended with its result as termination message: that result counts.
 2. A driver that ended without one, or a Job that failed without a driver: the operation is lost,
    and the message says what Kubernetes knows about it.
-3. Anything else is still under way; the message says what prevents its start.
+3. A driver whose node does not confirm that it has ended, as a node that is lost or cut off never
+   does, is lost as well, once a heartbeat of it would count as old. It may still write where the
+   node is only cut off: its heartbeats say so.
+4. Anything else is still under way; the message says what prevents its start.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from datetime import datetime
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import Manifest
@@ -43,6 +47,8 @@ _STUCK = (
 # What the scheduler says of nodes that are full, and the API server of a quota that is.
 _NO_ROOM = ("Insufficient ", "Too many pods", "exceeded quota")
 _MESSAGE_LENGTH_MAX = 500
+_UNCONFIRMED_MS_MAX = int(DEFAULT_LIMITS.silent_s_max * 1000)
+"""How long after its pod's grace period a node may take to say that it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,8 @@ class Active:
     `lacks_room`, until others have ended.
 
     `waits_since_ms` is since when it has had no running driver, or a driver without executors
-    although some were requested; None otherwise.
+    although some were requested; None otherwise. `lost_at_ms` is when it counts as lost unless its
+    node says more of its pod; None while nobody stops that.
     """
 
     message: str
@@ -59,6 +66,7 @@ class Active:
     is_stuck: bool = False
     waits_since_ms: int | None = None
     lacks_room: bool = False
+    lost_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +87,10 @@ JobOutcome = Active | Ended | Lost
 
 
 def outcome_of(
-    job: Manifest, pods: Iterable[Manifest], events: Sequence[Manifest] = ()
+    job: Manifest, pods: Iterable[Manifest], events: Sequence[Manifest] = (), *, now_ms: int
 ) -> JobOutcome:
-    """What became of `job`. `pods` may include those of others; `events` are the Job's own, which
-    explain why it has no pod."""
+    """What has become of `job`. `pods` may include those of others; `events` are the Job's own,
+    which explain why it has no pod."""
     everyone = tuple(pods)
     driver = _driver_of(job, everyone)
     failure = _condition(job, "Failed") or _condition(job, "FailureTarget")
@@ -90,13 +98,13 @@ def outcome_of(
         ended = _ended(driver, job)
         if ended is not None:
             return ended
-    if failure is not None and (driver is None or has_ended(driver)):
+    if failure is not None and (driver is None or counts_as_ended(driver, now_ms)):
         return Lost(_lost_message(driver, failure))
     if driver is None:
         if _condition(job, "Complete") is not None:
             return Lost("its pod was deleted, and with it the result")
         return _without_pod(job, events)
-    if has_ended(driver):
+    if counts_as_ended(driver, now_ms):
         return Lost(_lost_message(driver, failure))
     return _under_way(driver, _executors_of(job, everyone))
 
@@ -104,6 +112,19 @@ def outcome_of(
 def has_ended(pod: Manifest) -> bool:
     """Whether all containers of a pod have ended."""
     return _phase(pod) in ("Succeeded", "Failed")
+
+
+def counts_as_ended(pod: Manifest, now_ms: int) -> bool:
+    """Whether a pod has ended, or its node was asked so long ago that it is lost or cut off."""
+    lost_at_ms = pod_lost_at_ms(pod)
+    return has_ended(pod) or (lost_at_ms is not None and now_ms >= lost_at_ms)
+
+
+def pod_lost_at_ms(pod: Manifest) -> int | None:
+    """When a pod counts as lost that is being stopped; None for one that is not."""
+    # Kubernetes writes the end of the grace period there.
+    text = pod["metadata"].get("deletionTimestamp")
+    return _ms(text) + _UNCONFIRMED_MS_MAX if text and not has_ended(pod) else None
 
 
 def may_start_pods(job: Manifest) -> bool:
@@ -131,7 +152,7 @@ def container_end(pod: Manifest) -> Manifest:
 def running_since_ms(pod: Manifest) -> int | None:
     """Since when the engine's container of a pod runs; None while it does not."""
     text = _container(pod).get("state", {}).get("running", {}).get("startedAt")
-    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+    return _ms(text) if text else None
 
 
 def lost_message(pod: Manifest, job: Manifest | None) -> str:
@@ -195,6 +216,11 @@ def _lost_message(driver: Manifest | None, failure: Manifest | None) -> str:
     status = driver.get("status", {})
     end = _container(driver).get("state", {}).get("terminated", {})
     parts = []
+    if not has_ended(driver) and not end:
+        parts.append(
+            f"its pod was to end by {driver['metadata'].get('deletionTimestamp')}, and its node "
+            "does not confirm it"
+        )
     if end.get("reason") == _OUT_OF_MEMORY:
         parts.append(_out_of_memory())
     elif end:
@@ -250,7 +276,7 @@ def _happened_at(event: Manifest) -> str:
 
 def _under_way(driver: Manifest, executors: Sequence[Manifest]) -> Active:
     if driver["metadata"].get("deletionTimestamp"):
-        return Active("its pod is being stopped", is_started=True)
+        return Active("its pod is being stopped", True, lost_at_ms=pod_lost_at_ms(driver))
     if "running" not in _container(driver).get("state", {}):
         text, is_stuck = _why_not_running(driver)
         message = _short(f"its pod has not started: {text}")
@@ -296,7 +322,11 @@ def _container(pod: Manifest) -> Manifest:
 
 def _created_ms(item: Manifest) -> int | None:
     text = item["metadata"].get("creationTimestamp")
-    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+    return _ms(text) if text else None
+
+
+def _ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _phase(pod: Manifest) -> str:

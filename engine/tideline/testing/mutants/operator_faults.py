@@ -89,8 +89,15 @@ OPERATOR_FAULTS = (
     Fault(
         "a Job whose pod still runs counts as lost",
         f"{_OPERATOR}/launch/job_outcome.py",
-        "    if failure is not None and (driver is None or has_ended(driver)):\n",
+        "    if failure is not None and (driver is None or counts_as_ended(driver, now_ms)):\n",
         "    if failure is not None:\n",
+        (f"{_TESTS}/launch/test_job_outcome.py",),
+    ),
+    Fault(
+        "a driver on a lost node is waited for without an end",
+        f"{_OPERATOR}/launch/job_outcome.py",
+        "    return has_ended(pod) or (lost_at_ms is not None and now_ms >= lost_at_ms)\n",
+        "    return has_ended(pod) or (lost_at_ms is not None and now_ms < 0)\n",
         (f"{_TESTS}/launch/test_job_outcome.py",),
     ),
     Fault(
@@ -110,8 +117,8 @@ OPERATOR_FAULTS = (
     Fault(
         "an operation whose Job was deleted is lost while its pod runs",
         _SETTLEMENT,
-        "            elif self._has_pods(key, entry.id):\n",
-        "            elif False:\n",
+        "            elif pods := self._pods_of(key, entry.id, now_ms):\n",
+        "            elif pods := []:\n",
         _SETTLEMENT_TESTS,
     ),
     Fault(
