@@ -106,7 +106,8 @@ def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
     if outcome.is_disabled:
         return (
             "switched off the table's Hudi metadata table, which could not be kept up to date; "
-            "Hudi rebuilds it at its next write",
+            "Hudi makes it again at its next write, without the indexes that SQL created; open "
+            "Spark SQL sessions need REFRESH TABLE",
         )
     if outcome.is_new:
         return ("made the table's Hudi metadata table, with the partition files",)
@@ -114,6 +115,7 @@ def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
         names = ", ".join(outcome.dropped)
         return (
             f"dropped {names} from the table's Hudi metadata table, which keeps files alone here; "
-            "Hudi rebuilds what it wants at its next write",
+            "Hudi makes the statistics of its settings again at its next write, but no record, "
+            "bloom, secondary or expression index; open Spark SQL sessions need REFRESH TABLE",
         )
     return ()

@@ -84,8 +84,9 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
         if others:
             yield Consequence(
                 f"the first commit here drops {others} from Hudi's metadata table; files is kept",
-                "Hudi's next writer with hoodie.metadata.enable=true rebuilds them, and fails "
-                "where Tideline commits meanwhile; give writers that go on at the same time "
+                "Hudi's next writer makes the statistics of its settings again, but no record, "
+                "bloom, secondary or expression index, and fails where Tideline commits meanwhile; "
+                "give writers that go on at the same time "
                 "hoodie.metadata.index.column.stats.enable=false",
             )
         return
@@ -93,7 +94,8 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
         f"the first commit here switches Hudi's metadata table off ({', '.join(partitions)})"
         if partitions
         else "what is left of a metadata table that is switched off is deleted",
-        "Hudi lists files until a writer with hoodie.metadata.enable=true rebuilds it",
+        "Hudi lists files until a writer with hoodie.metadata.enable=true makes it again, without "
+        "the indexes that SQL created",
     )
 
 

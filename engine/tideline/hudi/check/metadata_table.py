@@ -1,7 +1,8 @@
-"""Does the metadata table list the files that a listing finds?
+"""Does the metadata table list the files that a listing finds, and does it have what is listed?
 
 Readers with a metadata table on believe it: a committed file that it lacks is rows that they miss,
-one that is not there fails them. The metadata table was read after the listing; what has been
+one that is not there fails them. So does a partition that is listed and not there, and an index
+that is defined and has no partition. The metadata table was read after the listing; what has been
 cleaned or written in between is looked for once more.
 """
 
@@ -12,11 +13,15 @@ from collections.abc import Iterator
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.metadata.index_definitions import (
+    believed_without_partition,
+    definitions_path,
+)
 from tideline.hudi.table.file_group import join_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.files_partition import FilesPartition
 from tideline.hudi.table.metadata_table import MetadataTable
-from tideline.hudi.table.table_config import METADATA_TABLE_PATH
+from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.instant import Action
 
 NAME = "metadata table"
@@ -24,8 +29,9 @@ _REBUILD = Repair(RepairKind.REBUILD_METADATA_TABLE)
 
 
 def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
-    """Findings about the partition `files`, where it is listed."""
+    """Findings about indexes, and about the partition `files`, where it is listed."""
     table = seen.table
+    yield from _without_partition(seen)
     if not table.config.keeps_metadata_table:
         return
     try:
@@ -41,6 +47,36 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
         return
     yield from _not_listed(seen, files)
     yield from _listed_and_gone(seen, files)
+
+
+def _without_partition(seen: Inspection) -> Iterator[Finding]:
+    """Partitions that are listed without a folder, and indexes that are defined without either.
+
+    What is wrong with `files` is said where that is read.
+    """
+    table = seen.table
+    repair = _REBUILD if table.config.keeps_metadata_table else None
+    listed = table.config.metadata_partitions
+    folders = table.store.list_directory(METADATA_TABLE_PATH).directories if listed else ()
+    present = {path.rstrip("/").rpartition("/")[2] for path in folders}
+    for name in listed:
+        if name != FILES and name not in present:
+            yield error(
+                NAME,
+                f"{name} is listed, and has no folder: Hudi cannot use the metadata table",
+                path=f"{METADATA_TABLE_PATH}/{name}",
+                repair=repair,
+                advice="" if repair else "the next commit here switches the metadata table off",
+            )
+    for name in believed_without_partition(table, listed):
+        yield error(
+            NAME,
+            f"the index {name} is defined, and the metadata table does not list it: queries of "
+            "Hudi that use it fail, or miss rows",
+            path=definitions_path(table),
+            repair=repair,
+            advice="" if repair else "drop the index with Hudi (DROP INDEX)",
+        )
 
 
 def _not_listed(seen: Inspection, files: FilesPartition) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ becomes visible, under the table lock (Hudi: maybeDeleteMetadataTable):
    lists files instead. Died before: nothing has changed and nothing of the commit is visible. A
    record index of the whole table says that keys are unique there. That is kept, as
    `tideline.index.type`, in the same update, or the next write would not know.
+   Before that the definitions of indexes go that Hudi's queries believe without the list.
 2. Delete `.hoodie/metadata`. Died before or halfway: what is left is ignored, since the property
    decides, and goes the next time; Hudi's next bootstrap replaces it as well.
 
@@ -21,6 +22,7 @@ list the files of the instant for good. Hudi rolls the metadata table back inste
 
 from __future__ import annotations
 
+from tideline.hudi.metadata.index_definitions import drop_definitions
 from tideline.hudi.metadata.record_index import has_global_record_index
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -50,6 +52,7 @@ def disable_metadata_table(
         key for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT) if properties.get(key)
     ]
     if in_use:
+        drop_definitions(table, guard=guard)
         off = dict.fromkeys((METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT), "")
         table.update_properties(off | kept_index(table), guard)
     exists = next(iter(table.store.list(METADATA_TABLE_PATH)), None) is not None

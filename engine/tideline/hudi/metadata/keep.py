@@ -3,15 +3,18 @@
 Readers of Hudi's believe a metadata table without checking, so that each commit either goes into it
 or switches it off. Under the lock of the table, when nothing can refuse the commit any more:
 
-1. Where none is listed, what lies in its folder is deleted, or one is made where that is wanted.
-2. Partitions that are not maintained are taken out of the list, then deleted. Stale statistics and
-   indexes would hide rows, or make two of one. Died in between: what is left is not believed.
-3. The commit goes into `files` (`metadata_writer`).
-4. What cannot be gone on with is switched off (`disable`), as everything is in table versions whose
+1. While Hudi builds an index, which it lists when it is done, the commit is a conflict: it would
+   take the index's partition away under it.
+2. Where none is listed, what lies in its folder is deleted, or one is made where that is wanted.
+3. Partitions that are not maintained are taken out of the list, then deleted. Stale statistics and
+   indexes would hide rows, or make two of one. Definitions that queries believe without the list
+   go before. Died in between: what is left is not believed.
+4. The commit goes into `files` (`metadata_writer`).
+5. What cannot be gone on with is switched off (`disable`), as everything is in table versions whose
    metadata table is not kept.
 
-Hudi's next writer adds the partitions that it wants. Raises what the store raises: then nothing
-was committed.
+Hudi's next writer adds the statistics that its settings enable, and no index that was made by SQL.
+Raises ConflictError, and what the store raises: then nothing was committed.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dataclasses import dataclass
 
 from tideline.errors import (
     ConfigError,
+    ConflictError,
     CorruptTableError,
     ObjectNotFoundError,
     UnsupportedTableError,
@@ -31,6 +35,7 @@ from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig, MetadataWish
 from tideline.hudi.metadata.disable import disable_if_it_knows, disable_metadata_table, kept_index
 from tideline.hudi.metadata.files_change import records_of_clean, records_of_commit
+from tideline.hudi.metadata.index_definitions import drop_definitions
 from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -41,7 +46,7 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
@@ -81,7 +86,8 @@ def record_commit(
 ) -> MetadataOutcome:
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
     in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
-    step that others would believe."""
+    step that others would believe, and ConflictError while Hudi builds an index."""
+    require_no_index_build(table, timeline)
     try:
         records = records_of_commit(metadata)
     except CorruptTableError as error:
@@ -100,8 +106,22 @@ def record_clean(
     guard: Guard = unguarded,
 ) -> MetadataOutcome:
     """The same for a clean that deleted these paths, and took these partitions away."""
+    require_no_index_build(table, timeline)
     records = records_of_clean(deleted, emptied)
     return _record(table, completed, records, timeline, config, guard)
+
+
+def require_no_index_build(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    """Raise ConflictError while Hudi builds an index. One that is only requested reads what is
+    there when it begins."""
+    for instant in timeline.of(Action.INDEXING).pending():
+        if instant.state is State.INFLIGHT:
+            raise ConflictError(
+                "Hudi builds an index, which a commit would break: write again when it is done. "
+                "Where its writer has died, drop the index with Hudi (DROP INDEX)",
+                table=table.uri,
+                instant=instant,
+            )
 
 
 def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
@@ -167,6 +187,7 @@ def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
     """Take everything but `files` out of the metadata table; the names of what was there."""
     others = tuple(sorted({*table.config.metadata_partitions_in_work} - {FILES}))
     if others:
+        drop_definitions(table, guard=guard)
         only_files = {METADATA_PARTITIONS: FILES, METADATA_PARTITIONS_INFLIGHT: ""}
         table.update_properties(only_files | kept_index(table), guard)
         folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]

@@ -1,8 +1,8 @@
 """Definitions of indexes of the metadata table, which Hudi keeps apart from the indexes themselves.
 
 In version 9 each says its own version, and one without is refused; earlier versions know the first
-alone. The indexes go with the metadata table whenever a table's version changes, and a writer of
-Hudi makes those again that it wants.
+alone. The indexes go with the metadata table whenever a table's version changes, and with them the
+definitions that queries believe (metadata/index_definitions.py).
 Source: Hudi's HoodieIndexMetadata, UpgradeDowngradeUtils.dropNonV1IndexPartitions.
 """
 
@@ -14,12 +14,9 @@ from typing import Any
 
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import parse_json
+from tideline.hudi.metadata.index_definitions import definitions_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 
-INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
-"""Where the property `hoodie.table.index.defs.path` has them by default."""
-
-_PATH = "hoodie.table.index.defs.path"
 _FIRST = "V1"
 
 
@@ -29,7 +26,7 @@ def adapt_index_definitions(table: HoodieTable, version: int) -> None:
 
     Raises CorruptTableError for definitions that are not understood.
     """
-    path = table.config.properties.get(_PATH, "").strip() or INDEX_DEFINITIONS
+    path = definitions_path(table)
     if table.store.head(path) is None:
         return
     content = parse_json(table.store.get(path), path=path, what="index definitions")

@@ -1,0 +1,148 @@
+"""Partitions of the metadata table go with their definitions, and not while one is built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tideline.errors import ConflictError
+from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.hudi.check.finding import Severity
+from tideline.hudi.check.repair import repair_table
+from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata.index_definitions import INDEX_DEFINITIONS_PATH
+from tideline.hudi.metadata.keep import _drop_others
+from tideline.hudi.recovery.execute import FailedWrites
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import (
+    FILES,
+    METADATA_PARTITIONS,
+    METADATA_TABLE_PATH,
+    TableType,
+)
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.lock import unguarded
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import stale_listing
+
+ON = {"hoodie.metadata.enable": "true"}
+OFF = {"hoodie.metadata.enable": "false"}
+FAILED = FailedWrites(eager=False, never=False, heartbeat=DEFAULT_LIMITS)
+
+
+@pytest.fixture(params=[8, 9])
+def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
+    table = SmallTable.in_memory(
+        table_version=request.param, table_type=TableType.MERGE_ON_READ, properties=ON
+    )
+    table.write("insert", batch(range(6), 1))
+    yield table
+    table.forget()
+
+
+def opened(small: SmallTable) -> HoodieTable:
+    return small.lake().hoodie_table
+
+
+def is_kept(small: SmallTable) -> bool:
+    table = opened(small)
+    return table.config.metadata_partitions == (FILES,) and stale_listing(table) == []
+
+
+def with_indexes(small: SmallTable, *names: str) -> HoodieTable:
+    """Partitions of indexes as Hudi's SQL makes them: listed, defined, and with a file."""
+    table = opened(small)
+    table.update_properties({METADATA_PARTITIONS: ",".join(sorted((FILES, *names)))})
+    for name in names:
+        table.store.put(f"{METADATA_TABLE_PATH}/{name}/{name}-0000-0_0-0-0.hfile", b"h")
+    defined = {name: {"indexName": name, "version": "V2"} for name in (*names, "column_stats")}
+    body = json.dumps({"indexDefinitions": defined}).encode()
+    table.store.put(INDEX_DEFINITIONS_PATH, body)
+    return table
+
+
+def defined(small: SmallTable) -> list[str]:
+    body = small.store().get(INDEX_DEFINITIONS_PATH)
+    return sorted(json.loads(body)["indexDefinitions"])
+
+
+INDEXES = ("expr_index_upper", "secondary_index_v")
+
+
+@pytest.mark.parametrize("options", [{}, OFF], ids=["dropped", "switched off"])
+def test_definitions_that_queries_believe_go_with_their_partitions(
+    small: SmallTable, options: dict[str, str]
+) -> None:
+    with_indexes(small, *INDEXES)
+    assert small.write("upsert", batch([1], 2), options=options).notes
+    assert defined(small) == ["column_stats"]
+    left = {info.path for info in small.store().list(METADATA_TABLE_PATH)}
+    assert not any(name in path for name in INDEXES for path in left)
+    assert not any("index" in one.message for one in check_table(opened(small)))
+
+
+def test_a_death_while_they_are_dropped_leaves_none_that_is_believed(small: SmallTable) -> None:
+    with_indexes(small, *INDEXES)
+    for writes in range(1, 40):
+        table = HoodieTable.open(
+            small.location,
+            small.clock,
+            FaultyStore(small.store(), FaultPlan(crash_after_write=writes)),
+        )
+        try:
+            with table.lock().acquire():
+                _drop_others(table, unguarded)
+        except SimulatedCrash:
+            listed = set(opened(small).config.metadata_partitions)
+            assert set(defined(small)) - {"column_stats"} <= listed
+            with_indexes(small, *INDEXES)
+            continue
+        break
+    else:
+        pytest.fail("every attempt died")
+    assert writes > 2
+    assert is_kept(small)
+
+
+def index_build(small: SmallTable, state: State) -> Instant:
+    table = opened(small)
+    requested = Instant(InstantTime("20990101000000000"), Action.INDEXING, State.REQUESTED)
+    table.store.put(table.timelines.path(requested), b"")
+    instant = requested.in_state(state)
+    table.store.put(table.timelines.path(instant), b"")
+    return instant
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "off"])
+def test_a_commit_while_hudi_builds_an_index_is_a_conflict(small: SmallTable, kept: bool) -> None:
+    if not kept:
+        small.write("upsert", batch([0], 2), options=OFF)
+    rows = small.rows()
+    instant = index_build(small, State.INFLIGHT)
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.write("upsert", batch([1], 3))
+    assert small.rows() == rows
+    table = opened(small)
+    assert [one.action for one in table.timeline().pending()] == [Action.INDEXING]
+    table.store.delete(table.timelines.path(instant))
+    # One that is only requested reads what is there when it begins.
+    small.write("upsert", batch([1], 3))
+    assert small.rows() != rows
+
+
+def test_check_compares_lists_folders_and_definitions(small: SmallTable) -> None:
+    table = with_indexes(small, *INDEXES)
+    table.store.delete(f"{METADATA_TABLE_PATH}/{INDEXES[0]}/{INDEXES[0]}-0000-0_0-0-0.hfile")
+    table.update_properties({METADATA_PARTITIONS: f"{FILES},{INDEXES[0]}"})
+    errors = [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
+    assert [one.message.split(":")[0] for one in errors] == [
+        "expr_index_upper is listed, and has no folder",
+        "the index secondary_index_v is defined, and the metadata table does not list it",
+    ]
+    repair_table(opened(small), FAILED)
+    assert not [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
+    assert is_kept(small)

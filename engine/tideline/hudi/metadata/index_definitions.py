@@ -1,0 +1,80 @@
+"""Definitions of indexes, which Hudi keeps apart from the partitions of the metadata table.
+
+A query of Hudi's looks for secondary and expression indexes in the definitions alone. One whose
+partition is gone, or is no longer kept up to date, fails the query or hides rows. So definitions of
+these two kinds go before their partitions do. Died in between: the list still names the partition,
+and it goes with the next commit.
+Source: Hudi's SecondaryIndexSupport, ExpressionIndexSupport (1.2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tideline.errors import ObjectNotFoundError
+from tideline.formats.bounded import parse_json
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.storage.lock import Guard, unguarded
+
+INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
+"""Where the property `hoodie.table.index.defs.path` has them by default."""
+DEFINED = "indexDefinitions"
+
+_PATH_PROPERTY = "hoodie.table.index.defs.path"
+_BELIEVED = ("secondary_index_", "expr_index_")
+
+
+def definitions_path(table: HoodieTable) -> str:
+    """Where the definitions are, or would be; a path outside of `.hoodie` is not followed."""
+    path = table.config.properties.get(_PATH_PROPERTY, "").strip()
+    is_own = path.startswith(".hoodie/") and ".." not in path.split("/")
+    return path if is_own else INDEX_DEFINITIONS_PATH
+
+
+def read_definitions(table: HoodieTable) -> dict[str, Any]:
+    """The definitions by name; empty where there are none.
+
+    Raises CorruptTableError for what is no JSON.
+    """
+    path = definitions_path(table)
+    try:
+        body = table.store.get(path)
+    except ObjectNotFoundError:
+        return {}
+    content = parse_json(body, path=path, what="index definitions")
+    found = content.get(DEFINED) if isinstance(content, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def believed_without_partition(table: HoodieTable, kept: Collection[str]) -> tuple[str, ...]:
+    """The indexes that queries use by their definitions alone and that are not among the partitions
+    `kept`. Raises as `read_definitions`."""
+    named = (name for name in read_definitions(table) if name.startswith(_BELIEVED))
+    return tuple(sorted(set(named) - set(kept)))
+
+
+def drop_definitions(
+    table: HoodieTable, kept: Collection[str] = (), guard: Guard = unguarded
+) -> tuple[str, ...]:
+    """Drop the definitions of such indexes; the names of what was there. Call under the lock.
+
+    Raises CorruptTableError where they cannot be read: then queries cannot, either.
+    """
+    gone = believed_without_partition(table, kept)
+    if gone:
+        defined = read_definitions(table)
+        left = {name: one for name, one in defined.items() if name not in gone}
+        guard()
+        table.store.put(definitions_path(table), json.dumps({DEFINED: left}, indent=2).encode())
+    return gone
+
+
+def has_option(table: HoodieTable, index: str, option: str) -> bool:
+    """Whether an option of an index is true. Raises as `read_definitions`."""
+    found: Any = read_definitions(table)
+    for name in (index, "indexOptions"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    value = found.get(option, "false") if isinstance(found, Mapping) else "false"
+    return str(value).strip().lower() == "true"
