@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.metadata.metadata_update import (
     AddSnapshot,
     AssertRefSnapshotId,
@@ -19,7 +20,9 @@ from tideline.iceberg.metadata.metadata_update import (
 )
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.fixtures import fixture_table
+from tideline.testing.iceberg_model import IcebergModel
 
 JAVA = "iceberg-java.core-resources/data"
 SPARK = "iceberg-duckdb.hist.generated_spec2_0_001/data/generated_spec2_0_001/pyspark_iceberg_table"
@@ -177,3 +180,26 @@ def test_a_current_schema_that_is_not_listed_is_corrupt() -> None:
     document = spark_table(9).json() | {"current-schema-id": 12}
     with pytest.raises(CorruptTableError, match="no schema of this id"):
         TableMetadata.of(document)
+
+
+@pytest.mark.parametrize("numbers_rows", [True, False], ids=["row ids", "no row ids"])
+def test_version_three_without_a_next_row_id_is_read_and_gone_on_with(numbers_rows: bool) -> None:
+    """DuckDB writes such."""
+    model = IcebergModel.create(format_version=3)
+    model.append(range(10))
+    model.append([10, 11])
+    store = model.location.open()
+    newest = "metadata/v3.metadata.json"
+    document = json.loads(store.get(newest))
+    del document["next-row-id"]
+    if not numbers_rows:
+        for snapshot in document["snapshots"]:
+            del snapshot["first-row-id"], snapshot["added-rows"]
+    store.put(newest, json.dumps(document).encode())
+    assert model.metadata().next_row_id == (12 if numbers_rows else 0)
+    assert model.rows() == list(range(12))
+    assert isinstance(commit_rewrite(model.operations(), model.plan_rewrite()), Committed)
+    assert model.rows() == list(range(12))
+    written = json.loads(store.get("metadata/v4.metadata.json"))
+    assert written["next-row-id"] == model.metadata().next_row_id
+    assert written["next-row-id"] >= 12

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import ObjectNotFoundError
+from tideline.errors import ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.archive_block import encode_archive_block
+from tideline.formats.log_block import MAGIC
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.services.cleaning.config import CleaningConfig
@@ -80,6 +81,27 @@ def test_the_schema_is_found_in_the_archive_when_no_active_commit_has_one(
     found = opened.table_schema_json(opened.timeline())
     assert found is not None
     assert '"w"' in found
+
+
+@pytest.mark.parametrize("format_version", [0, 2], ids=["oldest", "unknown"])
+def test_an_archive_of_a_format_that_is_not_read_stops_no_plain_read(
+    table: SmallTable, format_version: int
+) -> None:
+    for position in (3, 4, 5):
+        rewrite(table, position, schema="")
+    archive(table)
+    rows, store = table.lake().to_arrow(), table.store()
+    for file in ArchivedTimeline(store).files():
+        block = store.get(file.path)
+        version_at = len(MAGIC) + 8
+        other = format_version.to_bytes(4, "big")
+        store.put(file.path, block[:version_at] + other + block[version_at + 4 :])
+    opened = open_fresh(table.location, clock=table.clock)
+    with pytest.raises(UnsupportedTableError, match="format version"):
+        opened.table_schema_json(opened.timeline())
+    assert table.lake().to_arrow() == rows
+    with pytest.raises(UnsupportedTableError, match="format version"):
+        table.write("upsert", batch([1], 9))
 
 
 def test_a_commit_archived_since_the_timeline_was_read_is_still_known(table: SmallTable) -> None:

@@ -33,8 +33,8 @@ from tideline.hudi.table.properties import (
 )
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
-from tideline.hudi.timeline.archived import ArchivedTimeline
-from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
+from tideline.hudi.timeline.archived import UNREADABLE, ArchivedTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone, ZoneBasis, zone_of_objects
@@ -420,18 +420,24 @@ class HoodieTable:
         for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
             if schema := self.commit_note(instant).schema_json:
                 return schema
-        return self._archived_schema(timeline) or self.config.create_schema
+        archived = self.archived().newest_schema() if timeline.has_archive else None
+        return archived or self.config.create_schema
 
     def table_schema(self, timeline: ActiveTimeline) -> pa.Schema | None:
         """The table's columns without meta columns, None for a table that has no schema yet.
 
-        Where commits carry no schema it is that of a base file's footer. Partition columns that
-        are not stored in the files come last, as nullable strings.
+        Where commits carry no schema, or an archive that cannot be read does, it is that of a base
+        file's footer. Partition columns that files do not store come last, as nullable strings.
         """
         # Arrow is an optional dependency that only this method needs.
         from tideline.hudi.table import schema_resolver
 
-        schema_json = self.table_schema_json(timeline)
+        try:
+            schema_json = self.table_schema_json(timeline)
+        except UNREADABLE as error:
+            if not str(error.path).startswith(f"{self.archived().directory}/"):
+                raise
+            schema_json = None
         if schema_json is not None:
             return schema_resolver.read_schema_json(schema_json, self.config)
         paths = self._base_file_paths(timeline)
@@ -442,12 +448,6 @@ class HoodieTable:
         if time not in self._completed:
             self._completed.update(self.archived().completions_around(time))
         return self._completed.setdefault(time, None)
-
-    def _archived_schema(self, timeline: ActiveTimeline) -> str | None:
-        if not timeline.has_archive:
-            return None
-        schemas = (entry.extra_metadata().get(SCHEMA_KEY) for entry in self.archived().commits())
-        return next(filter(None, schemas), None)
 
     def _base_file_paths(self, timeline: ActiveTimeline) -> Iterator[str]:
         """Base files that commits wrote, newest commit first."""

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.archive_block import decode_archive_block, read_archive_frames
 from tideline.formats.log_block import BlockFrame, BlockKind
-from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.object_store import ObjectStore
@@ -28,6 +28,8 @@ from tideline.storage.object_store import ObjectStore
 ARCHIVE_WRITE_TOKEN = "1-0-1"
 MERGE_PLAN_NAME = "mergeArchivePlan"
 
+UNREADABLE = (CorruptTableError, UnsupportedTableError)
+"""What reading an archive raises that is damaged, or of a format that is not read."""
 _FILE_NAME = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_[0-9]+-[0-9]+-[0-9]+)?")
 _ROLLING_STATS = "ROLLING_STAT"
 
@@ -200,6 +202,11 @@ class ArchivedTimeline:
     def commits(self) -> Iterator[ArchivedEntry]:
         """Entries of completed commits of all kinds, otherwise as `entries`."""
         return (entry for entry in self.completed() if entry.instant.action in COMMIT_ACTIONS)
+
+    def newest_schema(self) -> str | None:
+        """The table's schema as the newest commit has it that names one."""
+        schemas = (entry.extra_metadata().get(SCHEMA_KEY) for entry in self.commits())
+        return next(filter(None, schemas), None)
 
     def find(self, times: frozenset[InstantTime]) -> dict[InstantTime, ArchivedEntry]:
         """The completed commits of these times; reads only as far back as needed to find all."""

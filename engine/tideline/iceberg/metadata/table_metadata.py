@@ -247,9 +247,21 @@ def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) 
             MetadataLogEntry(one["metadata-file"], int(one["timestamp-ms"]))
             for one in document.get("metadata-log") or ()
         ),
-        next_row_id=int(document["next-row-id"]) if version >= 3 else None,
+        next_row_id=_next_row_id(document, snapshots, version),
         document=document,
     )
+
+
+def _next_row_id(
+    document: Mapping[str, Any], snapshots: tuple[Snapshot, ...], version: int
+) -> int | None:
+    if version < 3:
+        return None
+    named = document.get("next-row-id")
+    if named is not None:
+        return int(named)
+    # Writers leave it out that give rows no ids, as those of version 2: the next id is the first.
+    return max(((one.first_row_id or 0) + (one.added_rows or 0) for one in snapshots), default=0)
 
 
 def _table_uuid(document: Mapping[str, Any], version: int) -> str:
