@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +21,7 @@ from tideline.erasure.report import Version
 from tideline.errors import ConfigError
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.table.table_config import TableType
+from tideline.publication import step
 from tideline.publication.published_table import PublishedTable
 from tideline.testing.plain_reader import stored_rows
 from tideline.testing.written_table import WrittenTable
@@ -64,11 +67,16 @@ def merge_on_read(spark: SparkSession, tmp_path: Path) -> WrittenTable:
 
 
 def files_with_the_person(folder: Path) -> Iterator[Path]:
-    """By raw bytes, `.hoodie` included, and by every column of Parquet files, which compress."""
+    """By raw bytes, `.hoodie` included, and by every column of Parquet files and every bound in
+    manifests, which compress."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         is_there = PERSON.encode() in path.read_bytes()
         if path.suffix == ".parquet" and ".hoodie" not in path.parts:
             is_there |= PERSON in pq.ParquetFile(path).read().column("who").to_pylist()
+        if path.suffix == ".avro" and path.parent.name == "metadata":
+            with path.open("rb") as stream:
+                # A bound has the first 16 characters, an upper one another character at its end.
+                is_there |= PERSON[:15] in str(list(fastavro.reader(stream)))
         if is_there:
             yield path.relative_to(folder)
 
@@ -178,10 +186,37 @@ def test_rows_of_logs_leave_the_publication_that_has_copies_of_them(
     assert copies
     done = merge_on_read.lake.erase(WHERE, prove=True)
     assert done.is_complete
-    assert done.before and {one.path for one in done.before.unread} == {
-        path.relative_to(merge_on_read.folder).as_posix() for path in copies
+    rows = [path for path in copies if path.name.endswith(".rows.parquet")]
+    assert done.before and not done.before.unread
+    assert {one.path: one.rows for one in done.before.holding if "merged" in one.path} == {
+        path.relative_to(merge_on_read.folder).as_posix(): 1 for path in rows if "d1" in path.parts
     }
     assert [path for path in copies if path.exists()] == []
+    assert list(files_with_the_person(merge_on_read.folder)) == []
+
+
+def test_rows_that_a_publication_wrote_before_it_died_are_counted_until_they_are_gone(
+    merge_on_read: WrittenTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    merge_on_read.lake.publish(merge=True)
+    merge_on_read.write([(1, "d1", PERSON, 7)])
+    with monkeypatch.context() as patched:
+        patched.setattr(step, "commit_exchange", die)
+        with pytest.raises(KeyboardInterrupt):
+            merge_on_read.lake.publish()
+    merged = merge_on_read.folder / "metadata" / "merged"
+    done = merge_on_read.lake.erase(WHERE, prove=True)
+    assert done.after and not done.is_complete
+    (left,) = done.after.holding
+    assert (left.rows, left.version) == (1, Version.NONE)
+    assert merge_on_read.folder / left.path in merged.rglob("*.rows.parquet")
+    for path in merged.rglob("*.parquet"):
+        # A publication that is under way needs its files.
+        os.utime(path, (0, 0))
+    assert merge_on_read.lake.erase(WHERE, prove=True).is_complete
     assert list(files_with_the_person(merge_on_read.folder)) == []
 
 

@@ -234,6 +234,9 @@ def test_the_command_reports_and_fails_where_something_is_left(
     assert run([*arguments, "--yes", "--json"]) == 0
     done = json.loads(capsys.readouterr().out)
     assert (done["matching"], done["after"]["rows"], done["is_complete"]) == (1, 0, True)
+    assert any("Puffin" in place for place in done["not_reached"])
     (table / "data/extract.csv").write_text("3")
     assert run([*arguments, "--yes"]) == 1
-    assert "not counted" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "not counted" in output
+    assert "Not reached: names of partitions" in output

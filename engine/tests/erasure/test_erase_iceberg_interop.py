@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -47,3 +51,49 @@ def test_the_rows_are_gone_for_iceberg_and_from_disk(
     assert ids(iceberg_peer.pyiceberg_read(table.uri)) == left
     table.insert(50)
     assert ids(iceberg_peer.read(table.uri)) == sorted([*left, 50])
+
+
+def test_no_manifest_gives_values_of_the_rows(iceberg_peer: IcebergPeer) -> None:
+    """Iceberg's own delete and the erasure both leave entries of files that are gone."""
+    properties = {"write_delete_mode": "copy-on-write"}
+    table = PeerTable.create(iceberg_peer, partition_by=(), format_version=2, **properties)
+    for start in (7000, 8000):
+        table.insert(*range(start, start + 10))
+    table.run("delete from {table} where id = 7000")
+    erased = (7000, 8009)
+    assert {7000, 8009} <= set(bounds(Path(table.uri), (7000, 8009)))
+    done = erase_iceberg_rows(IcebergTable.open(table.uri), f"id IN {erased}", proves=True)
+    assert done.is_complete
+    assert list(bounds(Path(table.uri), erased)) == []
+    again = erase_iceberg_rows(IcebergTable.open(table.uri), f"id IN {erased}", proves=True)
+    assert (again.matching, again.snapshot_id, again.is_complete) == (0, None, True)
+    table.run("delete from {table} where id = 7005")
+    left = [*range(7001, 7005), *range(7006, 7010), *range(8000, 8009)]
+    assert ids(iceberg_peer.read(table.uri)) == left
+
+
+def test_bounds_of_rows_that_are_gone_already_leave_manifests(iceberg_peer: IcebergPeer) -> None:
+    properties = {"write_delete_mode": "copy-on-write"}
+    table = PeerTable.create(iceberg_peer, partition_by=(), format_version=2, **properties)
+    table.insert(*range(7000, 7010))
+    table.insert(*range(8000, 8010))
+    table.run("delete from {table} where id = 7000")
+    done = erase_iceberg_rows(IcebergTable.open(table.uri), "id = 7000", proves=True)
+    assert (done.matching, done.files_rewritten, done.is_complete) == (0, 0, True)
+    assert list(bounds(Path(table.uri), (7000,))) == []
+    assert ids(iceberg_peer.read(table.uri)) == [*range(7001, 7010), *range(8000, 8010)]
+
+
+def bounds(folder: Path, numbers: tuple[int, ...]) -> Iterator[int]:
+    """Those of the numbers that are bounds of a column in some manifest."""
+    for path in folder.rglob("*.avro"):
+        with path.open("rb") as stream:
+            entries = cast("list[dict[str, Any]]", list(fastavro.reader(stream)))
+        files = [one["data_file"] for one in entries if "data_file" in one]
+        found = {
+            bound["value"]
+            for file in files
+            for name in ("lower_bounds", "upper_bounds")
+            for bound in file[name] or ()
+        }
+        yield from (n for n in numbers if {struct.pack("<i", n), struct.pack("<q", n)} & found)

@@ -65,6 +65,8 @@ def _print(done: IcebergErasure) -> None:
         print_proof("After", done.after)
     for remark in done.remarks:
         print_line(f"Not done: {remark}.")
+    for place in done.not_reached:
+        print_line(f"Not reached: {place}.")
 
 
 def _would_erase(done: IcebergErasure) -> str:

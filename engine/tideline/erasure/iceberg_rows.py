@@ -4,8 +4,8 @@
 2. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
    deletes apply to whose files hold values (equality deletes, and position deletes that keep rows
    that match), are written anew: without rows that match and without those that are deleted. One
-   commit exchanges them. Where another writer was first, the new files are removed and it is
-   planned again.
+   commit exchanges them, and writes manifests anew that give bounds of files removed before. Where
+   another writer was first, the new files are removed and it is planned again.
 3. One more commit drops the delete files that are left without a purpose.
 4. All other snapshots are expired, and the files that only they led to are deleted.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +26,11 @@ import pyarrow as pa
 
 from tideline.clock import Clock
 from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
-from tideline.erasure.report import Proof
+from tideline.erasure.report import NOT_REACHED_ICEBERG, Proof
 from tideline.errors import ConflictError
 from tideline.formats.gathered_rows import gathered
 from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
+from tideline.iceberg.commit.manifest_filter import has_old_bounds
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
@@ -36,6 +38,7 @@ from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.manifest.manifest_reading import in_parallel, manifests_of
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
@@ -83,6 +86,11 @@ class IcebergErasure:
     is_preview: bool = False
 
     @property
+    def not_reached(self) -> tuple[str, ...]:
+        """Where it did not look."""
+        return NOT_REACHED_ICEBERG
+
+    @property
     def is_complete(self) -> bool:
         """Whether all was done, and the proof, where there is one, found nothing left."""
         return not self.remarks and (self.after is None or self.after.is_clean)
@@ -101,6 +109,7 @@ class IcebergErasure:
             "before": self.before and self.before.to_json_object(),
             "after": self.after and self.after.to_json_object(),
             "remarks": list(self.remarks),
+            "not_reached": list(self.not_reached),
             "is_complete": self.is_complete,
             "dry_run": self.is_preview,
         }
@@ -196,15 +205,22 @@ def _exchange(
     done: IcebergErasure,
 ) -> IcebergErasure | None:
     """Write the files anew and exchange them; None where another writer was first."""
-    if not found.tasks:
-        return done
     io, metadata = table.io, table.metadata
+    manifests = manifests_of(io, metadata.snapshot())
+    if not found.tasks and not any(in_parallel(partial(has_old_bounds, io), manifests)):
+        return done
     written: list[DataFile] = []
     try:
         for number, task in enumerate(found.tasks):
             written += _written(spark, table, condition, task, number)
         removed = tuple(task.data_file for task in found.tasks)
-        exchange = ExchangeFiles(metadata.current_snapshot_id, tuple(written), removed)
+        exchange = ExchangeFiles(
+            metadata.current_snapshot_id,
+            tuple(written),
+            removed,
+            is_rearrangement=not removed,
+            drops_old_bounds=True,
+        )
         outcome = commit_exchange(table.operations, exchange)
     except BaseException:
         remove_quietly(io, (file.file_path for file in written))

@@ -8,8 +8,8 @@
 3. Threads read the next files; Spark, whose condition it is, counts by file, some files at a time.
    Memory depends on the number of threads and the size of a batch or a log's block.
 
-An Iceberg publication lists the same files, so it needs no look of its own. Where it has rows of
-logs in files of its own, these are named as unread: they go with their snapshots.
+An Iceberg publication lists the same files. Where it has rows of logs in files of its own, these
+are read as well, whether a snapshot lists them or their publication died.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
-from tideline.erasure.stored_rows import StoredRowsReader
+from tideline.erasure.stored_rows import StoredFile, StoredRowsReader
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.read.read_ahead import in_order, reading_threads
 from tideline.hudi.services.savepoint.execute import list_savepoints
-from tideline.hudi.table.file_group import BaseFile, LogFile, join_path, split_path
+from tideline.hudi.table.file_group import join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.publication.published_files import MERGED
+from tideline.publication.merged_slices import own_file
 from tideline.spark.read.matching import columns_of_condition, count_matching
 from tideline.storage.object_store import ObjectInfo
 
@@ -62,7 +62,7 @@ def prove(table: HoodieTable, where: str | Column, spark: SparkSession | None) -
 class _Reading:
     """All files, some at a time, given one after the other; `unread` grows while they are."""
 
-    def __init__(self, reader: StoredRowsReader, files: list[BaseFile | LogFile]) -> None:
+    def __init__(self, reader: StoredRowsReader, files: list[StoredFile]) -> None:
         self.reader = reader
         self.unread: list[UnreadFile] = []
         self._files = files if reader.schema.names else []
@@ -71,7 +71,7 @@ class _Reading:
         """Batches, each with the path of its file."""
         return in_order(self._files, self._rows, reading_threads())
 
-    def _rows(self, file: BaseFile | LogFile) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _rows(self, file: StoredFile) -> Iterator[tuple[str, pa.RecordBatch]]:
         try:
             for batch in self.reader.batches(file, partial(self._miss, file)):
                 yield file.path, batch
@@ -84,19 +84,20 @@ class _Reading:
             # Arrow reports broken files as ArrowInvalid, UnicodeDecodeError or OSError.
             self._miss(file, " ".join(str(error).split()))
 
-    def _miss(self, file: BaseFile | LogFile, reason: str) -> None:
+    def _miss(self, file: StoredFile, reason: str) -> None:
         found = UnreadFile(file.path, reason)
         if found not in self.unread:
             self.unread.append(found)
 
 
-def _listed(table: HoodieTable) -> tuple[list[BaseFile | LogFile], list[UnreadFile]]:
+def _listed(table: HoodieTable) -> tuple[list[StoredFile], list[UnreadFile]]:
     """The data files in the folder, and what else there is that may hold rows."""
-    files: list[BaseFile | LogFile] = []
+    files: list[StoredFile] = []
     others = []
     for info in table.list_objects():
-        if info.path.startswith(f"{MERGED}/"):
-            others.append(UnreadFile(info.path, "it holds rows of logs that were published"))
+        published = own_file(info.path, info.size_bytes)
+        if published is not None:
+            files.append(published)
             continue
         if is_table_metadata(info.path) or info.path.startswith(_ICEBERG_FOLDER):
             continue
@@ -120,7 +121,7 @@ def _holding(
 ) -> Iterator[HoldingFile]:
     if not counts:
         return
-    partitions = {split_path(path)[0] for path in counts}
+    partitions = {split_path(path)[0] for path in counts if own_file(path, 0) is None}
     view = table.view_of(table.list_files(partitions), timeline)
     versions: dict[str, Version] = {}
     for partition in view.partitions:

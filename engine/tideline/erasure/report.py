@@ -16,12 +16,20 @@ LANDING_NOT_REACHED = (
 """What is said where no landing prefix was named."""
 NOT_REACHED = (
     "earlier versions of objects in a bucket that keeps versions, its replicas and backups",
-    "statistics: of commits on the timeline and in the archive, of Hudi's metadata table "
-    "(column_stats, record_index) and of Iceberg metadata",
+    "statistics: of commits on the timeline and in the archive, and of Hudi's metadata table "
+    "(column_stats, record_index)",
     "names of partitions, as folders and on the timeline",
     "copies that readers made: extracts, caches, shuffle files, logs of engines",
 )
-"""Where an erasure never looks; a report says so."""
+"""Where an erasure of a Hudi table never looks; a report says so."""
+NOT_REACHED_ICEBERG = (
+    "source files, and tables that are made of this one",
+    "earlier versions of objects in a bucket that keeps versions, its replicas and backups",
+    "statistics of the table in Puffin files, which hold sketches of values",
+    "names of partitions, as folders and in metadata",
+    "copies that readers made: extracts, caches, shuffle files, logs of engines",
+)
+"""Where that of an Iceberg table never looks."""
 
 
 class Version(Enum):

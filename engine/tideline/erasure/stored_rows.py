@@ -2,7 +2,7 @@
 
 A base file is read as a file slice of its own, so that old columns come as the table's. A log is
 read block by block, whatever became of the instants that wrote them. Delete blocks hold keys alone
-and are passed over.
+and are passed over. A publication's own file holds the rows that logs left.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from tideline.formats.base_file import OpenFile, open_rows
 from tideline.formats.log_block import BlockKind
 from tideline.hudi.log.block_scan import LogBlock
 from tideline.hudi.log.data_block import decode_data_block
@@ -21,11 +22,14 @@ from tideline.hudi.read.arrow_scan import nullable
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.read.table_scan import scan_schema
-from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile
+from tideline.hudi.table.file_group import PARQUET, BaseFile, FileSlice, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.file_slice_merge import SliceContext
+from tideline.publication.merged_slices import OwnFile
 
+StoredFile = BaseFile | LogFile | OwnFile
+"""A file with rows: of the table, or of its publication."""
 Complain = Callable[[str], None]
 """Takes the reason why something of a file is not among its rows."""
 
@@ -55,7 +59,7 @@ class StoredRowsReader:
         """The same for these columns alone."""
         return replace(self, schema=pa.schema([self.full_schema.field(name) for name in names]))
 
-    def batches(self, file: BaseFile | LogFile, complain: Complain) -> Iterator[pa.RecordBatch]:
+    def batches(self, file: StoredFile, complain: Complain) -> Iterator[pa.RecordBatch]:
         """Every row of the file. Raises CorruptTableError, UnsupportedTableError, what Arrow raises
         for broken files, and ObjectNotFoundError or CorruptTableError where it is gone."""
         if isinstance(file, BaseFile):
@@ -63,10 +67,22 @@ class StoredRowsReader:
             reader = SliceReader(self.context, self.full_schema)
             task = SliceTask.by_path(piece, self.layout)
             yield from reader.rows(self.table.store, task, self.schema.names)
+        elif isinstance(file, OwnFile):
+            yield from self._published_rows(file)
         elif file.is_cdc:
             complain("a log of changes (CDC), whose images of rows are not counted")
         else:
             yield from self._log_rows(file, complain)
+
+    def _published_rows(self, file: OwnFile) -> Iterator[pa.RecordBatch]:
+        store = self.table.store
+        with store.open_reader(file.path) as stream:
+            rows = open_rows(PARQUET, OpenFile(stream, file.path, store.local_path(file.path)))
+            stored = rows.schema.names
+            # Some column must give the number of rows.
+            names = [name for name in self.schema.names if name in stored] or stored[:1]
+            for batch in rows.batches(names):
+                yield self._shaped(batch, file.partition)
 
     def _log_rows(self, log: LogFile, complain: Complain) -> Iterator[pa.RecordBatch]:
         files = LogFiles(self.table.store, (log,))
@@ -85,11 +101,16 @@ class StoredRowsReader:
         stored = history.names_at(block.instant) if history else None
         names = self.schema.names if stored is None else stored.stored(self.schema.names)
         rows = decode_data_block(block.frame.kind, content, block.schema_json, names)
-        constants = self.layout.scalars(block.log.partition) if self.layout else {}
         for batch in rows.combine_chunks().to_batches():
-            batch = conformed_rows(batch if stored is None else stored.renamed(batch), self.schema)
-            arrays = [
-                pa.repeat(constants[name], batch.num_rows) if name in constants else array
-                for name, array in zip(self.schema.names, batch.columns, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            renamed = batch if stored is None else stored.renamed(batch)
+            yield self._shaped(renamed, block.log.partition)
+
+    def _shaped(self, batch: pa.RecordBatch, partition: str) -> pa.RecordBatch:
+        """The rows as the table has them, with the values that the path gives for certain."""
+        constants = self.layout.scalars(partition) if self.layout else {}
+        batch = conformed_rows(batch, self.schema)
+        arrays = [
+            pa.repeat(constants[name], batch.num_rows) if name in constants else array
+            for name, array in zip(self.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -9,10 +9,13 @@ other data file is ever deleted here: those are Hudi's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from itertools import chain
 
 from tideline.errors import ConflictError, TidelineError
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
+from tideline.iceberg.commit.manifest_filter import has_old_bounds
 from tideline.iceberg.manifest.manifest_entry import ManifestFile
 from tideline.iceberg.manifest.manifest_reading import in_parallel, live_paths, manifests_of
 from tideline.iceberg.metadata.metadata_update import RemoveSnapshots
@@ -22,9 +25,9 @@ from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.iceberg.table.retry import RetryPolicy
-from tideline.iceberg.table.table_operations import Committed
+from tideline.iceberg.table.table_operations import Committed, Unknown, unknown_error
 from tideline.publication.published_files import MERGED
-from tideline.publication.published_table import INSTANT, PublishedTable
+from tideline.publication.published_table import INSTANT, PUBLICATION, SNAPSHOT, PublishedTable
 
 SNAPSHOTS_MAX = 100
 _UNLISTED_KEPT_MS = 86_400_000
@@ -94,6 +97,41 @@ def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
             _remove_metadata(place, gone, outcome.loaded.metadata)
             return len(gone)
     raise ConflictError("snapshots could not be dropped: others were first", table=place.table.uri)
+
+
+def drop_old_bounds(place: PublishedTable) -> None:
+    """Write manifests of the newest snapshot anew that give bounds of files removed before.
+
+    Raises ConflictError when others were always first, UnknownOutcomeError.
+    """
+    io = place.operations.io
+    for _ in RetryPolicy().attempts(place.table.clock):
+        metadata = place.operations.load().metadata
+        snapshot = metadata.snapshot()
+        manifests = manifests_of(io, snapshot)
+        if snapshot is None or not any(in_parallel(partial(has_old_bounds, io), manifests)):
+            return
+        kept = (INSTANT, PUBLICATION)
+        exchange = ExchangeFiles(
+            metadata.current_snapshot_id,
+            summary_extra={
+                name: snapshot.summary[name] for name in kept if name in snapshot.summary
+            },
+            snapshot_property=SNAPSHOT,
+            is_rearrangement=True,
+            drops_old_bounds=True,
+        )
+        outcome = commit_exchange(place.operations, exchange, clock=place.table.clock)
+        if isinstance(outcome, Unknown):
+            raise unknown_error(outcome, table=place.table.uri, what="old bounds are dropped")
+        if isinstance(outcome, Committed):
+            return
+    raise ConflictError("old bounds could not be dropped: others were first", table=place.table.uri)
+
+
+def remove_unlisted(place: PublishedTable) -> None:
+    """Remove old files of rows of the publication's own that no snapshot lists."""
+    _remove_metadata(place, (), place.operations.load().metadata)
 
 
 def _remove_metadata(

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from tideline.hudi.nature.guard import refused_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.arrow_scan import nullable
-from tideline.hudi.table.file_group import FileSlice, join_path
+from tideline.hudi.table.file_group import FileSlice, join_path, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import RECORD_KEY, with_meta_fields
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -100,6 +100,13 @@ def stem_of(path: str) -> str | None:
         if f"/{MERGED}/" in f"/{path}" and path.endswith(suffix):
             return path.removesuffix(suffix).rpartition(".")[0]
     return None
+
+
+def own_file(path: str, size_bytes: int) -> OwnFile | None:
+    """The file with rows at a path below `metadata/merged/`, None for other paths."""
+    if not (path.startswith(f"{MERGED}/") and path.endswith(_ROWS)):
+        return None
+    return OwnFile(split_path(path.removeprefix(f"{MERGED}/"))[0], path, size_bytes)
 
 
 def can_be_merged(table: HoodieTable) -> bool:

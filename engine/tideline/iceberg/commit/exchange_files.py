@@ -37,7 +37,8 @@ class ExchangeFiles:
 
     `updates` of the schema and of properties take place in the same commit; the property
     `snapshot_property` is set to the id of the new snapshot. `is_rearrangement`: the rows of the
-    table stay the same.
+    table stay the same. `drops_old_bounds`: manifests that give bounds of files removed before are
+    written anew without these files.
     """
 
     base_id: int | None
@@ -49,6 +50,7 @@ class ExchangeFiles:
     summary_extra: Mapping[str, str] = field(default_factory=dict)
     snapshot_property: str | None = None
     is_rearrangement: bool = False
+    drops_old_bounds: bool = False
 
     @property
     def sequence_number(self) -> None:
@@ -58,7 +60,7 @@ class ExchangeFiles:
     def operation(self) -> str:
         """As Iceberg names what such a commit does."""
         is_changed = self.removed_data or self.removed_deletes or self.added_deletes
-        if not is_changed:
+        if not is_changed and not self.drops_old_bounds:
             return "append"
         if self.is_rearrangement:
             return "replace"
@@ -110,7 +112,10 @@ class _Exchange:
             updates = (*updates, SetProperties(own))
         changed = apply_updates(metadata, updates, now_ms=metadata.last_updated_ms)
         policy = MergePolicy.of(changed.properties)
-        rewrite = ManifestRewrite(self.io, self.writer, self.exchange, policy)
+        drops = self.exchange.drops_old_bounds
+        rewrite = ManifestRewrite(
+            self.io, self.writer, self.exchange, policy, drops_old_bounds=drops
+        )
         content = rewrite.apply(changed, metadata.snapshot())
         if isinstance(content, MissingFiles):
             return Conflicted(f"files to be removed are gone: {content.locations[0]}")

@@ -4,7 +4,9 @@
    read; one that was read and holds none stays as it is.
 2. Any other is rewritten: removed files become DELETED entries of this snapshot, the other live
    ones EXISTING, all with the sequence numbers, snapshot ids and row ids they have. DELETED entries
-   of earlier snapshots are dropped: they describe that snapshot.
+   have no bounds, which are values of rows. Those of earlier snapshots are dropped: they describe
+   that snapshot.
+3. Manifests that give bounds of files removed before are rewritten as well where that is wanted.
 
 Results are kept by the manifest's location, so that a second attempt only filters what is new.
 """
@@ -126,9 +128,12 @@ class Filtered:
 class ManifestFilter:
     """Filters the manifests of one kind of content, attempt after attempt."""
 
-    def __init__(self, io: FileIO, writer: MetadataWriter) -> None:
+    def __init__(
+        self, io: FileIO, writer: MetadataWriter, *, drops_old_bounds: bool = False
+    ) -> None:
         self._io = io
         self._writer = writer
+        self._drops_old_bounds = drops_old_bounds
         self._known: dict[tuple[str, int], Filtered] = {}
 
     def filter(
@@ -147,9 +152,11 @@ class ManifestFilter:
     def _filter(
         self, manifest: ManifestFile, removal: Removal, metadata: TableMetadata
     ) -> Filtered:
-        if not manifest.may_have_live_files or not removal.may_be_in(manifest, metadata):
+        if not manifest.may_have_live_files:
             return Filtered(manifest)
-        if not self._holds_any(manifest, removal):
+        is_stale = self._drops_old_bounds and has_old_bounds(self._io, manifest)
+        holds_any = removal.may_be_in(manifest, metadata) and self._holds_any(manifest, removal)
+        if not is_stale and not holds_any:
             return Filtered(manifest)
         removed: dict[FileKey, DataFile] = {}
         entries = []
@@ -161,7 +168,7 @@ class ManifestFilter:
                 entries.append(self._deleted(entry))
             else:
                 entries.append(replace(entry, status=EntryStatus.EXISTING))
-        if not removed:
+        if not removed and not is_stale:
             return Filtered(manifest)
         written = self._writer.write_manifest(
             entries, metadata=metadata, spec_id=manifest.spec_id, content=manifest.content
@@ -175,5 +182,19 @@ class ManifestFilter:
         return any(map(removal.removes, light))
 
     def _deleted(self, entry: ManifestEntry) -> ManifestEntry:
+        file = entry.data_file.without_bounds()
         snapshot_id = self._writer.snapshot_id
-        return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
+        return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id, data_file=file)
+
+
+def has_old_bounds(io: FileIO, manifest: ManifestFile) -> bool:
+    """Whether a manifest gives bounds of a file that an earlier commit removed.
+
+    Raises what reading a manifest raises.
+    """
+    if manifest.deleted_files_count == 0:
+        return False
+    return any(
+        entry.status is EntryStatus.DELETED and entry.data_file.has_bounds
+        for entry in entries_of(io, manifest)
+    )

@@ -52,7 +52,13 @@ class ManifestRewrite:
     """One rewrite, applied to one state of the table after the other until it is committed."""
 
     def __init__(
-        self, io: FileIO, writer: MetadataWriter, rewrite: ReplacedFiles, policy: MergePolicy
+        self,
+        io: FileIO,
+        writer: MetadataWriter,
+        rewrite: ReplacedFiles,
+        policy: MergePolicy,
+        *,
+        drops_old_bounds: bool = False,
     ) -> None:
         self._io = io
         self._writer = writer
@@ -60,7 +66,10 @@ class ManifestRewrite:
         self._policy = policy
         self._data = FilesRemoval.of(rewrite.removed_data)
         self._deletes = FilesRemoval.of(rewrite.removed_deletes)
-        self._filters = {content: ManifestFilter(io, writer) for content in ManifestContent}
+        self._filters = {
+            content: ManifestFilter(io, writer, drops_old_bounds=drops_old_bounds)
+            for content in ManifestContent
+        }
         self._merges = {content: ManifestMerge(io, writer, policy) for content in ManifestContent}
         self._added: dict[ManifestContent, list[ManifestFile]] = {}
 

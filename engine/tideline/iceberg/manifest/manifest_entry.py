@@ -67,6 +67,15 @@ class DataFile:
         """Whether it is a bitmap inside a Puffin file (format version 3)."""
         return self.content is FileContent.POSITION_DELETES and self.file_format == "PUFFIN"
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether the entry holds values of the file's rows."""
+        return bool(self.lower_bounds or self.upper_bounds)
+
+    def without_bounds(self) -> DataFile:
+        """The file without values of its rows."""
+        return replace(self, lower_bounds=None, upper_bounds=None)
+
     def without_metrics(self) -> DataFile:
         """The file without the metrics of its columns."""
         return replace(
