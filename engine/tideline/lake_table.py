@@ -49,6 +49,7 @@ from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.write_and_serve import (
     delete_partitions,
+    delete_rows,
     open_services,
     published,
     published_after_restore,
@@ -196,12 +197,12 @@ class LakeTable:
     ) -> CommitReport:
         """Delete the rows that match a condition, in SQL or as a column expression, as one commit.
 
-        Raises as `write` does: ConflictError when another writer changed the same file groups.
+        They are found again by the keys and partition paths they are stored with. Raises
+        UnsupportedTableError, and deletes nothing, where these are not as many rows as matched;
+        ConflictError when another writer changed the same file groups since the rows were read; and
+        as `write` does.
         """
-        from tideline.spark.read.frames import rows_matching
-
-        matching = rows_matching(spark, self.hoodie_table, where)
-        return self.write(matching, WriteOperation.DELETE, options=options, token=token)
+        return delete_rows(self.writer, where, options, token, spark)
 
     def erase(
         self,

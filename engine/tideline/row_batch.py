@@ -10,12 +10,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
@@ -23,20 +26,25 @@ from tideline.hudi.write.write_request import WriteDone, WriteRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from tideline.hudi.write.pieces import PieceRunner
+    from tideline.spark.read.frames import FoundRows
 
 
 @dataclass(slots=True)
 class RowBatch:
-    """Rows for one write: those `held` in memory, else those of the `frame`."""
+    """Rows for one write: those `held` in memory, else those of the `frame`.
+
+    With `find` they are what a condition matches, found anew for each attempt.
+    """
 
     table: HoodieTable
     operation: WriteOperation
     config: WriteConfig
     held: pa.Table | None = None
     frame: DataFrame | None = None
+    find: Callable[[], FoundRows] | None = None
     _is_looked_at: bool = False
 
     @classmethod
@@ -62,6 +70,20 @@ class RowBatch:
             )
         return cls(table, operation, config, frame=rows)
 
+    @classmethod
+    def matching(
+        cls,
+        where: str | Column,
+        table: HoodieTable,
+        config: WriteConfig,
+        spark: SparkSession | None,
+    ) -> RowBatch:
+        """The rows of the table for which a condition holds, to be deleted."""
+        from tideline.spark.read.frames import find_rows
+
+        find = partial(find_rows, spark, table, where)
+        return cls(table, WriteOperation.DELETE, config, find=find)
+
     @property
     def spark(self) -> SparkSession | None:
         """The session that the rows come from."""
@@ -85,6 +107,8 @@ class RowBatch:
         return writer.write_with_retries(self._open_engine, request)
 
     def _open_engine(self) -> WriteEngine:
+        if self.find is not None:
+            return self._open_matched_engine(self.find())
         if self.held is None and not self._is_looked_at:
             self.held, self._is_looked_at = self._held_rows(), True
         if self.held is not None:
@@ -97,6 +121,18 @@ class RowBatch:
 
         assert self.frame is not None, "a batch that is not held is a frame"
         return open_on_spark(self.frame, self.table, self.operation, self.config)
+
+    def _open_matched_engine(self, found: FoundRows) -> WriteEngine:
+        self.frame, self.held = found.frame, None
+        seen = TransactionStart.of(found.timeline)
+        held = self._held_rows()
+        if held is not None:
+            from tideline.in_process.run import open_matched_engine as open_in_process
+
+            return open_in_process(held, self.table, self.config, seen, runner=self._runner())
+        from tideline.spark.write.run import open_matched_engine as open_on_spark
+
+        return open_on_spark(found.frame, self.table, self.config, seen)
 
     def _runner(self) -> PieceRunner | None:
         if self.frame is None:
@@ -117,7 +153,14 @@ class RowBatch:
         zone = session_zone(self.frame.sparkSession)
         if why_spark(0, self.table, self.config, zone=zone) is not None:
             return None
-        return held_rows(self.frame, self.table, self.operation, BATCH_BYTES_MAX)
+        has_stored_keys = self.find is not None and self.table.config.populate_meta_fields
+        return held_rows(
+            self.frame,
+            self.table,
+            self.operation,
+            BATCH_BYTES_MAX,
+            has_stored_keys=has_stored_keys,
+        )
 
 
 def running_zone() -> str | None:

@@ -26,16 +26,17 @@ from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
+from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.hudi.write.write_request import Requirement
+from tideline.hudi.write.write_request import Requirement, WriteRequest
 from tideline.publication.presence import is_published
 from tideline.row_batch import RowBatch
 from tideline.service_engine import OpenSpark, ServiceEngineBySize
 from tideline.settings.setting import Place
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 def write_rows(
@@ -54,12 +55,25 @@ def write_rows(
     if wanted is WriteOperation.DELETE_PARTITION:
         partitions = batch.partitions_to_delete()
         return delete_partitions(writer, partitions, given, extra_metadata, token)
-    scheduler = SchedulerConfig.of_table(writer.table.config, given)
     request = writer.request(
         wanted, config, extra_metadata=extra_metadata, require=require, token=token
     )
-    report = report_write(batch.write(writer, request))
-    return _followed_by_services(report, scheduler, writer, given, batch.spark)
+    return _committed(batch, writer, request, given)
+
+
+def delete_rows(
+    writer: TableWriter,
+    where: str | Column,
+    options: Mapping[str, str] | None,
+    token: str | None = None,
+    spark: SparkSession | None = None,
+) -> CommitReport:
+    """See `LakeTable.delete`."""
+    given = writer.given(options, Place.WRITE)
+    operation, planned = writer.planned(WriteOperation.DELETE, given)
+    config = by_stored_place(planned)
+    batch = RowBatch.matching(where, writer.table, config, spark)
+    return _committed(batch, writer, writer.request(operation, config, token=token), given)
 
 
 def delete_partitions(
@@ -139,6 +153,14 @@ def _is_published(table: HoodieTable, given: Mapping[str, str]) -> bool:
         raise type(error)(
             message, table=error.table or table.uri, path=error.path, value=error.value
         ) from error
+
+
+def _committed(
+    batch: RowBatch, writer: TableWriter, request: WriteRequest, given: Mapping[str, str]
+) -> CommitReport:
+    scheduler = SchedulerConfig.of_table(writer.table.config, given)
+    report = report_write(batch.write(writer, request))
+    return _followed_by_services(report, scheduler, writer, given, batch.spark)
 
 
 def _followed_by_services(

@@ -43,18 +43,16 @@ from tideline.hudi.table.meta_column import without_meta_fields
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.table_writer import TableWriter
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.publication.expiry import drop_old_bounds, drop_snapshots, remove_unlisted
 from tideline.publication.publish import publish_table
 from tideline.publication.published_table import PublishedTable
 from tideline.settings.setting import Place
-from tideline.spark.read.frames import rows_matching
 from tideline.spark.read.matching import count_in_table
 from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
-from tideline.write_and_serve import open_services, write_rows
+from tideline.write_and_serve import delete_rows, open_services
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -183,10 +181,8 @@ def _searched(
 def _delete(writer: TableWriter, request: ErasureRequest, spark: SparkSession | None) -> str:
     """Delete the rows that match; returns the commit. No service of the table's own follows: those
     that do are ours."""
-    rows = rows_matching(spark, writer.table, request.where)
     options = {"hoodie.table.services.enabled": "false"}
-    done = write_rows(writer, rows, WriteOperation.DELETE, options, None, None, None)
-    return done.instant
+    return delete_rows(writer, request.where, options, spark=spark).instant
 
 
 def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -> Erasure:

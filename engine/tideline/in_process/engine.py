@@ -29,6 +29,7 @@ from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleCont
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.located_profile import located_profile
 from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.pieces import (
     CreateFiles,
     LookUpChunk,
@@ -68,7 +69,9 @@ class InProcessWriteEngine:
         *,
         inserts_rows: bool = True,
         runner: PieceRunner | None = None,
+        matched: MatchedRows | None = None,
     ) -> None:
+        self.matched = matched
         self._table = table
         self._keys = keys
         self._config = config

@@ -23,6 +23,7 @@ from pyarrow import types
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.table.stored_value import cast_array
 from tideline.hudi.write.batch_rules import (
@@ -31,6 +32,7 @@ from tideline.hudi.write.batch_rules import (
     UNREADABLE_TIME,
     is_ignored,
     key_columns,
+    require_stored_keys,
 )
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -139,6 +141,22 @@ def prepare_rows(
     )
     _check(batch, keyed, keys, ordering)
     return batch
+
+
+def stored_rows(found: pa.Table, table_schema: pa.Schema) -> PreparedRows:
+    """Rows of the table itself, to be deleted, by the keys and paths they are stored with.
+
+    Raises CorruptTableError for a row that is stored without.
+    """
+    keys, paths = (_one_piece(found.column(name)) for name in (RECORD_KEY, PARTITION_PATH))
+    require_stored_keys(keys.null_count + paths.null_count)
+    return PreparedRows(
+        EvolvedSchema(table_schema),
+        _nulls(table_schema, found.num_rows),
+        keys,
+        paths.dictionary_encode(),
+        np.ones(found.num_rows, np.bool_),
+    )
 
 
 def key_rows(supplied: pa.Table, keys: KeyGenerator) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import PARTITION_PATH
 from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
@@ -23,9 +24,11 @@ from tideline.hudi.write.batch_rules import (
     unique_columns,
 )
 from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.partition_time import UTC, unknown_pattern
 from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.row_fold import row_fold
@@ -37,7 +40,7 @@ from tideline.in_process.arrangement import last_of_each
 from tideline.in_process.engine import InProcessWriteEngine
 from tideline.in_process.filled_rows import folded
 from tideline.in_process.located_keys import KeyCodes
-from tideline.in_process.prepared_rows import PreparedRows, key_rows, prepare_rows
+from tideline.in_process.prepared_rows import PreparedRows, key_rows, prepare_rows, stored_rows
 from tideline.settings.small_engine import SmallEngine
 
 BATCH_BYTES_MAX = 512 * 1024 * 1024
@@ -115,6 +118,33 @@ def open_engine(
     batch = _one_per_key(batch, unique_columns(operation, config), table.config, operation)
     return InProcessWriteEngine(
         table, keys, config, batch, inserts_rows=operation.writes_rows, runner=runner
+    )
+
+
+def open_matched_engine(
+    found: pa.Table,
+    table: HoodieTable,
+    config: WriteConfig,
+    seen: TransactionStart,
+    *,
+    runner: PieceRunner | None = None,
+) -> InProcessWriteEngine:
+    """The same for rows that a condition matched, read when the writes `seen` were there, which are
+    to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
+    delete = WriteOperation.DELETE
+    keys = KeyGenerator.from_config(table.config)
+    try:
+        if table.config.populate_meta_fields:
+            batch = stored_rows(found, table.table_schema(table.timeline()) or pa.schema([]))
+        else:
+            batch = _prepare(found, table, keys, delete, config)
+    except TidelineError as error:
+        error.table = error.table or table.location.uri
+        raise
+    matched = MatchedRows(len(batch), seen)
+    batch = _one_per_key(batch, (RECORD_KEY, PARTITION_PATH), table.config, delete)
+    return InProcessWriteEngine(
+        table, keys, config, batch, inserts_rows=False, runner=runner, matched=matched
     )
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from tideline.errors import ConfigError, InvalidDataError, UnsupportedTableError
+from tideline.errors import (
+    ConfigError,
+    CorruptTableError,
+    InvalidDataError,
+    UnsupportedTableError,
+)
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.write_operation import WriteOperation
+from tideline.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,6 +96,15 @@ def check_computed_keys(schema: pa.Schema, config: TableConfig, keys: KeyGenerat
                 "supported; write the table anew with hoodie.populate.meta.fields=true",
                 value=name,
             )
+
+
+def require_stored_keys(missing: int) -> None:
+    """Raise CorruptTableError where rows are stored without a record key or a partition path."""
+    if missing:
+        raise CorruptTableError(
+            f"{counted(missing, 'stored row')} without a record key or a partition path; nothing "
+            "was deleted"
+        )
 
 
 def named_partitions(paths: Collection[str | None], table: str) -> tuple[str, ...]:

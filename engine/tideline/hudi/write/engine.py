@@ -20,6 +20,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import SortMode
 from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.hudi.write.workload_profile import WorkloadProfile
 
@@ -98,6 +99,11 @@ class WriteEngine(Protocol):
     @property
     def partitions(self) -> tuple[str, ...]:
         """The partition paths the batch touches."""
+        ...
+
+    @property
+    def matched(self) -> MatchedRows | None:
+        """The rows that a condition matched, where the batch is these, each key once."""
         ...
 
     def profile(

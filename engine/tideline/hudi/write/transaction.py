@@ -55,6 +55,7 @@ from tideline.hudi.write.concurrent_schema_change import agree_on_schema, hides
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
 from tideline.hudi.write.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.write.finalize import delete_unreported_files
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.outcome import Committed, Unknown
 from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import history_after, save_history, unchanged_history
@@ -88,7 +89,7 @@ def begin_write(
             request.token.require_not_pending(timeline, config.heartbeat)
         _refuse_blocked(table, timeline)
         # Read before the heartbeat starts: what fails here leaves nothing behind.
-        start = _Start.of(table, timeline)
+        start = _Start.of(table, timeline, request.matched)
         action = operation.action(table.config.table_type)
         pending = PendingInstant.request(
             table,
@@ -112,10 +113,12 @@ class _Start:
     history: SchemaHistory | None
 
     @classmethod
-    def of(cls, table: HoodieTable, timeline: ActiveTimeline) -> _Start:
+    def of(
+        cls, table: HoodieTable, timeline: ActiveTimeline, matched: MatchedRows | None
+    ) -> _Start:
         return cls(
             timeline,
-            TransactionStart.of(timeline),
+            TransactionStart.of(timeline) if matched is None else matched.seen,
             table.table_schema_json(timeline),
             schema_history(table, timeline),
         )

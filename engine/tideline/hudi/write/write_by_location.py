@@ -45,6 +45,7 @@ from tideline.wording import counted
 def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Upsert, insert and delete through an index that reads base files."""
     operation, config, table = transaction.operation, transaction.config, transaction.table
+    matched = transaction.request.matched
     scope = None if config.index.type.is_global else engine.partitions
     view = table.file_system_view(transaction.timeline, scope)
     table_type, index = table.config.table_type, config.index
@@ -53,11 +54,15 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         table_type,
         is_global=index.type.is_global,
         separates_deleted=operation is WriteOperation.INSERT,
-        has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline),
+        has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline)
+        if matched is None
+        else lambda _: True,
     )
     if operation is WriteOperation.INSERT:
         _settle_duplicates(transaction, engine, candidates)
     profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
+    if matched is not None:
+        matched.require_found(profile.total_updates, table.uri)
     if operation.writes_rows:
         check_new_partitions(table, view, engine.partitions)
     else:
@@ -79,6 +84,8 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         handle_context(transaction, engine),
         drops_duplicates=combines(operation, config),
     )
+    if matched is not None:
+        matched.require_deleted(sum(stat.num_deletes for stat in stats), table.uri)
     return WrittenFiles(stats)
 
 

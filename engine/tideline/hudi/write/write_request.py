@@ -9,6 +9,7 @@ from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.outcome import Committed
 from tideline.hudi.write.token import TokenSearch
 from tideline.hudi.write.write_operation import WriteOperation
@@ -20,7 +21,10 @@ Requirement = Callable[[ActiveTimeline], None]
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """What is to be committed, whichever engine moves the rows."""
+    """What is to be committed, whichever engine moves the rows.
+
+    `matched`: the batch is what a condition matched, to be deleted where it is stored.
+    """
 
     operation: WriteOperation
     config: WriteConfig
@@ -28,6 +32,7 @@ class WriteRequest:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     require: Requirement | None = None
     token: TokenSearch | None = None
+    matched: MatchedRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ What they read is planned by `tideline.hudi.read`; nothing is read before Spark 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,7 +14,8 @@ from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.point_in_time import Point, point_in_time
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import META_COLUMNS
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.read.data_source import FORMAT, register
 from tideline.spark.read.execute_scan import execute_scan
@@ -31,11 +33,26 @@ def snapshot(
     return execute_scan(spark, table, plan_snapshot(table, as_of))
 
 
-def rows_matching(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> DataFrame:
-    """The rows for which a condition holds, in SQL or as a column expression, as they were written:
-    without the meta columns. No session given, one is opened for the table."""
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """The rows for which a condition holds, and the timeline by which they are read.
+
+    A table with meta columns gives record key and partition path of each as they are stored.
+    """
+
+    frame: DataFrame
+    timeline: ActiveTimeline
+
+
+def find_rows(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> FoundRows:
+    """The rows for which a condition holds, in SQL or as a column expression. No session given, one
+    is opened for the table."""
     spark = spark or spark_session(locations=[table.location])
-    return snapshot(spark, table).filter(where).drop(*META_COLUMNS)
+    scan = plan_snapshot(table)
+    rows = execute_scan(spark, table, scan).filter(where)
+    if table.config.populate_meta_fields:
+        rows = rows.select(RECORD_KEY, PARTITION_PATH)
+    return FoundRows(rows, scan.timeline)
 
 
 def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.arrow_frame import frame_of
-from tideline.spark.read.frames import rows_matching
+from tideline.spark.read.frames import find_rows
 from tideline.spark.read.query import silence_refusals
 from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
@@ -28,7 +28,7 @@ _PART_ROWS = 1_000_000
 def count_in_table(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> int:
     """The rows of the table, as it is now, that match. Raises ConfigError as `count_matching`."""
     with _refusals_named(where):
-        return rows_matching(spark, table, where).count()
+        return find_rows(spark, table, where).frame.count()
 
 
 def columns_of_condition(

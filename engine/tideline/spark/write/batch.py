@@ -26,6 +26,7 @@ from tideline.hudi.write.batch_rules import (
     UNREADABLE_TIME,
     is_ignored,
     key_columns,
+    require_stored_keys,
 )
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
@@ -125,6 +126,15 @@ def prepare_batch(
     return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources, key_fields)
 
 
+def stored_batch(found: DataFrame, table_schema: pa.Schema) -> PreparedBatch:
+    """Rows of the table itself, by the keys and partition paths they are stored with, to be
+    deleted."""
+    columns = [F.col(RECORD_KEY), F.col(PARTITION_PATH)]
+    columns += [F.monotonically_increasing_id().alias(ARRIVAL), F.lit(True).alias(IS_DELETE)]
+    columns += [_null(item).alias(item.name) for item in table_schema]
+    return PreparedBatch(found.select(*columns), EvolvedSchema(table_schema), has_deletes=True)
+
+
 def inspect_batch(batch: PreparedBatch, ordering_fields: tuple[str, ...], table: str) -> BatchFacts:
     """Count rows per partition and refuse bad ones, in one pass over the key columns.
 
@@ -151,6 +161,15 @@ def inspect_batch(batch: PreparedBatch, ordering_fields: tuple[str, ...], table:
     refuse_bad_partitions(batch, counts.get(None, 0), table)
     check_partition_paths(counts, table=table)
     return BatchFacts(counts)
+
+
+def inspect_stored(batch: PreparedBatch) -> BatchFacts:
+    """Count stored rows per partition. Raises CorruptTableError for rows without keys."""
+    lacks = F.col(RECORD_KEY).isNull() | F.col(PARTITION_PATH).isNull()
+    counts = F.count(F.lit(1)).alias("rows"), F.count_if(lacks).alias("lacking")
+    found = batch.rows.groupBy(PARTITION_PATH).agg(*counts).collect()
+    require_stored_keys(sum(row.lacking for row in found))
+    return BatchFacts({row[PARTITION_PATH]: row.rows for row in found})
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:

@@ -36,6 +36,7 @@ from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleCont
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.located_profile import located_profile
 from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.stored_key_lookup import IS_GONE, LOCATED_FILE, LookupSettings
 from tideline.hudi.write.unique_keys import stored_twice
@@ -71,7 +72,9 @@ class SparkWriteEngine:
         *,
         facts: BatchFacts | None = None,
         inserts_rows: bool = True,
+        matched: MatchedRows | None = None,
     ) -> None:
+        self.matched = matched
         self._spark = spark
         self._table = table
         self._keys = keys

@@ -45,18 +45,24 @@ def runs_here(spark: SparkSession) -> bool:
 
 
 def held_rows(
-    frame: DataFrame, table: HoodieTable, operation: WriteOperation, bytes_max: int
+    frame: DataFrame,
+    table: HoodieTable,
+    operation: WriteOperation,
+    bytes_max: int,
+    *,
+    has_stored_keys: bool = False,
 ) -> pa.Table | None:
     """The rows, with the columns that the operation reads; None where they are more than that.
 
+    `has_stored_keys`: they are the table's own, by their keys and partition paths.
     None as well where names of columns are ambiguous: preparing such a frame says which. Raises
     InvalidDataError for a column that no table can store, and as Spark does when a row cannot be
     computed.
     """
-    wanted = [name for name in frame.columns if not is_ignored(name)]
+    wanted = [name for name in frame.columns if has_stored_keys or not is_ignored(name)]
     if len({name.lower() for name in wanted}) < len(wanted):
         return None
-    if not operation.writes_rows:
+    if not operation.writes_rows and not has_stored_keys:
         wanted = key_columns(wanted, KeyGenerator.from_config(table.config))
     chosen = frame.select(*map(column_named, wanted))
     if not runs_here(frame.sparkSession):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -25,8 +26,11 @@ from tideline.hudi.write.batch_rules import (
     unique_columns,
 )
 from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.conflict import TransactionStart
+from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
@@ -36,7 +40,9 @@ from tideline.spark.write.batch import (
     PARTITION_PATH,
     PreparedBatch,
     inspect_batch,
+    inspect_stored,
     prepare_batch,
+    stored_batch,
 )
 from tideline.spark.write.engine import SparkWriteEngine
 from tideline.spark.write.folded_rows import folded_rows
@@ -92,6 +98,43 @@ def open_engine(
     )
     if kept is not None:
         engine.keep(kept)
+    return engine
+
+
+def open_matched_engine(
+    found: DataFrame, table: HoodieTable, config: WriteConfig, seen: TransactionStart
+) -> SparkWriteEngine:
+    """The same for rows that a condition matched, read when the writes `seen` were there, which are
+    to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
+    delete = WriteOperation.DELETE
+    keys = KeyGenerator.from_config(table.config)
+    if table.config.populate_meta_fields:
+        batch = stored_batch(found, table.table_schema(table.timeline()) or pa.schema([]))
+    else:
+        batch = _prepare(found, table, keys, delete, config)
+    kept = batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        batch = replace(batch, rows=kept)
+        matched = MatchedRows(inspect_stored(batch).rows, seen)
+        unique = latest_per_key(batch, (RECORD_KEY, PARTITION_PATH), ())
+        batch = replace(batch, rows=unique)
+        facts = inspect_stored(batch)
+    except BaseException as error:
+        kept.unpersist()
+        if isinstance(error, TidelineError):
+            error.table = error.table or table.location.uri
+        raise
+    engine = SparkWriteEngine(
+        found.sparkSession,
+        table,
+        keys,
+        config,
+        batch,
+        facts=facts,
+        inserts_rows=False,
+        matched=matched,
+    )
+    engine.keep(kept)
     return engine
 
 

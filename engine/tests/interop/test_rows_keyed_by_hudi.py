@@ -1,0 +1,93 @@
+"""Rows that Hudi keyed in a spelling of its own are deleted and erased by the keys they have."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tideline.lake_table import LakeTable
+from tideline.testing.hudi_peer import HudiPeer, version_options
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+WRITE = "hoodie.datasource.write."
+MOR, COW = "mor", "cow"
+FIRST = dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+VALUES = """values
+    (cast(1 as bigint), timestamp'2024-01-02 03:04:05', cast(10 as bigint)),
+    (cast(2 as bigint), timestamp'2024-01-02 03:04:05.123456', cast(20 as bigint)),
+    (cast(3 as bigint), timestamp'1969-12-31 23:59:59.999', cast(30 as bigint))
+    as x(id, at, v)"""
+
+
+def made(peer: HudiPeer, folder: Path, kind: str, table_type: str) -> LakeTable:
+    """Three rows, written by Hudi's SQL or its data source."""
+    properties = f"type = '{table_type}', hoodie.metadata.enable = 'false'"
+    name = f"keyed_{folder.name}_{kind}_{table_type}".replace("-", "_")
+    using = f"using hudi location '{folder}'"
+    if kind == "partition":
+        peer.run_statement(
+            f"create table {name} (id bigint, v bigint, at timestamp) {using} "
+            f"tblproperties({properties}, primaryKey = 'id') partitioned by (at)"
+        )
+        peer.run_statement(f"insert into {name} select id, v, at from {VALUES}")
+    elif kind == "composite":
+        peer.run_statement(
+            f"create table {name} {using} tblproperties({properties}, primaryKey = 'id,at') "
+            f"as select * from {VALUES}"
+        )
+    elif kind == "simple":
+        peer.run_statement(
+            f"create table {name} {using} tblproperties({properties}, primaryKey = 'at') "
+            f"as select * from {VALUES}"
+        )
+    else:
+        bulk_insert(peer, folder, name, table_type)
+    return LakeTable.open(str(folder))
+
+
+def bulk_insert(peer: HudiPeer, folder: Path, name: str, table_type: str) -> None:
+    moments = [FIRST, FIRST.replace(microsecond=123456), dt.datetime(1969, 12, 31, tzinfo=dt.UTC)]
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2, 3], pa.int64()),
+            "at": pa.array(moments, pa.timestamp("us", "UTC")),
+            "v": pa.array([10, 20, 30], pa.int64()),
+        }
+    )
+    options = {
+        f"{WRITE}recordkey.field": "id,at",
+        f"{WRITE}partitionpath.field": "v,at",
+        f"{WRITE}keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
+        f"{WRITE}table.type": {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[table_type],
+        "hoodie.table.name": name,
+        "hoodie.metadata.enable": "false",
+        **version_options(9),
+    }
+    peer.write(str(folder), rows, operation="bulk_insert", options=options)
+
+
+def ids(peer: HudiPeer, table: LakeTable) -> list[int]:
+    """The rows that are left, as both readers see them."""
+    ours = sorted(table.to_arrow(["id"]).column("id").to_pylist())
+    theirs = sorted(peer.read(table.uri, columns=["id"]).column("id").to_pylist())
+    assert ours == theirs
+    return ours
+
+
+@pytest.mark.parametrize("small", ["in_process", "spark"])
+@pytest.mark.parametrize("table_type", [COW, MOR])
+@pytest.mark.parametrize("kind", ["partition", "composite", "simple", "bulk_insert"])
+def test_the_rows_that_match_are_deleted(
+    hudi_peer: HudiPeer, spark: SparkSession, tmp_path: Path, kind: str, table_type: str, small: str
+) -> None:
+    table = made(hudi_peer, tmp_path / small, kind, table_type)
+    done = table.delete("id <= 2 and v > 10", spark=spark, options={"tideline.engine.small": small})
+    assert (done.rows_deleted, ids(hudi_peer, table)) == (1, [1, 3])
+    erased = table.erase("v = 30", prove=True, spark=spark)
+    assert (erased.matching, erased.is_complete) == (1, True)
+    assert ids(hudi_peer, table) == [1]

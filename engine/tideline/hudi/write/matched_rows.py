@@ -1,0 +1,69 @@
+"""The rows that a condition matched, deleted by the keys and the partition paths they are stored
+with.
+
+1. No key is made of their columns: Hudi has more than one spelling for some types, and a table may
+   have any.
+2. They are looked up in their own partitions, whatever the table's index is, in logs as well.
+3. As many rows must be found as matched, before a file is written, and be deleted, before the
+   commit. Fewer: some would stay. More: the key of a row that matches is that of another one, which
+   does not.
+4. What others wrote to the same file groups since the rows were read is a conflict, not only what
+   they wrote since this write began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.conflict import TransactionStart
+from tideline.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """How many rows matched, copies of a key included, and the writes that were there by then."""
+
+    count: int
+    seen: TransactionStart
+
+    def require_found(self, found: int, table: str) -> None:
+        """Raise UnsupportedTableError where another number of rows has the keys of those that
+        matched."""
+        if found == self.count:
+            return
+        matched = f"{counted(self.count, 'row')} {'matches' if self.count == 1 else 'match'}"
+        if found > self.count:
+            raise UnsupportedTableError(
+                f"{matched}, but {found:,} have the same keys in the same partitions, so that "
+                "others would go with them; nothing was deleted. Widen the condition to all rows "
+                "of these keys (`tideline check --keys` shows keys that are stored twice)",
+                table=table,
+            )
+        raise UnsupportedTableError(
+            f"{matched}, but {found:,} {'is' if found == 1 else 'are'} found by key and partition "
+            "path, so that others would stay; nothing was deleted. They lie in other partitions or "
+            "have other keys, than their columns say: delete them with the engine that wrote them",
+            table=table,
+        )
+
+    def require_deleted(self, deleted: int, table: str) -> None:
+        """Raise UnsupportedTableError where another number of rows is deleted: a log deletes one
+        row of each key, and a base file may have several."""
+        if deleted == self.count:
+            return
+        raise UnsupportedTableError(
+            f"{counted(self.count, 'row')} {'matches' if self.count == 1 else 'match'}, but "
+            f"{deleted:,} would be deleted; nothing was. Some keys are stored more than once in a "
+            "file, of which a log deletes one: write their partitions anew (insert_overwrite)",
+            table=table,
+        )
+
+
+def by_stored_place(config: WriteConfig) -> WriteConfig:
+    """The same settings, with an index that looks for keys in their own partitions."""
+    blooms = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
+    kind = IndexType.BLOOM if config.index.type in blooms else IndexType.SIMPLE
+    return replace(config, index=replace(config.index, type=kind))
