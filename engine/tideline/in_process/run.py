@@ -28,6 +28,7 @@ from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.key_types import check_key_types
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.partition_time import UTC, unknown_pattern
 from tideline.hudi.write.pieces import PieceRunner
@@ -174,6 +175,7 @@ def _prepare(
     if table_schema is None:
         spelled = new_spellings(names, table.config)
         rows = rows.rename_columns([spelled.get(name, name) for name in names])
+    check_key_types(table_schema, rows.schema, keys, operation)
     batch = prepare_rows(
         rows,
         keys,

@@ -128,3 +128,23 @@ def test_rows_of_every_type_survive_being_written_and_rewritten(
     stored = [{name: row[name] for name in TYPED.names} for row in stored_rows(table.folder)]
     by_id = sorted(stored, key=lambda row: str(row["id"]))
     assert by_id == sorted(expected, key=lambda row: str(row["id"]))
+
+
+@pytest.mark.parametrize("column", ["id", "day"])
+def test_a_column_of_the_key_or_the_partition_keeps_the_texts_of_its_values(
+    spark: SparkSession, tmp_path: Path, column: str
+) -> None:
+    schema = pa.schema([("id", pa.int32()), ("day", pa.int32()), ("v", pa.string())])
+    table = WrittenTable.create(spark, tmp_path / "t", schema, partition_by=["day"])
+    table.write([(1, 2, "old")])
+    at = schema.get_field_index(column)
+    real = WrittenTable(spark, table.folder, schema.set(at, pa.field(column, pa.float64())))
+    for operation in ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite"):
+        with pytest.raises(InvalidDataError, match=f"column {column} is part of the"):
+            real.write([(1, 2, "new")], operation)
+    assert table.rows() == [(1, 2, "old")]
+    long = WrittenTable(spark, table.folder, schema.set(at, pa.field(column, pa.int64())))
+    long.write([(1, 2, "new")])
+    assert table.rows() == [(1, 2, "new")]
+    real.write([(1, 2, "anew")], "insert_overwrite_table")
+    assert table.rows() == [(1, 2, "anew")]

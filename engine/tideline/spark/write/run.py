@@ -19,6 +19,7 @@ from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     check_columns,
     check_computed_keys,
+    key_columns,
     named_partitions,
     needed_ordering,
     new_spellings,
@@ -30,6 +31,7 @@ from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.key_types import check_key_types
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.table_writer import TableWriter
@@ -39,6 +41,7 @@ from tideline.spark.quoting import column_named
 from tideline.spark.write.batch import (
     PARTITION_PATH,
     PreparedBatch,
+    arrow_schema,
     inspect_batch,
     inspect_stored,
     prepare_batch,
@@ -228,6 +231,8 @@ def _prepare(
     table_schema = table.table_schema(table.timeline())
     if table_schema is None:
         frame = frame.withColumnsRenamed(new_spellings(frame.columns, table.config))
+    named = map(column_named, key_columns(frame.columns, keys))
+    check_key_types(table_schema, arrow_schema(frame.select(*named).schema), keys, operation)
     batch = prepare_batch(
         frame,
         keys,
