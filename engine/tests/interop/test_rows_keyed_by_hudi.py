@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.errors import UnsupportedTableError
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer, version_options
 
@@ -27,7 +29,7 @@ VALUES = """values
 def made(peer: HudiPeer, folder: Path, kind: str, table_type: str) -> LakeTable:
     """Three rows, written by Hudi's SQL or its data source."""
     properties = f"type = '{table_type}', hoodie.metadata.enable = 'false'"
-    name = f"keyed_{folder.name}_{kind}_{table_type}".replace("-", "_")
+    name = f"keyed_{uuid4().hex}"
     using = f"using hudi location '{folder}'"
     if kind == "partition":
         peer.run_statement(
@@ -91,3 +93,51 @@ def test_the_rows_that_match_are_deleted(
     erased = table.erase("v = 30", prove=True, spark=spark)
     assert (erased.matching, erased.is_complete) == (1, True)
     assert ids(hudi_peer, table) == [1]
+
+
+@pytest.mark.parametrize("small", ["in_process", "spark"])
+@pytest.mark.parametrize("kind", ["composite", "simple", "bulk_insert"])
+def test_rows_that_are_written_again_are_not_doubled(
+    hudi_peer: HudiPeer, spark: SparkSession, tmp_path: Path, kind: str, small: str
+) -> None:
+    table = made(hudi_peer, tmp_path / small, kind, COW)
+    rows = table.to_arrow(["id", "at", "v"])
+    options = {"tideline.engine.small": small}
+    report = table.write(spark.createDataFrame(rows), "upsert", options=options)
+    assert (report.rows_updated, report.rows_inserted) == (3, 0)
+    assert ids(hudi_peer, table) == [1, 2, 3]
+    assert table.write(spark.createDataFrame(rows), "delete", options=options).rows_deleted == 3
+    assert ids(hudi_peer, table) == []
+
+
+def test_paths_that_are_spelled_by_sql_alone_are_refused(
+    hudi_peer: HudiPeer, tmp_path: Path
+) -> None:
+    table = made(hudi_peer, tmp_path / "t", "partition", COW)
+    rows = table.to_arrow(["id", "v", "at"])
+    for operation in ("upsert", "insert", "delete"):
+        with pytest.raises(UnsupportedTableError, match="partition paths that the table has"):
+            table.write(rows, operation)
+    assert ids(hudi_peer, table) == [1, 2, 3]
+
+
+def test_a_table_with_both_spellings_is_refused_and_rows_are_deleted_from_it(
+    hudi_peer: HudiPeer, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = made(hudi_peer, tmp_path / "t", "composite", COW)
+    rows = table.to_arrow(["id", "at", "v"])
+    name = hudi_peer.table_at(table.uri)
+    hudi_peer.run_statement("set hoodie.spark.sql.insert.into.operation=upsert")
+    try:
+        hudi_peer.run_statement(
+            f"insert into {name} values (cast(1 as bigint), "
+            "timestamp'2024-01-02 03:04:05', cast(11 as bigint))"
+        )
+    finally:
+        hudi_peer.run_statement("reset hoodie.spark.sql.insert.into.operation")
+    table = LakeTable.open(table.uri)
+    assert ids(hudi_peer, table) == [1, 1, 2, 3]
+    with pytest.raises(UnsupportedTableError, match="some as text"):
+        table.write(rows, "upsert")
+    table.delete("v = 11", spark=spark)
+    assert ids(hudi_peer, table) == [1, 2, 3]

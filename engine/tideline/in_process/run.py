@@ -110,9 +110,11 @@ def open_engine(
     Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
     ConfigError for key, ordering or updated columns that are missing.
     """
-    keys = key_generator(table)
+    replaces_all = operation is WriteOperation.INSERT_OVERWRITE_TABLE
+    timeline = table.timeline()
+    keys = key_generator(table, timeline, replaces_all=replaces_all)
     try:
-        batch = _prepare(rows, table, keys, operation, config)
+        batch = _prepare(rows, table, table.table_schema(timeline), keys, operation, config)
     except TidelineError as error:
         error.table = error.table or table.location.uri
         raise
@@ -134,11 +136,12 @@ def open_matched_engine(
     to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
     delete = WriteOperation.DELETE
     keys = KeyGenerator.from_config(table.config)
+    schema = table.table_schema(table.timeline())
     try:
         if table.config.populate_meta_fields:
-            batch = stored_rows(found, table.table_schema(table.timeline()) or pa.schema([]))
+            batch = stored_rows(found, schema or pa.schema([]))
         else:
-            batch = _prepare(found, table, keys, delete, config)
+            batch = _prepare(found, table, schema, keys, delete, config)
     except TidelineError as error:
         error.table = error.table or table.location.uri
         raise
@@ -154,7 +157,7 @@ def partitions_to_delete(rows: pa.Table, table: HoodieTable) -> tuple[str, ...]:
 
     Raises ConfigError for an unpartitioned table, InvalidDataError for values that make no path.
     """
-    keys = KeyGenerator.from_config(table.config)
+    keys = key_generator(table)
     if not keys.partition_fields:
         raise ConfigError("the table has no partitions to delete", table=table.location.uri)
     paths = partition_paths(key_rows(rows, replace(keys, record_fields=())), keys)
@@ -164,6 +167,7 @@ def partitions_to_delete(rows: pa.Table, table: HoodieTable) -> tuple[str, ...]:
 def _prepare(
     rows: pa.Table,
     table: HoodieTable,
+    table_schema: pa.Schema | None,
     keys: KeyGenerator,
     operation: WriteOperation,
     config: WriteConfig,
@@ -171,7 +175,6 @@ def _prepare(
     """The batch in the table's shape."""
     names = rows.schema.names
     check_columns(names, table.config, operation, config)
-    table_schema = table.table_schema(table.timeline())
     if table_schema is None:
         spelled = new_spellings(names, table.config)
         rows = rows.rename_columns([spelled.get(name, name) for name in names])

@@ -118,7 +118,7 @@ class KeyGenerator:
     `qualified` record keys name their fields (`f1:v1,f2:v2`); else the only field's bare value.
     `timestamps_as_text` is Hudi's consistent logical timestamp option: timestamps with a zone in
     keys and partitions read as `2024-01-05 18:00:00.0`, in milliseconds, instead of raw
-    microseconds.
+    microseconds. `times_as_text_in_paths` says it of partition paths alone, where these differ.
     """
 
     record_fields: tuple[str, ...]
@@ -127,6 +127,13 @@ class KeyGenerator:
     hive_style: bool = False
     url_encode: bool = False
     timestamps_as_text: bool = False
+    times_as_text_in_paths: bool | None = None
+
+    @property
+    def paths_have_times_as_text(self) -> bool:
+        """Whether timestamps with a zone are text in partition paths."""
+        known = self.times_as_text_in_paths
+        return self.timestamps_as_text if known is None else known
 
     @classmethod
     def from_config(cls, config: TableConfig, *, stored_key: str | None = None) -> KeyGenerator:

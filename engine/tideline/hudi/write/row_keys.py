@@ -30,7 +30,8 @@ def record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.Array:
     """The record key of every row, null where it has none: a null or empty simple key, or nothing
     but nulls and empties in a qualified one. Raises ConfigError for a key field that is not there.
     """
-    texts = [_texts(rows, name, keys) for name in keys.record_fields]
+    as_text = keys.timestamps_as_text
+    texts = [_texts(rows, name, as_text=as_text) for name in keys.record_fields]
     if not keys.qualified and len(texts) == 1:
         return _null_where(pc.equal(texts[0], ""), texts[0])
     parts = []
@@ -60,11 +61,11 @@ def partition_paths(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.DictionaryAr
 
 def _level(rows: pa.RecordBatch, part: PartitionField, keys: KeyGenerator) -> pa.Array:
     """One level of the path."""
+    as_text = keys.paths_have_times_as_text
     if part.timestamp is None:
-        encoded = _texts(rows, part.field, keys).dictionary_encode()
+        encoded = _texts(rows, part.field, as_text=as_text).dictionary_encode()
     else:
-        column, moments = _column(rows, part.field), keys.timestamps_as_text
-        encoded = formatted_times(column, part.timestamp, moments=moments)
+        encoded = formatted_times(_column(rows, part.field), part.timestamp, moments=as_text)
     prefix = f"{part.field}=" if keys.hive_style else ""
     spelled = [prefix + _spelled(text, keys) for text in encoded.dictionary.to_pylist()]
     levels = pa.array(spelled, pa.string()).take(encoded.indices)
@@ -79,9 +80,8 @@ def _spelled(text: str, keys: KeyGenerator) -> str:
     return text.translate(_ESCAPES) if keys.url_encode else text
 
 
-def _texts(rows: pa.RecordBatch, dotted: str, keys: KeyGenerator) -> pa.Array:
-    column = _column(rows, dotted)
-    return key_texts(column, dotted, timestamps_as_text=keys.timestamps_as_text)
+def _texts(rows: pa.RecordBatch, dotted: str, *, as_text: bool) -> pa.Array:
+    return key_texts(_column(rows, dotted), dotted, timestamps_as_text=as_text)
 
 
 def _column(rows: pa.RecordBatch, dotted: str) -> pa.Array:

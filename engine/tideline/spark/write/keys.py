@@ -31,7 +31,8 @@ def record_key_column(keys: KeyGenerator, schema: T.StructType) -> Column:
     """The record key, null where a row has none: a null or empty simple key, or nothing but nulls
     and empties in a qualified one. Raises ConfigError for a key field that is not in the schema.
     """
-    texts = [_text(name, field_type(schema, name), keys) for name in keys.record_fields]
+    as_text = keys.timestamps_as_text
+    texts = [_text(name, field_type(schema, name), as_text=as_text) for name in keys.record_fields]
     if not keys.qualified and len(texts) == 1:
         return F.when(texts[0] != "", texts[0])
     parts = [
@@ -82,7 +83,7 @@ def field_type(schema: T.StructType, name: str) -> T.DataType:
     return current
 
 
-def _text(name: str, kind: T.DataType, keys: KeyGenerator) -> Column:
+def _text(name: str, kind: T.DataType, *, as_text: bool) -> Column:
     column = column_of(name)
     if isinstance(kind, T.StringType):
         return column
@@ -92,7 +93,7 @@ def _text(name: str, kind: T.DataType, keys: KeyGenerator) -> Column:
         # A cast would never use an exponent; this is Java's BigDecimal.toString.
         return F.when(column.isNotNull(), F.format_string("%s", column))
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
-        if not keys.timestamps_as_text or isinstance(kind, T.TimestampNTZType):
+        if not as_text or isinstance(kind, T.TimestampNTZType):
             return epoch_micros(column, kind).cast("string")
         text = cut_to_millis(column).cast("string")
         return F.when(text.contains("."), text).otherwise(F.concat(text, F.lit(".0")))
@@ -106,10 +107,10 @@ def _partition_level(part: PartitionField, schema: T.StructType, keys: KeyGenera
     kind = field_type(schema, part.field)
     if part.timestamp is not None:
         text = formatted_time(
-            column_of(part.field), kind, part.timestamp, moments=keys.timestamps_as_text
+            column_of(part.field), kind, part.timestamp, moments=keys.paths_have_times_as_text
         )
         return _encode(text) if keys.url_encode else text
-    text = _text(part.field, kind, keys)
+    text = _text(part.field, kind, as_text=keys.paths_have_times_as_text)
     return F.when(F.coalesce(text, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(
         _encode(text) if keys.url_encode else text
     )

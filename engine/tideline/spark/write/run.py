@@ -15,6 +15,7 @@ from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     check_columns,
@@ -38,6 +39,7 @@ from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.spark.quoting import column_named
+from tideline.spark.session.spark_session import session_zone
 from tideline.spark.write.batch import (
     PARTITION_PATH,
     PreparedBatch,
@@ -72,9 +74,10 @@ def open_engine(
     ConfigError for key, ordering or updated columns that the frame lacks.
     """
     ordering = needed_ordering(table.config, operation)
-    keys = key_generator(table)
+    timeline = table.timeline()
+    keys = _keys(frame, table, timeline, operation)
     try:
-        batch = _prepare(frame, table, keys, operation, config)
+        batch = _prepare(frame, table, table.table_schema(timeline), keys, operation, config)
     except TidelineError as error:
         error.table = error.table or table.location.uri
         raise
@@ -110,11 +113,11 @@ def open_matched_engine(
     """The same for rows that a condition matched, read when the writes `seen` were there, which are
     to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
     delete = WriteOperation.DELETE
-    keys = KeyGenerator.from_config(table.config)
+    keys, schema = KeyGenerator.from_config(table.config), table.table_schema(table.timeline())
     if table.config.populate_meta_fields:
-        batch = stored_batch(found, table.table_schema(table.timeline()) or pa.schema([]))
+        batch = stored_batch(found, schema or pa.schema([]))
     else:
-        batch = _prepare(found, table, keys, delete, config)
+        batch = _prepare(found, table, schema, keys, delete, config)
     kept = batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         batch = replace(batch, rows=kept)
@@ -147,7 +150,9 @@ def try_write(
     """Do with a batch all that a write does before it starts: prepare it, compute every row and
     look the keys over. Raises as `open_engine` does, and what Spark raises for a row."""
     ordering = needed_ordering(table.config, operation)
-    batch = _prepare(frame, table, key_generator(table), operation, config)
+    timeline = table.timeline()
+    keys = _keys(frame, table, timeline, operation)
+    batch = _prepare(frame, table, table.table_schema(timeline), keys, operation, config)
     inspect_batch(batch, ordering, table.location.uri)
     batch.rows.write.format("noop").mode("overwrite").save()
 
@@ -211,7 +216,7 @@ def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...
 
     Raises ConfigError for an unpartitioned table, InvalidDataError for values that make no path.
     """
-    keys = KeyGenerator.from_config(table.config)
+    keys = _keys(frame, table, table.timeline(), WriteOperation.DELETE_PARTITION)
     if not keys.partition_fields:
         raise ConfigError("the table has no partitions to delete", table=table.location.uri)
     path = partition_path_column(keys, frame.schema).alias(PARTITION_PATH)
@@ -219,16 +224,25 @@ def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...
     return named_partitions(found, table.location.uri)
 
 
+def _keys(
+    frame: DataFrame, table: HoodieTable, timeline: ActiveTimeline, operation: WriteOperation
+) -> KeyGenerator:
+    """The table's key generator; Spark shows times in the zone of its session."""
+    replaces_all = operation is WriteOperation.INSERT_OVERWRITE_TABLE
+    zone = session_zone(frame.sparkSession)
+    return key_generator(table, timeline, zone=zone, replaces_all=replaces_all)
+
+
 def _prepare(
     frame: DataFrame,
     table: HoodieTable,
+    table_schema: pa.Schema | None,
     keys: KeyGenerator,
     operation: WriteOperation,
     config: WriteConfig,
 ) -> PreparedBatch:
     """The batch in the table's shape; everything that can be refused without reading a row is."""
     check_columns(frame.columns, table.config, operation, config)
-    table_schema = table.table_schema(table.timeline())
     if table_schema is None:
         frame = frame.withColumnsRenamed(new_spellings(frame.columns, table.config))
     named = map(column_named, key_columns(frame.columns, keys))
