@@ -77,3 +77,43 @@ def test_hudi_reads_and_writes_a_published_table(
     assert by_pyiceberg(folder) == values(hudi_peer.read(str(folder))) == wanted | {"k1": 3}
     assert LakeTable.open(str(folder)).check() == ()
     assert "metadata" not in LakeTable.open(str(folder)).hoodie_table.partitions()
+
+
+@pytest.mark.parametrize(
+    ("version", "table_type"),
+    [(6, "COPY_ON_WRITE"), (9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")],
+)
+def test_what_hudi_archives_and_cleans_between_two_publications_is_caught_up_with(
+    version: int, table_type: str, tmp_path: Path, hudi_peer: HudiPeer
+) -> None:
+    folder = tmp_path / "t"
+    table = LakeTable.create(
+        str(folder),
+        record_key="id",
+        partition_by="day",
+        table_type=table_type,
+        table_version=version,
+        properties={PUBLISH: ICEBERG, PUBLISH_MERGE: "true"},
+    )
+    table.write(rows([1, 2], 1))
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "day",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.compact.inline": str(table_type == "MERGE_ON_READ").lower(),
+        "hoodie.compact.inline.max.delta.commits": "2",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        **version_options(version),
+        **metadata_table(version),
+    }
+    for v in range(2, 9):
+        # The last commits leave one of the partitions alone.
+        keys = [2, 2 * v] if v > 4 else [1, 2, v]
+        hudi_peer.write(str(folder), rows(keys, v), operation="upsert", options=options)
+    opened = LakeTable.open(str(folder))
+    assert opened.hoodie_table.archived().files()
+    opened.publish()
+    assert by_pyiceberg(folder) == values(hudi_peer.read(str(folder)))

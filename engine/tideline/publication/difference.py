@@ -3,6 +3,11 @@
 The instants that were published are a property of the publication, so that what completed since is
 known whatever the order in which it did. Where one of them is gone without having been archived,
 the table was taken back, and everything is compared.
+
+So it is where commits may have come and gone to the archive in between. What is archived is older
+than the start of the active timeline. Up to the oldest write that was pending, or else the newest
+instant, nothing could come any more: as long as the timeline does not start later, what is not
+published is still active.
 """
 
 from __future__ import annotations
@@ -22,23 +27,30 @@ _Listed = TypeVar("_Listed")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Commits that completed since the last publication, and published ones that were undone."""
+    """Commits that completed since the last publication, and published ones that were undone.
+
+    `is_whole`: there are no others; else there may be, in the archive.
+    """
 
     new: tuple[Instant, ...]
     undone: frozenset[str]
+    is_whole: bool = True
 
     @property
     def is_current(self) -> bool:
         """Whether everything is published."""
-        return not self.new and not self.undone
+        return self.is_whole and not self.new and not self.undone
 
     @classmethod
-    def of(cls, published: frozenset[str], timeline: ActiveTimeline) -> Progress:
-        """`published` are instant times."""
+    def of(
+        cls, published: frozenset[str], settled_until: str, timeline: ActiveTimeline
+    ) -> Progress:
+        """`published` are instant times, `settled_until` is that of the same timeline; empty where
+        it was not noted."""
         completed = timeline.of(*COMMIT_ACTIONS).completed().instants
         times = {str(instant.time) for instant in completed}
         is_cut = len(published) >= INSTANTS_MAX
-        oldest = min(published, default="")
+        oldest = min(settled_until, min(published, default=""))
         new = tuple(
             instant
             for instant in completed
@@ -46,13 +58,20 @@ class Progress:
         )
         start = str(timeline.start or "")
         undone = frozenset(one for one in published if one >= start and one not in times)
-        return cls(new, undone if start else frozenset())
+        is_whole = bool(settled_until) and (not timeline.has_archive or start <= settled_until)
+        return cls(new, undone if start else frozenset(), is_whole)
 
 
 def remembered(timeline: ActiveTimeline) -> tuple[str, ...]:
     """The instants to remember as published, oldest first."""
     completed = timeline.of(*COMMIT_ACTIONS).completed().instants
     return tuple(str(instant.time) for instant in completed)[-INSTANTS_MAX:]
+
+
+def settled_until(timeline: ActiveTimeline) -> str:
+    """Before this time no commit is missing, and none will come; empty for an empty timeline."""
+    first = timeline.writes().pending().first() or timeline.last()
+    return str(first.time) if first is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

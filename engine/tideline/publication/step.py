@@ -1,8 +1,9 @@
 """One attempt to publish: what has changed since the published state, and the commit of it.
 
 Commits that completed since name the partitions to compare; everything is compared where that is
-not known: the first time, after a restore, when another writer has changed the publication, and
-when logs are to be merged that were not, or the other way around.
+not known: the first time, after a restore, when another writer has changed the publication, when
+commits may have been archived since, and when logs are to be merged that were not, or the other way
+around.
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ from tideline.iceberg.table.table_operations import (
 )
 from tideline.publication.columns import Ids, mapping_json, published_schema
 from tideline.publication.data_file import DataFiles, read_footers
-from tideline.publication.difference import Progress, chosen, plan_files, remembered
+from tideline.publication.difference import (
+    Progress,
+    chosen,
+    plan_files,
+    remembered,
+    settled_until,
+)
 from tideline.publication.expiry import drop_snapshots, outgrown, undone_snapshots
 from tideline.publication.merged_slices import (
     MergedSlice,
@@ -62,6 +69,7 @@ from tideline.publication.published_table import (
     INSTANTS,
     NAME_MAPPING,
     PUBLICATION,
+    SETTLED_UNTIL,
     SNAPSHOT,
     PublishedTable,
     merges_logs,
@@ -169,12 +177,13 @@ class PublicationStep:
         return self._is_ours and kind == self._kind
 
     def _progress(self) -> Progress:
-        listed = self.metadata.properties.get(INSTANTS, "")
-        return Progress.of(frozenset(filter(None, listed.split(","))), self.timeline)
+        noted = self.metadata.properties
+        listed = frozenset(filter(None, noted.get(INSTANTS, "").split(",")))
+        return Progress.of(listed, noted.get(SETTLED_UNTIL, ""), self.timeline)
 
     def _partitions(self, progress: Progress) -> frozenset[str] | None:
         """The partitions in which files may have changed, None for all."""
-        if not self._is_as_asked or progress.undone or INSTANTS not in self.metadata.properties:
+        if not self._is_as_asked or progress.undone or not progress.is_whole:
             return None
         found: set[str] = set()
         for instant in progress.new:
@@ -272,7 +281,8 @@ class PublicationStep:
 
     def _is_rearrangement(self, progress: Progress) -> bool:
         """Whether all that is published now only moved rows between files."""
-        if not progress.new or progress.undone or not self._is_as_asked:
+        is_known = progress.is_whole and self._is_as_asked
+        if not progress.new or progress.undone or not is_known:
             return False
         moving = _REARRANGING | {_COMPACT} if self._merges_logs else _REARRANGING
         notes = (self.table.commit_note(instant) for instant in progress.new)
@@ -297,6 +307,7 @@ class PublicationStep:
             {
                 NAME_MAPPING: mapping_json(mapping),
                 INSTANTS: ",".join(remembered(self.timeline)),
+                SETTLED_UNTIL: settled_until(self.timeline),
                 INSTANT: self.newest,
             }
         )

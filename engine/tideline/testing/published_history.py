@@ -79,7 +79,7 @@ class PublishedHistory:
         acts = (
             *[self._upsert] * 4, self._insert, self._delete, self._overwrite, self._drop,
             self._cluster, self._compact, self._clean, self._archival, self._savepoint,
-            self._restore, self._new_column,
+            self._restore, self._new_column, self._outage,
         )  # fmt: skip
         try:
             self._take(self._insert)
@@ -176,6 +176,12 @@ class PublishedHistory:
 
     def _archival(self) -> None:
         self._open().run("archival")
+
+    def _outage(self) -> None:
+        """Commits that are archived before they are published, unless each is as it is made."""
+        for _ in range(7):
+            self._upsert()
+        self._archival()
 
     def _savepoint(self) -> None:
         try:

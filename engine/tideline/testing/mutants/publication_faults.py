@@ -72,4 +72,25 @@ PUBLICATION_FAULTS = (
         "        return found if OWNER or metadata.properties else cls()\n",
         ("operator/tests/reading/test_table_removal.py",),
     ),
+    Fault(
+        "a commit that completes late is not published",
+        f"{_PUBLICATION}/difference.py",
+        "            if str(instant.time) not in published and not",
+        '            if str(instant.time) > max(published, default="") and not',
+        (f"{_TESTS}/test_publish_after_archival.py",),
+    ),
+    Fault(
+        "commits that were archived before a publication stay unpublished",
+        f"{_PUBLICATION}/difference.py",
+        "bool(settled_until) and (not timeline.has_archive or start",
+        "bool(settled_until) or (not timeline.has_archive or start",
+        (f"{_TESTS}/test_publish_after_archival.py",),
+    ),
+    Fault(
+        "a write that was pending at a publication is archived unpublished",
+        f"{_PUBLICATION}/difference.py",
+        "    first = timeline.writes().pending().first() or timeline.last()\n",
+        "    first = timeline.last()\n",
+        (f"{_TESTS}/test_publish_after_archival.py",),
+    ),
 )
