@@ -11,9 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE, ChangeFeed
+from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
 
@@ -181,6 +184,63 @@ def test_a_range_that_begins_in_the_archive_is_refused(table: SmallTable) -> Non
     table.lake().run("archival", options=settings)
     with pytest.raises(ConfigError, match="begins before the active timeline"):
         table.lake().changes(BEGINNING)
+
+
+def test_changes_of_a_first_commit_that_is_savepointed_are_its_rows(table: SmallTable) -> None:
+    do(table, "insert", batch(range(3), 1))
+    table.lake().savepoint()
+    do(table, "delete", batch([0], 2))
+    assert sorted(said(table.lake().changes(BEGINNING))) == [
+        ("DELETE", "k000", 1),
+        *(("INSERT", f"k{n:03d}", 1) for n in range(3)),
+    ]
+
+
+@pytest.mark.parametrize("beyond", ["false", "true"])
+@pytest.mark.parametrize("seed", range(4))
+def test_savepoints_and_archival_change_no_change(
+    table: SmallTable, seed: int, beyond: str
+) -> None:
+    """Every range has the changes and rows that it had, or is refused."""
+    chance = Random(seed)
+    ends = [BEGINNING]
+    for v in range(1, 9):
+        operation = chance.choice(["upsert", "upsert", "delete", "insert_overwrite", "service"])
+        if operation == "service":
+            table.fake_clock.advance(60)
+            table.lake().run(chance.choice(["compaction", "clustering"]), options=ONCE)
+        else:
+            do(table, operation, batch(chance.sample(range(12), chance.randint(1, 6)), v))
+            ends.append(table.lake().changes(BEGINNING).until)
+    ranges = [(begin, end) for at, begin in enumerate(ends) for end in ends[at + 1 :]]
+    before = {one: (said(table.lake().changes(*one)), rows_of(table, *one)) for one in ranges}
+    commits = table.lake().timeline().of(*COMMIT_ACTIONS).completed().instants
+    for instant in commits[chance.randint(1, 3) :: 2]:
+        table.lake().savepoint(str(instant.time))
+    table.fake_clock.advance(60)
+    settings = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+                "hoodie.clean.commits.retained": "1",
+                "hoodie.archive.beyond.savepoint": beyond}  # fmt: skip
+    table.lake().run("archival", options=settings)
+    found = 0
+    for one, (changes, rows) in before.items():
+        try:
+            assert said(table.lake().changes(*one)) == changes, one
+            found += 1
+        except ConfigError as refused:
+            assert "begins before the active timeline" in str(refused)
+        try:
+            assert rows_of(table, *one) == rows, one
+        except ConfigError as refused:
+            assert "archive" in str(refused) or "active" in str(refused)
+    assert found
+
+
+def rows_of(table: SmallTable, after: InstantTime, until: InstantTime) -> list[tuple[str, int]]:
+    hoodie = table.lake().hoodie_table
+    scan = ArrowScan.of(hoodie, plan_incremental(hoodie, after, until), ["id", "v"])
+    rows = pa.Table.from_batches(list(scan.batches()), scan.schema).to_pylist()
+    return sorted((row["id"], row["v"]) for row in rows)
 
 
 def test_a_restore_is_named(table: SmallTable) -> None:

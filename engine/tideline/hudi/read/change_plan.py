@@ -152,7 +152,7 @@ def _step(
     before = (
         _shown(timeline, max(earlier), has_completions=has_completions)
         if earlier
-        else timeline.before(timeline.start or instant.time)
+        else timeline.of()
     )
     touched = {partition: listing[partition] for partition in {one.partition for one in changed}}
 

@@ -38,6 +38,12 @@ class FilesGone:
         why = f"rows up to {end} can no longer be read: their files have been cleaned; read up to "
         return cls(f"{why}a later time", end, path)
 
+    @classmethod
+    def archived(cls, end: InstantTime) -> FilesGone:
+        """Where the commits of the range are in the archive."""
+        why = "rows up to this time can no longer be read: commits before it are archived; read up"
+        return cls(f"{why} to a later time", end)
+
     def error(self, table: HoodieTable) -> ConfigError:
         """The same for a caller."""
         return ConfigError(self.why, table=table.uri, instant=self.instant, path=self.path)

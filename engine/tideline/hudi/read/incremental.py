@@ -138,6 +138,8 @@ def _planned(table: HoodieTable, asked: AskedRange) -> TableScan | FilesGone:
     timeline, view = load_view(table, partitions)
     commits = _commits_of_range(table, timeline, begin, end)
     newest = commits.last()
+    if _ends_before(table, timeline, begin, end) and (newest is None or newest.time != end):
+        return FilesGone.archived(end or begin)
     if newest is None:
         return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
     pieces: list[FileSlice] | FilesGone
@@ -170,6 +172,14 @@ def _commits_of_range(
 def _begins_before(table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime) -> bool:
     """Whether commits later than `begin` may be archived."""
     return timeline.start is not None and begin < timeline.start and has_archive(table)
+
+
+def _ends_before(
+    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime, end: InstantTime | None
+) -> bool:
+    """Whether commits up to the end of the range, its last as well, may be archived."""
+    is_older = end is not None and timeline.start is not None and begin < end < timeline.start
+    return is_older and _begins_before(table, timeline, begin)
 
 
 def _is_clustering(table: HoodieTable, instant: Instant) -> bool:

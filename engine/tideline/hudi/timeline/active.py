@@ -43,7 +43,8 @@ class ActiveTimeline:
     """The instants of the active timeline in order, each in its most advanced state.
 
     Filters return timelines again. A filtered timeline keeps the `start` of the whole one, so
-    `is_committed` does not take a removed instant for an archived one. `has_archive` is whether
+    `is_committed` does not take a removed instant for an archived one. `kept` are the completed
+    commits before the start: savepoints keep them from the archive. `has_archive` is whether
     instants may have been archived from it, `has_schemas` whether its folder may hold versions of
     the schema. `made_ms` has, where the timeline is of a listing, every state of every instant with
     the time of its object. `is_moving`: it is the former one of a table whose version changed.
@@ -56,6 +57,7 @@ class ActiveTimeline:
     made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
     is_moving: bool = field(default=False, repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
+    kept: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
     _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,8 @@ class ActiveTimeline:
             if instant.is_completed and instant.action in COMMIT_ACTIONS
         )
         object.__setattr__(self, "_committed", committed)
+        kept = self.whole.kept if self.whole else _before(self.start, committed)
+        object.__setattr__(self, "kept", kept)
 
     def completed(self) -> ActiveTimeline:
         """Only completed instants."""
@@ -151,7 +155,8 @@ class ActiveTimeline:
         """
         if time in self._committed:
             return True
-        return self.has_archive and self.start is not None and time < self.start
+        is_before = self.has_archive and self.start is not None and time < self.start
+        return is_before and time not in self.kept
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -377,6 +382,10 @@ def _most_advanced(instants: tuple[Instant, ...]) -> tuple[Instant, ...]:
         ):
             furthest[item.time, item.action] = item
     return tuple(sorted(furthest.values()))
+
+
+def _before(start: InstantTime | None, times: frozenset[InstantTime]) -> frozenset[InstantTime]:
+    return frozenset(time for time in times if start is not None and time < start)
 
 
 def _may_be_archive(directory: str) -> bool:

@@ -13,12 +13,14 @@ from tideline.hudi.timeline.instant_time import InstantTime
 class CommittedInstants:
     """The completed commits of a timeline; times before `archived_before` are archived ones.
 
+    Those `left_out` are not: the timeline does not show them, the whole one has them.
     `latest` is the newest completed commit: what is later does not exist for a reader.
     """
 
     times: frozenset[InstantTime]
     archived_before: InstantTime | None = None
     latest: InstantTime | None = None
+    left_out: frozenset[InstantTime] = frozenset()
 
     @classmethod
     def of(cls, timeline: ActiveTimeline, until: InstantTime | None = None) -> CommittedInstants:
@@ -31,6 +33,7 @@ class CommittedInstants:
             times,
             archived_before=timeline.start if timeline.has_archive else None,
             latest=until or max(times, default=None),
+            left_out=timeline.kept - times,
         )
 
     def contains(self, time: InstantTime) -> bool:
@@ -39,4 +42,5 @@ class CommittedInstants:
             return False
         if time in self.times:
             return True
-        return self.archived_before is not None and time < self.archived_before
+        is_before = self.archived_before is not None and time < self.archived_before
+        return is_before and time not in self.left_out
