@@ -128,7 +128,7 @@ KNOWING_VERSIONS = {
     "engine/tideline/hudi/services/archival/": "one writer for each form of archive",
     "engine/tideline/hudi/timeline/lsm_writer.py": "writes what the layout's history reads",
     "engine/tideline/hudi/check/archive.py": "looks into each form of archive",
-    "engine/tideline/hudi/read/asked_range.py": "asks histories for completions",
+    "engine/tideline/hudi/table/timeline_as_of.py": "asks histories for completions",
     "engine/tideline/ingest/operation/operation.py": "which version a new table is to have",
     "engine/tideline/ingest/execute/table_access.py": "which version a new table is to have",
     "operator/tideline_operator/resources/": "which version a new table is to have",

@@ -258,7 +258,13 @@ class LakeTable:
         return replace(report, notes=(*report.notes, *published(self.hoodie_table, given)))
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
-        """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
+        """The table's rows, now or as of a time (text, date, datetime or InstantTime).
+
+        In tables of versions 8 and 9 that is what had completed by then; the time of a commit is
+        when it completed. A time reads the same for ever: raises ConfigError for one before the
+        first commit, in the future, or of which files are gone, and ConflictError while a write may
+        still complete at it.
+        """
         from tideline.spark.read.frames import snapshot
 
         return snapshot(spark, self.hoodie_table, as_of)
@@ -272,7 +278,7 @@ class LakeTable:
     def scan(
         self, columns: Sequence[str] | None = None, filter: Any = None, as_of: Any = None
     ) -> pa.RecordBatchReader:
-        """The table's rows, now or as of an instant, batch after batch in Arrow, without Spark.
+        """The table's rows, now or as of a time, batch after batch in Arrow, without Spark.
 
         `columns` are all unless given, Hudi's first. `filter` is a condition in pyarrow's form:
         `pyarrow.compute.field("ts") > 5`, or `[("ts", ">", 5)]`; what it rules out is not read.

@@ -273,9 +273,12 @@ def test_files_as_of_an_instant_lists_what_was_current_then(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = write(uri, [{"id": "a", "day": "mon", "n": 1}])
-    write(uri, [{"id": "a", "day": "mon", "n": 2}])
+    for n in (2, 3):
+        write(uri, [{"id": "a", "day": "mon", "n": n}, {"id": "b", "day": "tue", "n": n}])
     assert run(["list-files", uri, "--as-of", first, "--partition", "mon", "--json"]) == 0
     assert [one["instant"] for one in printed_json(capsys)["files"]] == [first]
+    assert run(["list-files", uri, "--as-of", "9999-12-31T00:00:00Z"]) == 2
+    assert "is in the future" in capsys.readouterr().err
 
 
 def test_output_in_a_pipe_is_plain_and_complete(

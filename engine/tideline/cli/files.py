@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -11,7 +12,6 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text
 
@@ -19,16 +19,13 @@ from tideline.wording import counted, size_text
 @command("list-files")
 @table_options
 @click.option("--partition", metavar="PATH", help="Only one partition, by its path.")
-@click.option("--as-of", metavar="INSTANT", help="The files as they were at an instant.")
+@click.option("--as-of", metavar="TIME", help="The files as they were at a time.")
 def list_files_command(
     uri: str, storage: dict[str, str], as_json: bool, partition: str | None, as_of: str | None
 ) -> None:
     """List the newest file of every file group of the table at URI."""
     table = HoodieTable.open(StoreLocation.of(uri, storage))
-    wanted = None if partition is None else [partition]
-    view = table.read_view(table.timeline(), wanted)
-    until = None if as_of is None else InstantTime.parse(as_of)
-    rows = [_describe(one) for name in view.partitions for one in view.latest_slices(name, until)]
+    rows = [_describe(one) for one in _slices(table, partition, as_of)]
     if as_json:
         print_json({"files": rows})
         return
@@ -42,6 +39,17 @@ def list_files_command(
     )  # fmt: skip
     total = size_text(sum(row["size_bytes"] for row in rows))
     print_line(f"{counted(len(rows), 'file group')}, {total}")
+
+
+def _slices(table: HoodieTable, partition: str | None, as_of: str | None) -> Iterable[FileSlice]:
+    if as_of is not None:
+        # Arrow is an optional dependency that only reads need.
+        from tideline.hudi.read.time_travel import table_as_of
+
+        slices = table_as_of(table, as_of).slices()
+        return (one for one in slices if partition in (None, one.group.partition))
+    view = table.read_view(table.timeline(), None if partition is None else [partition])
+    return (piece for name in view.partitions for piece in view.latest_slices(name))
 
 
 def _describe(one: FileSlice) -> dict[str, Any]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @command("read")
 @table_options
-@click.option("--as-of", metavar="TIME", help="Rows as they were at an instant.")
+@click.option("--as-of", metavar="TIME", help="Rows as they were at a time.")
 @click.option(
     "--after",
     metavar="INSTANT",

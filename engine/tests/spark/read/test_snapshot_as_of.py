@@ -55,7 +55,8 @@ def test_every_instant_of_the_history_can_be_read(
     assert read(spark, table, "3") == {1: "A", 2: "B"}
     assert read(spark, table, "2") == {1: "A", 2: "b"}
     assert read(spark, table, "1") == {1: "a", 2: "b"}
-    assert read(spark, table, "20251231235959999") == {}
+    with pytest.raises(ConfigError, match="its first commit is 20260101000000001"):
+        read(spark, table, "20251231235959999")
     assert read(spark, table, dt.datetime(2026, 1, 1, 0, 0, 0, 2000)) == {1: "A", 2: "b"}
 
 
@@ -215,6 +216,7 @@ def test_a_clean_during_planning_loses_no_rows(
         ("2024-01-05T10:00:00.123+01:00", "UTC", "20240105090000123"),
         ("2024-01-05T10:00:00Z", "UTC", "20240105100000000"),
         (dt.datetime(2024, 1, 5, 10, tzinfo=dt.UTC), "UTC", "20240105100000000"),
+        (dt.date(2024, 1, 5), "Asia/Kolkata", "20240105000000000"),
         ("000", "UTC", "00000000000000000"),
     ],
 )

@@ -1,7 +1,8 @@
-"""What the ends of a range of commits mean, and which archived commits are in it.
+"""What a time means that somebody gives, and the ends of a range of commits.
 
-Where instants say when they completed, ranges are about these times, as in Hudi 1.x. Reports and
-rows have the times at which commits were requested, so that these are taken as well:
+Where instants say when they completed, ranges are about these times, as in Hudi 1.x, and so is a
+read as of a time. Reports and rows have the times at which commits were requested, so that these
+are taken as well:
 
 1. A time at which a commit completed is that, whatever else it may be.
 2. Else a time at which a commit was requested stands for the time at which it completed.
@@ -23,10 +24,10 @@ from dataclasses import dataclass
 
 from tideline.hudi.read.point_in_time import BEGINNING, Point, point_in_time
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.active import LISTING_MARGIN_MS, ActiveTimeline
+from tideline.hudi.table.timeline_as_of import archived_since
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.timeline.lsm_history import LsmHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +66,6 @@ def time_meant(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) 
     meant = next((one.completed_at for one in commits if one.time == time), None)
     if timeline.has_archive:
         meant = meant or table.archived_completion(time)
-    if meant is None or time in _archived_since(table, timeline, time).values():
+    if meant is None or time in archived_since(table, timeline, time).values():
         return time
     return meant
-
-
-def archived_after(
-    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime
-) -> dict[InstantTime, InstantTime]:
-    """The archived commits that completed after `begin`, each with the time at which it did."""
-    found = _archived_since(table, timeline, begin).items()
-    return {time: completed for time, completed in found if completed > begin}
-
-
-def _archived_since(
-    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime
-) -> dict[InstantTime, InstantTime]:
-    """Those that completed at `begin` as well. Where the last archival is older there are none, and
-    the history is not read."""
-    history = table.archived()
-    assert isinstance(history, LsmHistory), "layouts with completion times have such an archive"
-    written_ms = history.written_ms() if timeline.has_archive else None
-    if written_ms is None:
-        return {}
-    if written_ms + LISTING_MARGIN_MS < table.known_zone(timeline).reading_zone.epoch_ms(begin):
-        return {}
-    return history.commits_completed_since(begin)

@@ -17,11 +17,12 @@ from functools import cache
 from typing import TypeVar
 
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.hudi.read.asked_range import AskedRange, archived_after
+from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.history import built_on, load_view, replaced_by, whole_versions
 from tideline.hudi.read.incremental import commits_in, effective_time
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.timeline_as_of import archived_after
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant

@@ -16,6 +16,7 @@ from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.table.file_group import FileGroupId, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.timeline_as_of import archived_after
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -68,15 +69,6 @@ def load_view(
     raise ConflictError("new cleans keep starting: try again", table=table.uri)
 
 
-def check_files_kept(
-    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, as_of: InstantTime
-) -> None:
-    """Raise ConfigError naming the instant when the table as of `as_of` is gone in part."""
-    gone = find_files_gone(table, timeline, view, as_of)
-    if gone is not None:
-        raise gone.error(table)
-
-
 def find_files_gone(
     table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, as_of: InstantTime
 ) -> FilesGone | None:
@@ -102,6 +94,44 @@ def find_files_gone(
             kept = any(version <= as_of for version in versions.get(group, ()))
             if group not in born_later and not kept:
                 return _gone(as_of, f"{group} was replaced at {instant.time} and cleaned")
+    return None
+
+
+def find_files_gone_by_completion(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    shown: ActiveTimeline,
+    view: FileSystemView,
+    as_of: InstantTime,
+) -> FilesGone | None:
+    """The same where instants say when they completed; `view` is of `shown`, what had completed by
+    then.
+
+    Archived commits that completed later are asked for a savepoint alone, which keeps its files.
+    """
+    archived = archived_after(table, timeline, as_of)
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    saved = timeline.savepointed_times()
+    if archived and as_of not in {one.completed_at for one in commits if one.time in saved}:
+        return _gone(as_of, f"commits up to {max(archived.values())} are archived")
+    later = {one.time: one for one in commits if one.completed_at and one.completed_at > as_of}
+    order = {one.time: one.completed_at for one in later.values()} | archived
+    entries = table.archived().find(frozenset(archived))
+    versions = whole_versions(table, timeline, view)
+    born_later: set[FileGroupId] = set()
+    for time in sorted(order, key=lambda one: (str(order[one]), one)):
+        if time not in later and time not in entries:
+            return _gone(as_of, f"the archive changed while {time} was looked for in it; try again")
+        active = later.get(time)
+        metadata = table.read_commit(active) if active else entries[time].commit_metadata()
+        for group, version in built_on(metadata):
+            if version is None:
+                born_later.add(group)
+            elif shown.is_committed(version) and version not in versions.get(group, ()):
+                return _gone(as_of, f"{group} of {version} was cleaned")
+        for group in replaced_by(metadata):
+            if group not in born_later and not versions.get(group):
+                return _gone(as_of, f"{group} was replaced at {time} and cleaned")
     return None
 
 

@@ -106,10 +106,14 @@ def effective_time(instant: Instant) -> InstantTime:
 def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:
     """The completed commits that no pending write precedes."""
     commits = timeline.of(*COMMIT_ACTIONS).completed()
-    for instant in timeline.of(*COMMIT_ACTIONS).pending():
-        if not _is_clustering(table, instant):
-            return commits.before(instant.time)
-    return commits
+    pending = first_pending_write(table, timeline)
+    return commits if pending is None else commits.before(pending.time)
+
+
+def first_pending_write(table: HoodieTable, timeline: ActiveTimeline) -> Instant | None:
+    """The oldest that brings rows, as clustering and compaction do not."""
+    pending = timeline.of(*COMMIT_ACTIONS).pending()
+    return next((one for one in pending if not _is_clustering(table, one)), None)
 
 
 def _found(table: HoodieTable, planned: TableScan | FilesGone) -> TableScan:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 
-from tideline.hudi.read.asked_range import AskedRange, archived_after
+from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.history import (
     FilesGone,
     built_on,
@@ -29,6 +29,7 @@ from tideline.hudi.read.table_scan import CommitRange, TableScan, scan_schema, s
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.timeline_as_of import archived_after
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant

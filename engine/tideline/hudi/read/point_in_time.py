@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime, time
 from math import floor
 
 from tideline.errors import ConfigError
@@ -11,13 +11,13 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.zone import TimelineZone
 
-Point = InstantTime | datetime | str
-"""An instant, or a moment, or either as text."""
+Point = InstantTime | date | str
+"""An instant, or a moment (a datetime is a date as well), or either as text."""
 BEGINNING = InstantTime("0" * 17)
 """Before every instant of any table."""
 
 
-def point_in_time(table: HoodieTable, given: InstantTime | datetime | str) -> InstantTime:
+def point_in_time(table: HoodieTable, given: Point) -> InstantTime:
     """The instant time meant by `given` for a table. Raises as parse_point_in_time.
 
     Where the zone of its instants is not declared, a time with an offset has the timeline listed.
@@ -31,15 +31,13 @@ def point_in_time(table: HoodieTable, given: InstantTime | datetime | str) -> In
     return parse_point_in_time(given, zone)
 
 
-def parse_point_in_time(
-    given: InstantTime | datetime | str, zone: Callable[[], TimelineZone]
-) -> InstantTime:
-    """An instant time from one, from a datetime, or from text that is either.
+def parse_point_in_time(given: Point, zone: Callable[[], TimelineZone]) -> InstantTime:
+    """An instant time from one, from a date or datetime, or from text that is either.
 
     Text is an instant time (`20240105100000000`) or ISO 8601 (`2024-01-05`, `2024-01-05 10:00:00`,
-    `2024-01-05T10:00:00.5+01:00`). Without an offset these are the table's own digits; with one
-    they are a moment in its `zone`. Zeros alone are before everything. Raises ConfigError for
-    anything else.
+    `2024-01-05T10:00:00.5+01:00`). A date is its first moment. Without an offset these are the
+    table's own digits; with one they are a moment in its `zone`. Zeros alone are before everything.
+    Raises ConfigError for anything else.
     """
     if isinstance(given, InstantTime):
         return given
@@ -53,6 +51,8 @@ def parse_point_in_time(
             given = datetime.fromisoformat(text)
         except ValueError:
             given = text
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = datetime.combine(given, time())
     if not isinstance(given, datetime):
         raise ConfigError(
             "not a time: write an instant time like 20240105100000000 or 2024-01-05T10:00:00",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -43,8 +43,9 @@ class ActiveTimeline:
     """The instants of the active timeline in order, each in its most advanced state.
 
     Filters return timelines again. A filtered timeline keeps the `start` of the whole one, so
-    `is_committed` does not take a removed instant for an archived one. `kept` are the completed
-    commits before the start: savepoints keep them from the archive. `has_archive` is whether
+    `is_committed` does not take a removed instant for an archived one. `kept` are commits before
+    the start that count only where they are shown: savepoints keep them from the archive, or they
+    are archived and `left_out`, as later than what is shown. `has_archive` is whether
     instants may have been archived from it, `has_schemas` whether its folder may hold versions of
     the schema. `made_ms` has, where the timeline is of a listing, every state of every instant with
     the time of its object. `is_moving`: it is the former one of a table whose version changed.
@@ -56,6 +57,7 @@ class ActiveTimeline:
     has_schemas: bool = field(default=True, repr=False, compare=False)
     made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
     is_moving: bool = field(default=False, repr=False, compare=False)
+    left_out: frozenset[InstantTime] = field(default=frozenset(), repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
     kept: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
     _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
@@ -76,7 +78,7 @@ class ActiveTimeline:
         )
         object.__setattr__(self, "_committed", committed)
         kept = self.whole.kept if self.whole else _before(self.start, committed)
-        object.__setattr__(self, "kept", kept)
+        object.__setattr__(self, "kept", kept | self.left_out)
 
     def completed(self) -> ActiveTimeline:
         """Only completed instants."""
@@ -113,6 +115,10 @@ class ActiveTimeline:
     def completed_by(self, time: InstantTime) -> ActiveTimeline:
         """What had completed at `time`."""
         return self._where(lambda one: one.completed_at is not None and one.completed_at <= time)
+
+    def leaving_out(self, archived: frozenset[InstantTime]) -> ActiveTimeline:
+        """The same, and these archived commits do not count."""
+        return replace(self._where(lambda _: True), left_out=self.left_out | archived)
 
     def within(self, after: InstantTime, until: InstantTime) -> ActiveTimeline:
         """Instants later than `after` and not later than `until`."""
@@ -166,7 +172,8 @@ class ActiveTimeline:
 
     def _where(self, keep: Callable[[Instant], bool]) -> ActiveTimeline:
         whole = self if self.whole is None else self.whole
-        return ActiveTimeline(tuple(item for item in self.instants if keep(item)), whole)
+        kept = tuple(item for item in self.instants if keep(item))
+        return ActiveTimeline(kept, whole, left_out=self.left_out)
 
 
 class TimelineStore:

@@ -6,7 +6,6 @@ What they read is planned by `tideline.hudi.read`; nothing is read before Spark 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -16,19 +15,16 @@ from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.read.data_source import FORMAT, register
 from tideline.spark.read.execute_scan import execute_scan
 from tideline.spark.session.spark_session import spark_session
 
 
-def snapshot(
-    spark: SparkSession, table: HoodieTable, as_of: InstantTime | datetime | str | None = None
-) -> DataFrame:
+def snapshot(spark: SparkSession, table: HoodieTable, as_of: Point | None = None) -> DataFrame:
     """The table's rows, as of an instant time, a datetime or an ISO timestamp when given.
 
     The frame keeps to the files of the moment of this call, regardless of later commits. Raises
-    ConfigError for an `as_of` that is no time or whose files are gone.
+    as `table_as_of`.
     """
     return execute_scan(spark, table, plan_snapshot(table, as_of))
 

@@ -9,6 +9,8 @@ _NET = "engine/tideline/hudi/read/net_changes.py"
 _COMPLETION_TESTS = ("engine/tests/spark/read/test_incremental_by_completion.py",)
 _NET_TESTS = ("engine/tests/hudi/read/test_net_changes.py",)
 
+_TRAVEL_TESTS = ("engine/tests/hudi/read/test_time_travel.py",)
+
 RANGE_FAULTS = (
     Fault(
         "a commit that a savepoint keeps is shown before it was made",
@@ -16,6 +18,20 @@ RANGE_FAULTS = (
         "        return is_before and time not in self.kept\n",
         "        return is_before\n",
         ("engine/tests/hudi/read/test_changes.py",),
+    ),
+    Fault(
+        "a read as of a time has archived commits that completed later",
+        "engine/tideline/hudi/table/timeline_as_of.py",
+        "    return timeline.completed_by(time).leaving_out(frozenset(later))\n",
+        "    return timeline.completed_by(time) if later else timeline.completed_by(time)\n",
+        _TRAVEL_TESTS,
+    ),
+    Fault(
+        "a read as of a time has what was requested by then",
+        "engine/tideline/hudi/table/timeline_as_of.py",
+        "    return timeline.completed_by(time).leaving_out(frozenset(later))\n",
+        "    return timeline.up_to(time).leaving_out(frozenset(later))\n",
+        _TRAVEL_TESTS,
     ),
     Fault(
         "a time at which a commit completed is taken for the request of another",
@@ -27,7 +43,7 @@ RANGE_FAULTS = (
     Fault(
         "the completions of archived commits are forgotten",
         _ASKED,
-        "    if meant is None or time in _archived_since(table, timeline, time).values():\n",
+        "    if meant is None or time in archived_since(table, timeline, time).values():\n",
         "    if meant is None:\n",
         _COMPLETION_TESTS,
     ),

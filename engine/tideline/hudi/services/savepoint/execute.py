@@ -15,14 +15,18 @@ Source: Hudi's SavepointActionExecutor, SavepointHelpers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tideline.errors import ConfigError
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.past_cleans import planned_earliest, read_last_clean, read_planned_clean
 from tideline.hudi.services.savepoint.record import Savepoint, read_savepoint
 from tideline.hudi.table.file_group import BaseFile
+from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.table_layout import RollbackForm
+from tideline.hudi.table.timeline_as_of import timeline_as_of
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -163,7 +167,9 @@ def _files_at(
 ) -> dict[str, tuple[str, ...]]:
     """Names of the files of the latest slices, those of pending compactions included.
 
-    Without logs that a restore deletes: those of commits that completed later.
+    Without logs that a restore deletes: those of commits that completed later. A commit that was
+    requested first and completed later is spared by a restore; what its files took the place of is
+    kept as well, for reads as of the savepoint.
     """
     view = table.file_system_view(timeline)
     later: set[InstantTime] = set()
@@ -171,15 +177,18 @@ def _files_at(
         commits = timeline.of(*COMMIT_ACTIONS).completed()
         reached = commit.completed_at
         later = {one.time for one in commits if one.completed_at and one.completed_at > reached}
-    return {
-        partition: tuple(
-            file.name
-            for piece in view.latest_slices(partition, as_of=commit.time)
-            for file in piece.files
-            if isinstance(file, BaseFile) or file.instant not in later
-        )
-        for partition in view.partitions
-    }
+    then = FileSystemView({})
+    if table.layout.timeline.has_completion_times and commit.completed_at is not None:
+        then = table.read_view(timeline_as_of(table, timeline, commit.completed_at))
+
+    def names(partition: str) -> Iterator[str]:
+        requested = view.latest_slices(partition, as_of=commit.time)
+        for piece in (*requested, *then.latest_slices(partition)):
+            for file in piece.files:
+                if isinstance(file, BaseFile) or file.instant not in later:
+                    yield file.name
+
+    return {name: tuple(dict.fromkeys(names(name))) for name in view.partitions}
 
 
 def _refuse_during_restore(table: HoodieTable, timeline: ActiveTimeline) -> None:
