@@ -82,7 +82,8 @@ class Workspace:
         for partition in view.partitions:
             for base_file in view.latest_base_files(partition):
                 path = self.folder / "table" / base_file.path
-                found += pq.read_table(path, columns=["id"]).column("id").to_pylist()
+                keys = pq.read_table(path, columns=["id"]).column("id").to_pylist()
+                found += [int(key) for key in keys]  # text, since nobody declares them
         return sorted(found)
 
 

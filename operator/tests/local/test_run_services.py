@@ -92,8 +92,9 @@ class Workspace:
             for base_file in view.latest_base_files(partition):
                 path = self.folder / "table" / base_file.path
                 read = pq.read_table(path, columns=["id", "v"]).to_pydict()
-                assert not found.keys() & set(read["id"])
-                found |= dict(zip(read["id"], read["v"], strict=True))
+                ids = [int(key) for key in read["id"]]  # text, since nobody declares them
+                assert not found.keys() & set(ids)
+                found |= dict(zip(ids, read["v"], strict=True))
         return found
 
 

@@ -14,6 +14,7 @@ from tideline.ingest.execute.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
 from tideline.ingest.execute.table_access import locate, open_table
 from tideline.lake_table import LakeTable
+from tideline.spark.landing.column_inference import Roles
 from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import Verdict, judge, misfits
 from tideline.spark.landing.landed_rows import (
@@ -134,7 +135,8 @@ class SparkAttempt:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""
         if self.batch.deletes:
             raise NoTableYetError("it deletes, and there is nothing to delete from yet")
-        if self.batch.work.file_format.is_text and rows.isEmpty():
+        # A row, because Spark refuses to read text of which no column is wanted but bad records.
+        if self.batch.work.file_format.is_text and not rows.head(1):
             raise NoTableYetError(
                 "the first files have no rows to infer the types of the columns from: declare "
                 "spec.schema"
@@ -155,6 +157,12 @@ class SparkAttempt:
         elif work.file_format.is_text:
             known = types_of(self.batch.table_schema())
         declared = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
+        target = self.batch.operation.table
         return SourceSettings(
-            locate(work.landing), work.file_format.value, work.options, declared, known
+            locate(work.landing),
+            work.file_format.value,
+            work.options,
+            declared,
+            known,
+            Roles.of(target.record_key, target.ordering),
         )

@@ -19,6 +19,7 @@ from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.landing.quarantine import quarantine_rows
 from tideline.lake_table import LakeTable
 from tideline.spark.landing.bad_rows import BadRow
+from tideline.spark.landing.column_inference import Roles
 from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import Verdict, judge, misfits
 from tideline.spark.landing.landed_rows import is_infrastructure_failure
@@ -86,7 +87,11 @@ def _intake(
     return Intake(
         spark,
         SourceSettings(
-            folder, wanted.file_format, wanted.reading, known=types_of(schema) if is_text else {}
+            folder,
+            wanted.file_format,
+            wanted.reading,
+            known=types_of(schema) if is_text else {},
+            roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
         ),
         schema,
         fits=not deletes and config.partial_update_columns is None,

@@ -34,6 +34,7 @@ from tideline.hudi.table.column_type import stored_schema
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import TEXT_FILES_MAX, with_arrival
+from tideline.spark.landing.column_inference import NO_ROLES, Roles
 from tideline.spark.landing.parquet_source import (
     allow_nanos,
     nanos_to_timestamps,
@@ -71,7 +72,8 @@ class SourceSettings:
     """How to read: format, Spark's options, and types for the columns of text files.
 
     `declared` are the columns of the files, no more and no less. Without it columns are taken from
-    the files; `known` then gives types (by name in lower case) and the others are inferred.
+    the files; `known` then gives types (by name in lower case) and the others are inferred, those
+    of keys and ordering columns, which `roles` names, strictly.
 
     With `keeps_bad_rows` a row of a text file that does not fit comes with its text in `BAD_RECORD`
     and null in the columns at fault, instead of failing the read.
@@ -82,6 +84,7 @@ class SourceSettings:
     options: Mapping[str, str] = field(default_factory=dict)
     declared: T.StructType | None = None
     known: Mapping[str, T.DataType] = field(default_factory=dict)
+    roles: Roles = NO_ROLES
     keeps_bad_rows: bool = False
 
     @property
@@ -211,10 +214,13 @@ def _read_text(
     uris = [[settings.location.spark_uri(path) for path in part] for part in parts]
     schemas = text_schemas(
         lambda part: _schema_reader(session, settings.file_format, options, part),
+        lambda schema: session.read.format(settings.file_format).options(**options).schema(schema),
         uris,
         settings.declared,
         settings.known,
         has_header=has_header,
+        roles=settings.roles,
+        has_time_formats=_given(settings.options, "dateFormat", "timestampFormat") is not None,
     )
     for part, part_uris, text in zip(parts, uris, schemas, strict=True):
         schema = _with_bad_record(text.schema) if settings.keeps_bad_rows else text.schema

@@ -1,7 +1,8 @@
 """Schemas of text files: names from the files, types declared, known, or inferred.
 
 Inference is the last resort because it sees only one batch: whole numbers become long, so that a
-later, larger number still fits, and a column in which nothing has a type is left out.
+later, larger number still fits, and a column in which nothing has a type is left out. What Spark
+infers stands only where no value changes its meaning (`tideline.spark.landing.column_inference`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,30 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, DataFrameReader
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrameReader
 from pyspark.sql import types as T
 
-from tideline.spark.quoting import column_named
+from tideline.spark.landing.column_inference import (
+    NO_ROLES,
+    Kinds,
+    Roles,
+    csv_kinds,
+    csv_type,
+    json_kinds,
+    json_type,
+    needs_kinds,
+)
 from tideline.storage.object_store import ObjectStore
 
 _HEADER_BYTES_MAX = 64 * 1024
 _COMPRESSED = (".bz2", ".zst")
 _GZIP_WINDOW = 31
+_OWN_PREFIX = "_tideline_"
+
+OpenReader = Callable[[Sequence[str]], DataFrameReader]
+"""A reader to look at the columns of some URIs with."""
+OpenRows = Callable[[T.StructType], DataFrameReader]
+"""A reader of the rows, in a schema."""
 _NUMBERS: list[T.DataType] = [T.LongType(), T.DoubleType()]
 _TIMES: list[T.DataType] = [T.DateType(), T.TimestampType()]
 
@@ -41,28 +56,36 @@ class TextSchema:
 
 
 def text_schemas(
-    open_reader: Callable[[Sequence[str]], DataFrameReader],
+    open_reader: OpenReader,
+    open_rows: OpenRows,
     parts: Sequence[Sequence[str]],
     declared: T.StructType | None,
     known: Mapping[str, T.DataType],
     *,
     has_header: bool,
+    roles: Roles = NO_ROLES,
+    has_time_formats: bool = False,
 ) -> list[TextSchema]:
-    """How to read each part (a list of URIs, with a reader of its own); a column has one type in
-    all of them.
+    """How to read each part (a list of URIs); a column has one type in all of them.
 
     `has_header` is true for csv with a header, which names the columns and fixes their order.
     """
     if not has_header:
         if declared is not None:
             return [TextSchema(declared)] * len(parts)
-        found = [open_reader(part).load(list(part)).schema for part in parts]
-        return [TextSchema(_typed(schema, known)) for schema in found]
+        return [_json_schema(open_reader, open_rows, part, known, roles) for part in parts]
     names = [open_reader(part).load([part[0]]).columns for part in parts]
     if declared is not None:
         types = {item.name.lower(): item.dataType for item in declared}
         return [_positional(row, types, untyped=False) for row in names]
-    types = {**known, **_infer_missing(open_reader, parts, names, known)}
+    missing = _infer_missing(open_reader, open_rows, parts, names, known)
+    types = {
+        **known,
+        **{
+            name: csv_type(name, kind, kinds, roles, has_time_formats=has_time_formats)
+            for name, (kind, kinds) in missing.items()
+        },
+    }
     return [_positional(row, types, untyped=True) for row in names]
 
 
@@ -78,33 +101,32 @@ def _positional(
 
 
 def _infer_missing(
-    open_reader: Callable[[Sequence[str]], DataFrameReader],
+    open_reader: OpenReader,
+    open_rows: OpenRows,
     parts: Sequence[Sequence[str]],
     names: Sequence[Sequence[str]],
     known: Mapping[str, T.DataType],
-) -> dict[str, T.DataType]:
-    """Types of the columns that have none yet, from the values in all parts that have any."""
-    found: dict[str, T.DataType] = {}
+) -> dict[str, tuple[T.DataType, Kinds]]:
+    """Types that Spark proposes for the columns that have none yet, and the kinds of their values,
+    in all parts that have any."""
+    proposed: dict[str, tuple[T.DataType, Kinds]] = {}
     for part, row in zip(parts, names, strict=True):
         missing = [name for name in row if name.lower() not in known]
         if not missing:
             continue
-        frame = open_reader(part).option("inferSchema", "true").load(list(part))
-        kinds = {name: _long_for_int(frame.schema[name].dataType) for name in missing}
-        # A column with nothing in it looks like text.
-        for name in _all_null(frame, [n for n in missing if isinstance(kinds[n], T.StringType)]):
-            del kinds[name]
-        for name, kind in kinds.items():
-            before = found.get(name.lower(), kind)
-            found[name.lower()] = _wider(before, kind)
-    return found
-
-
-def _all_null(frame: DataFrame, names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    (counts,) = frame.agg(*[F.count(column_named(name)) for name in names]).collect()
-    return [name for name, count in zip(names, counts, strict=True) if count == 0]
+        inferred = open_reader(part).option("inferSchema", "true").load(list(part)).schema
+        as_text = T.StructType([T.StructField(name, T.StringType()) for name in row])
+        found = csv_kinds(open_rows(as_text).load(list(part)), missing)
+        for name in missing:
+            # A column with nothing in it looks like text.
+            if not found[name].total:
+                continue
+            kind = _long_for_int(inferred[name].dataType)
+            low = name.lower()
+            before, kinds = proposed.get(low, (kind, Kinds()))
+            kinds.add(found[name])
+            proposed[low] = (_wider(before, kind), kinds)
+    return proposed
 
 
 def _wider(one: T.DataType, other: T.DataType) -> T.DataType:
@@ -115,6 +137,31 @@ def _wider(one: T.DataType, other: T.DataType) -> T.DataType:
         if one in rank and other in rank:
             return max(one, other, key=rank.index)
     return T.StringType()
+
+
+def _json_schema(
+    open_reader: OpenReader,
+    open_rows: OpenRows,
+    part: Sequence[str],
+    known: Mapping[str, T.DataType],
+    roles: Roles,
+) -> TextSchema:
+    """The columns that the files have, with the known types in them."""
+    found = open_reader(part).load(list(part)).schema
+    looked_at = [
+        item.name
+        for item in found
+        if item.name.lower() not in known
+        and not item.name.startswith(_OWN_PREFIX)
+        and needs_kinds(item.dataType, item.name, roles)
+    ]
+    decided: dict[str, T.DataType] = {}
+    if looked_at:
+        as_values = T.StructType([T.StructField(name, T.VariantType()) for name in looked_at])
+        rows = open_rows(as_values).load(list(part))
+        for name, kinds in json_kinds(rows, looked_at).items():
+            decided[name.lower()] = json_type(name, found[name].dataType, kinds, roles)
+    return TextSchema(_typed(found, {**known, **decided}))
 
 
 def _typed(schema: T.StructType, known: Mapping[str, T.DataType]) -> T.StructType:

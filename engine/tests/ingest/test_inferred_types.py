@@ -1,0 +1,247 @@
+"""Types of text columns that nobody declared: no value changes its meaning, no row is lost."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from tideline.ingest.execute.execute_operation import execute_operation
+from tideline.ingest.execute.source_files import SourceWrite, write_sources
+from tideline.ingest.execute.table_access import open_table
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
+from tideline.ingest.operation.result import OperationResult
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+LONG_IDS = ["1" * 40, "1" * 39 + "2"]
+
+
+class Taker:
+    """A landing folder and a table that takes its files in, one batch a call."""
+
+    def __init__(self, folder: Path, spark: SparkSession, file_format: FileFormat) -> None:
+        self.landing = StoreLocation.of(str(folder / "landing"))
+        self.folder = folder / "landing"
+        self.folder.mkdir(parents=True)
+        self.spark = spark
+        self.file_format = file_format
+        self.generation = 0
+        self.seen: set[str] = set()
+        self.target = TableTarget(
+            name="feed",
+            location=Place(f"file://{folder}/table"),
+            record_key=("id",),
+            ordering=("ts",),
+        )
+
+    def take(self, *files: str, **work: Any) -> OperationResult:
+        """Land the files and take them in together."""
+        start = len(list(self.folder.iterdir()))
+        for number, text in enumerate(files, start=start):
+            path = self.folder / f"{number}.{self.file_format}"
+            path.write_text(text)
+            os.utime(path, (number + 1, number + 1))
+        found = list_landing(self.landing.open(), self.file_format).files
+        new = tuple(file for file in found if file.path not in self.seen)
+        self.seen |= {file.path for file in new}
+        ingest = IngestFiles(
+            "landing", Place(self.landing.uri), self.file_format, new, self.generation
+        )
+        result = execute_operation(
+            Operation("feed-ingest", self.target, replace(ingest, **work)),
+            session_factory=lambda _: self.spark,
+        )
+        self.generation += result.instant is not None
+        return result
+
+    @property
+    def table(self) -> LakeTable:
+        table = open_table(self.target)
+        assert table is not None
+        return table
+
+    def kind(self, column: str) -> pa.DataType:
+        schema = self.table.schema
+        assert schema is not None
+        return schema.field(column).type
+
+    def values(self, column: str) -> list[Any]:
+        rows = self.table.to_arrow(columns=sorted({"id", column})).to_pylist()
+        return [row[column] for row in sorted(rows, key=lambda row: str(row["id"]))]
+
+
+@pytest.fixture
+def csv(tmp_path: Path, spark: SparkSession) -> Taker:
+    return Taker(tmp_path / "csv", spark, FileFormat.CSV)
+
+
+@pytest.fixture
+def json(tmp_path: Path, spark: SparkSession) -> Taker:
+    return Taker(tmp_path / "json", spark, FileFormat.JSON)
+
+
+def test_keys_of_csv_are_text_so_that_no_two_become_one(csv: Taker) -> None:
+    keys = ["007", "7", "1e3", "1000", "1.0", "1", "+5", "5", *LONG_IDS, "1" * 20]
+    result = csv.take("id,ts,v\n" + "".join(f"{key},1,x\n" for key in keys))
+    assert result.rows_inserted == len(keys)
+    assert csv.values("id") == sorted(keys)
+    # Whole numbers alone as well: the next file may have another kind of key.
+    again = Taker(csv.folder.parent / "whole", csv.spark, FileFormat.CSV)
+    again.take("id,ts\n1,1\n2,1\n")
+    assert again.take("id,ts\n01,1\nA-2,1\n").rows_inserted == 2
+
+
+def test_a_key_that_is_declared_has_its_type(csv: Taker, tmp_path: Path) -> None:
+    table = LakeTable.create(
+        str(tmp_path / "declared"), record_key="id", schema=pa.schema({"id": pa.int64()})
+    )
+    (csv.folder / "a.csv").write_text("id\n007\n")
+    write_sources(table, lambda: csv.spark, SourceWrite(csv.landing, "csv", None))
+    assert table.to_arrow(columns=["id"]).to_pylist() == [{"id": 7}]
+    new = LakeTable.create(str(tmp_path / "undeclared"), record_key="id")
+    write_sources(new, lambda: csv.spark, SourceWrite(csv.landing, "csv", None))
+    assert new.to_arrow(columns=["id"]).to_pylist() == [{"id": "007"}]
+
+
+def test_keys_of_json_that_are_numbers_of_any_length_stay_apart(
+    json: Taker, tmp_path: Path
+) -> None:
+    lines = [f'{{"id": {key}, "ts": 1}}\n' for key in (*LONG_IDS, "1e3", "1000")]
+    assert json.take("".join(lines)).rows_inserted == 4
+    whole = Taker(tmp_path / "whole", json.spark, FileFormat.JSON)
+    whole.take('{"id": 1, "ts": 1}\n')
+    assert whole.kind("id") == pa.int64()
+    mixed = Taker(tmp_path / "mixed", json.spark, FileFormat.JSON)
+    result = mixed.take('{"id": 1, "ts": 1}\n{"id": "1", "ts": 1}\n', bad_rows_max=5)
+    assert (result.rows_inserted, result.rows_set_aside) == (1, 1)
+
+
+def test_numerals_that_a_number_would_not_give_back_stay_text(csv: Taker) -> None:
+    kept = {
+        "zip": ("01234", "90210"),
+        "plus": ("+1", "2"),
+        "code": ("1e3", "20"),
+        "serial": ("1" * 20, "2"),
+        "precise": ("0.12345678901234567890", "1"),
+        "both": ("12345678901234567", "1.5"),
+        "suffix": ("12d", "3f"),
+    }
+    head = ",".join(["id", "ts", *kept])
+    rows = [",".join([str(n), "1", *[pair[n] for pair in kept.values()]]) for n in (0, 1)]
+    csv.take("\n".join([head, *rows, ""]))
+    assert {name: tuple(csv.values(name)) for name in kept} == kept
+
+
+def test_numbers_as_programs_write_them_are_numbers(csv: Taker) -> None:
+    columns = {
+        "whole": ("-5", "9223372036854775807"),
+        "amount": ("0.10", "1.50"),
+        "small": ("1e-05", "1.5E10"),
+        "long": ("0.30000000000000004", "NaN"),
+        "day": ("2024-01-31", "2024-02-01"),
+        "at": ("2024-01-31 10:00:00", "2024-02-01T10:00:00.5Z"),
+        "flag": ("true", "FALSE"),
+    }
+    head = ",".join(["id", "ts", *columns])
+    rows = [",".join([str(n), "1", *[pair[n] for pair in columns.values()]]) for n in (0, 1)]
+    csv.take("\n".join([head, *rows, ""]))
+    kinds = {name: str(csv.kind(name)) for name in columns}
+    assert kinds == {
+        "whole": "int64", "amount": "double", "small": "double", "long": "double",
+        "day": "date32[day]", "at": "timestamp[us, tz=UTC]", "flag": "bool",
+    }  # fmt: skip
+    assert csv.values("amount") == [0.1, 1.5]
+
+
+@pytest.mark.parametrize("odd", ["abc", '"1,5"', "2024-01-01"])
+def test_an_odd_value_is_set_aside_wherever_it_comes(odd: str, csv: Taker, tmp_path: Path) -> None:
+    good, bad = "id,ts,v\n1,1,10\n2,1,20\n", f"id,ts,v\n3,1,{odd}\n4,1,40\n"
+    one = csv.take(good, bad, bad_rows_max=5)
+    other = Taker(tmp_path / "apart", csv.spark, FileFormat.CSV)
+    other.take(good, bad_rows_max=5)
+    two = other.take(bad, bad_rows_max=5)
+    assert (one.rows_set_aside, two.rows_set_aside) == (1, 1)
+    assert csv.values("v") == other.values("v") == [10, 20, 40]
+
+
+def test_line_breaks_in_quotes_are_no_rows_regardless_of_the_name(csv: Taker) -> None:
+    (csv.folder / "a [1].csv").write_text('id,ts,v,w\n1,1,"two\nlines",7\n')
+    assert csv.take().skipped == ()
+    assert (csv.values("v"), csv.values("w")) == (["two\nlines"], [7])
+
+
+def test_a_column_of_mostly_text_is_text(csv: Taker, json: Taker) -> None:
+    csv.take("id,ts,v\n1,1,10\n2,1,A-2\n3,1,B\n")
+    assert csv.values("v") == ["10", "A-2", "B"]
+    json.take('{"id": 1, "ts": 1, "v": 10}\n{"id": 2, "ts": 1, "v": "A"}\n'
+              '{"id": 3, "ts": 1, "v": "B"}\n')  # fmt: skip
+    assert json.values("v") == ["10", "A", "B"]
+
+
+def test_odd_values_of_json_are_set_aside(json: Taker) -> None:
+    good = '{{"id": {0}, "ts": 1, "s": {{"a": {0}, "b_c": "x"}}, "n": {0}.5, "l": [{0}]}}\n'
+    odd = [
+        '{"id": 3, "ts": 1, "s": "flat"}\n',
+        '{"id": 4, "ts": 1, "n": "1,5"}\n',
+        '{"id": 5, "ts": 1, "l": 7}\n',
+    ]
+    lines = [*[good.format(n) for n in (1, 2)], *odd]
+    result = json.take("".join(lines), bad_rows_max=5)
+    assert (result.rows_inserted, result.rows_set_aside) == (2, 3)
+    assert json.values("s") == [{"a": 1, "b_c": "x"}, {"a": 2, "b_c": "x"}]
+    assert json.values("n") == [1.5, 2.5]
+    assert json.values("l") == [[1], [2]]
+
+
+@pytest.mark.parametrize("text", ['"9"', '"n/a"'])
+def test_an_ordering_column_of_json_is_a_number_as_soon_as_one_is(text: str, json: Taker) -> None:
+    first = '{"id": 1, "ts": 9, "v": "old"}\n' + f'{{"id": 2, "ts": {text}, "v": "old"}}\n' * 2
+    assert json.take(first, bad_rows_max=5).rows_set_aside == 2
+    json.take('{"id": 1, "ts": 10, "v": "new"}\n')
+    assert (json.kind("ts"), json.values("v")) == (pa.int64(), ["new"])
+
+
+@pytest.mark.parametrize(
+    ("values", "later", "set_aside"),
+    [(("9", "n/a", "n/a"), "10", 2), (("2024-01-09", "soon", "soon"), "2024-01-10", 2)],
+)
+def test_an_ordering_column_of_csv_is_what_orders(
+    values: tuple[str, ...], later: str, set_aside: int, csv: Taker
+) -> None:
+    rows = [f"{number},{value},old\n" for number, value in enumerate(values)]
+    result = csv.take("id,ts,v\n" + "".join(rows), bad_rows_max=5)
+    assert result.rows_set_aside == set_aside
+    csv.take(f"id,ts,v\n0,{later},new\n")
+    assert csv.values("v") == ["new"]
+
+
+def test_an_ordering_column_of_text_alone_is_text(csv: Taker) -> None:
+    csv.take("id,ts,v\n1,b,old\n2,a,old\n")
+    csv.take("id,ts,v\n1,a,new\n2,b,new\n")
+    assert csv.values("v") == ["old", "new"]
+
+
+def test_times_in_short_forms_stay_text_unless_a_format_is_given(csv: Taker) -> None:
+    kept = {"month": ("2024-01", "2024-02"), "clock": ("12:30", "12:31:05"), "hex": ("0x1p3", "2")}
+    head = ",".join(["id", "ts", *kept, "day"])
+    rows = [
+        ",".join([str(n), "1", *[pair[n] for pair in kept.values()], f"3{n}/01/2024"])
+        for n in (0, 1)
+    ]
+    csv.take("\n".join([head, *rows, ""]), options={"dateFormat": "dd/MM/yyyy"})
+    assert str(csv.kind("day")) == "date32[day]"
+    plain = Taker(csv.folder.parent / "plain", csv.spark, FileFormat.CSV)
+    plain.take("\n".join([head, *rows, ""]))
+    assert {name: tuple(plain.values(name)) for name in kept} == kept
+    assert plain.values("day") == ["30/01/2024", "31/01/2024"]
