@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -245,3 +246,25 @@ def test_times_in_short_forms_stay_text_unless_a_format_is_given(csv: Taker) -> 
     plain.take("\n".join([head, *rows, ""]))
     assert {name: tuple(plain.values(name)) for name in kept} == kept
     assert plain.values("day") == ["30/01/2024", "31/01/2024"]
+
+
+def test_csv_that_is_not_utf8_is_set_aside_with_the_line(csv: Taker) -> None:
+    latin = "id,ts\nx,1\nMüller,1\nMöller,1\n".encode("latin-1")
+    (csv.folder / "latin.csv").write_bytes(latin)
+    (csv.folder / "packed.csv.gz").write_bytes(gzip.compress(latin))
+    (csv.folder / "wide [1].csv").write_bytes("id,ts\nMüller,1\n".encode("utf-16"))
+    (csv.folder / "head.csv").write_bytes("id,ts,grün\ny,1,1\n".encode("latin-1"))
+    result = csv.take("id,ts\n\ufffd,1\nMüller,1\nMöller,1\n")
+    hint = "is not UTF-8: write the file in UTF-8, or name the encoding of all files in the read "
+    reasons = {file.path: file.reason for file in result.skipped}
+    assert reasons == {
+        "latin.csv": f"line 3 {hint}option encoding",
+        "packed.csv.gz": f"line 3 {hint}option encoding",
+        "wide [1].csv": f"line 1 {hint}option encoding",
+        "head.csv": f"line 1 {hint}option encoding",
+    }
+    assert csv.values("id") == ["Möller", "Müller", "\ufffd"]
+    named = Taker(csv.folder.parent / "named", csv.spark, FileFormat.CSV)
+    (named.folder / "latin.csv").write_bytes(latin)
+    named.take(options={"encoding": "ISO-8859-1"})
+    assert named.values("id") == ["Möller", "Müller", "x"]

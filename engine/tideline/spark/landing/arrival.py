@@ -50,6 +50,13 @@ def with_arrival(frame: DataFrame, uris: Sequence[str], places: Sequence[int]) -
     return placed.select(*columns, sequence.alias(ARRIVAL))
 
 
+def spelled_uri(session: SparkSession, uri: str) -> str:
+    """A file's URI as Spark's metadata spells it."""
+    # Spark's public API does not say how it percent-encodes a path.
+    jvm: Any = session._jvm
+    return str(jvm.org.apache.hadoop.fs.Path(uri).toUri().toString())
+
+
 def _metadata_names(frame: DataFrame) -> list[str]:
     kind: Any = frame.select("_metadata").schema["_metadata"].dataType
     return list(kind.names)
@@ -63,10 +70,7 @@ def _text_position() -> Column:
 
 def _places(session: SparkSession, uris: Sequence[str], places: Sequence[int]) -> DataFrame:
     """A small local relation from a file's path, spelled as Spark's metadata spells it."""
-    # Spark's public API does not say how it percent-encodes a path.
-    jvm: Any = session._jvm
-    hadoop_path = jvm.org.apache.hadoop.fs.Path
-    spelled = [hadoop_path(uri).toUri().toString() for uri in uris]
+    spelled = [spelled_uri(session, uri) for uri in uris]
     return session.createDataFrame(
         pa.table({_PATH: pa.array(spelled), _PLACE: pa.array(places, pa.int64())})
     )

@@ -40,6 +40,7 @@ from tideline.spark.landing.parquet_source import (
     nanos_to_timestamps,
     read_parquet_schemas,
 )
+from tideline.spark.landing.text_encoding import files_not_utf8
 from tideline.spark.landing.text_schema import first_line, group_by_header, text_schemas
 from tideline.spark.quoting import column_named
 from tideline.storage.location import StoreLocation
@@ -98,6 +99,12 @@ class SourceSettings:
         """Whether it is csv that begins with the names of its columns."""
         given = _given(self.options, "header") or "true"
         return self.file_format == CSV and given.lower() == "true"
+
+    @property
+    def is_utf8_csv(self) -> bool:
+        """Whether it is csv whose bytes have to be UTF-8."""
+        given = _given(self.options, "encoding", "charset") or "UTF-8"
+        return self.file_format == CSV and given.upper() in ("UTF-8", "UTF8")
 
     @property
     def sep(self) -> str:
@@ -211,6 +218,10 @@ def _read_text(
         raise ConfigError("csv files without a header line need a declared schema")
     groups = group_by_header(settings.location.open(), paths) if has_header else [list(paths)]
     parts = [part for group in groups for part in _loadable(group)]
+    if settings.is_utf8_csv:
+        foreign = files_not_utf8(session, settings.location, _loadable(paths), _LITERAL_PATHS)
+        if foreign:
+            raise UnreadableFilesError(foreign)
     uris = [[settings.location.spark_uri(path) for path in part] for part in parts]
     schemas = text_schemas(
         lambda part: _schema_reader(session, settings.file_format, options, part),
