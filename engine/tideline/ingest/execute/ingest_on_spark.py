@@ -151,10 +151,9 @@ class SparkAttempt:
     def _settings(self) -> SourceSettings:
         work = self.batch.work
         checkpoint = self.batch.checkpoint
-        known = {}
         if self._remembers_columns:
             known = known_types(checkpoint.columns if checkpoint else ())
-        elif work.file_format.is_text:
+        else:
             known = types_of(self.batch.table_schema())
         declared = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
         target = self.batch.operation.table

@@ -24,7 +24,6 @@ from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import Verdict, judge, misfits
 from tideline.spark.landing.landed_rows import is_infrastructure_failure
 from tideline.spark.landing.sources import (
-    PARQUET,
     SPARK_FAILURES,
     ClashingFilesError,
     SourceSettings,
@@ -83,14 +82,13 @@ def _intake(
     operation, config = table.writer.planned_write(wanted.operation, wanted.options)
     deletes = operation is WriteOperation.DELETE
     schema = hoodie.table_schema(table.timeline())
-    is_text = wanted.file_format != PARQUET
     return Intake(
         spark,
         SourceSettings(
             folder,
             wanted.file_format,
             wanted.reading,
-            known=types_of(schema) if is_text else {},
+            known=types_of(schema),
             roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
         ),
         schema,

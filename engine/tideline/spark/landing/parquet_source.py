@@ -1,18 +1,20 @@
 """Parquet source files: schemas from their footers, and times in nanoseconds.
 
 Spark reads nanoseconds (which pandas writes) only as whole numbers; here they become timestamps,
-rounded down to microseconds.
+rounded down to microseconds. Columns of nulls alone, which it reads as whole numbers, have no type
+of their own: they are left out until they have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 from pyarrow import types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tideline.errors import ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.parquet_footer import read_schema
@@ -59,6 +61,73 @@ def nanos_to_timestamps(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     return frame.select(*columns)
 
 
+def without_untyped(
+    frame: DataFrame, schema: pa.Schema, known: Mapping[str, T.DataType]
+) -> DataFrame:
+    """The frame without columns, and fields at any depth, that have no type in `schema`, the
+    file's, nor among the `known` (by name in lower case)."""
+    kinds = {item.name: item.type for item in schema if _holds_null(item.type)}
+    if not kinds:
+        return frame
+    columns = []
+    for name in frame.columns:
+        column, wanted = column_named(name), known.get(name.lower())
+        if name not in kinds:
+            columns.append(column)
+        elif _has_type(kinds[name], wanted):
+            columns.append(_typed(column, kinds[name], wanted).alias(name))
+    return frame.select(*columns)
+
+
+def _has_type(kind: pa.DataType, known: T.DataType | None) -> bool:
+    if types.is_null(kind):
+        return known is not None
+    if not _holds_null(kind):
+        return True
+    return any(_has_type(part.type, _known_part(known, part.name)) for part in _parts(kind))
+
+
+def _typed(column: Column, kind: pa.DataType, known: T.DataType | None) -> Column:
+    """The column without its parts that have no type."""
+    if types.is_null(kind):
+        assert known is not None, "_has_type says so"
+        return F.lit(None).cast(known)
+    if not _holds_null(kind):
+        return column
+    if types.is_struct(kind):
+        fields = [
+            _typed(column.getField(part.name), part.type, _known_part(known, part.name)).alias(
+                part.name
+            )
+            for part in kind
+            if _has_type(part.type, _known_part(known, part.name))
+        ]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    (item,) = _parts(kind)
+    wanted = _known_part(known, item.name)
+    if types.is_map(kind):
+        return F.transform_values(column, lambda _, value: _typed(value, item.type, wanted))
+    return F.transform(column, lambda value: _typed(value, item.type, wanted))
+
+
+def _parts(kind: pa.DataType) -> list[pa.Field]:
+    """The fields of a struct, the items of a list, the values of a map."""
+    if types.is_map(kind):
+        return [kind.item_field]
+    return [kind.field(number) for number in range(kind.num_fields)]
+
+
+def _known_part(known: T.DataType | None, name: str) -> T.DataType | None:
+    match known:
+        case T.ArrayType():
+            return known.elementType
+        case T.MapType():
+            return known.valueType
+        case T.StructType():
+            return {item.name.lower(): item.dataType for item in known}.get(name.lower())
+    return None
+
+
 def _from_nanos(name: str, *, is_zoned: bool) -> Column:
     micros = F.expr(f"({quoted(name)} - pmod({quoted(name)}, 1000)) div 1000")
     kind = "timestamp" if is_zoned else "timestamp_ntz"
@@ -79,6 +148,12 @@ def _read_schema(store: ObjectStore, path: str) -> pa.Schema | str:
     if nested is not None:
         return f"column {nested} holds times in nanoseconds inside a list, map or struct"
     return schema
+
+
+def _holds_null(kind: pa.DataType) -> bool:
+    """Whether a type, or a part of it, is that of nulls alone."""
+    parts = [kind.field(number).type for number in range(kind.num_fields)]
+    return types.is_null(kind) or any(_holds_null(part) for part in parts)
 
 
 def _is_nanos(kind: pa.DataType) -> bool:

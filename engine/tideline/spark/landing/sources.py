@@ -39,6 +39,7 @@ from tideline.spark.landing.parquet_source import (
     allow_nanos,
     nanos_to_timestamps,
     read_parquet_schemas,
+    without_untyped,
 )
 from tideline.spark.landing.text_encoding import files_not_utf8
 from tideline.spark.landing.text_schema import first_line, group_by_header, text_schemas
@@ -205,7 +206,8 @@ def _read_parquet(
             uris = [settings.location.spark_uri(path) for path in group]
             reader = session.read.format(PARQUET).options(**settings.options, **_LITERAL_PATHS)
             arrived = with_arrival(reader.load(uris), uris, [places[path] for path in group])
-            yield SourceGroup(nanos_to_timestamps(arrived, schema), tuple(group))
+            typed = without_untyped(arrived, schema, settings.known)
+            yield SourceGroup(nanos_to_timestamps(typed, schema), tuple(group))
 
 
 def _read_text(

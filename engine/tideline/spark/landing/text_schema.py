@@ -146,8 +146,15 @@ def _json_schema(
     known: Mapping[str, T.DataType],
     roles: Roles,
 ) -> TextSchema:
-    """The columns that the files have, with the known types in them."""
-    found = open_reader(part).load(list(part)).schema
+    """The columns that the files have, with the known types in them.
+
+    What has no type yet (nulls, empty lists and objects, at any depth) is left out, but where its
+    type is known: then an empty list is one, and no null.
+    """
+    with_values = open_reader(part).option("dropFieldIfAllNull", "true")
+    found = with_values.load(list(part)).schema
+    if not _covers(_parts_of(found), known):
+        found = _with_known_parts(found, open_reader(part).load(list(part)).schema, known)
     looked_at = [
         item.name
         for item in found
@@ -162,6 +169,47 @@ def _json_schema(
         for name, kinds in json_kinds(rows, looked_at).items():
             decided[name.lower()] = json_type(name, found[name].dataType, kinds, roles)
     return TextSchema(_typed(found, {**known, **decided}))
+
+
+def _covers(found: Mapping[str, T.DataType], known: Mapping[str, T.DataType]) -> bool:
+    """Whether everything known was found, so that nothing known can have been left out."""
+    return all(
+        name in found and _covers(_parts_of(found[name]), _parts_of(kind))
+        for name, kind in known.items()
+    )
+
+
+def _parts_of(kind: T.DataType) -> dict[str, T.DataType]:
+    """The fields, by name in lower case, of a struct or of the structs in a list."""
+    element = kind.elementType if isinstance(kind, T.ArrayType) else kind
+    if not isinstance(element, T.StructType):
+        return {}
+    return {item.name.lower(): item.dataType for item in element}
+
+
+def _with_known_parts(
+    found: T.StructType, present: T.StructType, known: Mapping[str, T.DataType]
+) -> T.StructType:
+    """`found` and those of the fields `present` whose type is known."""
+    kept = {item.name: item.dataType for item in found}
+    fields = []
+    for item in present:
+        own, wanted = kept.get(item.name), known.get(item.name.lower())
+        if own is None and wanted is not None:
+            fields.append(T.StructField(item.name, wanted))
+        elif own is not None:
+            fields.append(T.StructField(item.name, _with_parts(own, item.dataType, wanted)))
+    return T.StructType(fields)
+
+
+def _with_parts(found: T.DataType, present: T.DataType, known: T.DataType | None) -> T.DataType:
+    match found, present, known:
+        case T.StructType(), T.StructType(), T.StructType():
+            return _with_known_parts(found, present, _parts_of(known))
+        case T.ArrayType(), T.ArrayType(), T.ArrayType():
+            parts = found.elementType, present.elementType, known.elementType
+            return T.ArrayType(_with_parts(*parts))
+    return found
 
 
 def _typed(schema: T.StructType, known: Mapping[str, T.DataType]) -> T.StructType:
