@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.ingest.landing.landed_file import (
     FileFormat,
     Landing,
@@ -64,6 +65,59 @@ def test_files_with_other_endings_are_left_alone_and_counted(
     assert described is not None
     assert described.startswith(f"left alone {counted(len(left), 'file')} ")
     assert left[0] in described
+
+
+def test_names_that_no_object_can_have_keep_no_other_file_out(tmp_path: Path) -> None:
+    store = StoreLocation.of(str(tmp_path)).open()
+    for name in (
+        b"new\nline.csv",
+        b"bell\x07.csv",
+        b"wrong\xff.csv",
+        b"del\x7f/a.csv",
+        b"good.csv",
+    ):
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"id\n1\n")
+    for landing in (
+        list_landing(store, FileFormat.CSV),
+        list_landing_after(store, FileFormat.CSV, "a", lambda _: False),
+    ):
+        assert paths(landing) == ["good.csv"]
+        assert len(landing.unnamable) == 4
+        assert landing.describe_strangers(FileFormat.CSV) == (
+            "left alone 4 files whose name has a control character or is not UTF-8, to be renamed: "
+            r"'bell\x07.csv', 'del\x7f/a.csv', 'new\nline.csv', ..."
+        )
+
+
+def test_links_out_of_the_folder_are_not_followed_and_keep_no_other_file_out(
+    tmp_path: Path,
+) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "landing"
+    (folder / "in").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.csv").write_bytes(b"id\n1\n")
+    (folder / "good.csv").write_bytes(b"id\n1\n")
+    (folder / "in/file.csv").symlink_to(outside / "secret.csv")
+    (folder / "folder").symlink_to(outside)
+    os.mkfifo(folder / "fifo.csv")
+    (folder / "inside.csv").symlink_to(folder / "good.csv")
+    (folder / "again").symlink_to(folder / "in")
+    (folder / "nothing.csv").symlink_to(folder / "gone.csv")
+    store = StoreLocation.of(str(folder)).open()
+    for landing in (
+        list_landing(store, FileFormat.CSV),
+        list_landing_after(store, FileFormat.CSV, "a", lambda _: False),
+    ):
+        assert sorted(paths(landing)) == ["good.csv", "inside.csv"]
+        assert landing.describe_strangers(FileFormat.CSV) == (
+            "left alone 3 files of another kind, such as a link out of the folder or a fifo: "
+            "'fifo.csv', 'folder', 'in/file.csv'"
+        )
+    # A table's folder is refused as before.
+    with pytest.raises((UnsupportedTableError, CorruptTableError)):
+        list(store.list())
 
 
 def test_files_come_in_order_of_time_then_path() -> None:

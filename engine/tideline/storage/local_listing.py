@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tideline.storage.object_store import TEMPORARY_PREFIX, Listing, ObjectInfo
+from tideline.errors import (
+    CorruptTableError,
+    InvalidDataError,
+    StorageUnavailableError,
+    UnsupportedTableError,
+)
+from tideline.storage.object_store import TEMPORARY_PREFIX, Listing, ObjectInfo, ObjectStore
 from tideline.storage.real_path import real_directory
 from tideline.storage.regular_file import irregular, stat_regular
+
+Refused = Callable[[str], None]
+"""Gets a path that is passed over."""
 
 
 def list_level(root: Path, directory: str) -> Listing:
@@ -31,18 +40,39 @@ def list_level(root: Path, directory: str) -> Listing:
     return Listing(tuple(objects), tuple(directories))
 
 
-def list_files_after(root: Path, after: str) -> Iterator[ObjectInfo]:
+def list_files_after(
+    root: Path, after: str, refused: Refused | None = None
+) -> Iterator[ObjectInfo]:
     """Every file whose path sorts after `after`; only these are looked up, and only folders that
-    may hold one are read."""
+    may hold one are read. What would be refused goes to `refused`, where that is given."""
     waiting = [""]
     while waiting:
         # A folder may go between two levels.
         with suppress(FileNotFoundError, NotADirectoryError):
-            for path, entry, is_directory in _level(root, waiting.pop()):
+            for path, entry, is_directory in _level(root, waiting.pop(), refused):
                 if is_directory and (f"{path}/" > after or after.startswith(f"{path}/")):
                     waiting.append(path)
                 elif not is_directory and path > after:
-                    yield from _looked_up(root, path, entry)
+                    with _refusing(path, refused):
+                        yield from _looked_up(root, path, entry)
+
+
+def list_regular(store: ObjectStore, after: str = "") -> tuple[list[ObjectInfo], tuple[str, ...]]:
+    """What a store lists after the path `after`, and the paths of what is no file of its folder:
+    links that lead out, fifos, sockets, devices. Among the former may be paths that name no object,
+    such as those with a control character. Raises StorageUnavailableError."""
+    try:
+        return list(store.list_after(after) if after else store.list()), ()
+    except (UnsupportedTableError, CorruptTableError, InvalidDataError):
+        root = store.local_path("")
+        if root is None:
+            raise
+    passed_over: list[str] = []
+    try:
+        found = list(list_files_after(Path(root), after, passed_over.append))
+    except OSError as error:
+        raise StorageUnavailableError(f"cannot read: {error.strerror}", path=root) from error
+    return found, tuple(sorted(passed_over))
 
 
 def info_of(path: str, status: os.stat_result) -> ObjectInfo:
@@ -50,18 +80,32 @@ def info_of(path: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, None)
 
 
-def _level(root: Path, directory: str) -> Iterator[tuple[str, os.DirEntry[str], bool]]:
+def _level(
+    root: Path, directory: str, refused: Refused | None = None
+) -> Iterator[tuple[str, os.DirEntry[str], bool]]:
     real_directory(root, directory)
     with os.scandir(root / directory) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             path = f"{directory}/{entry.name}" if directory else entry.name
             if _is_directory(entry):
                 if entry.is_symlink():
-                    real_directory(root, path)
+                    with _refusing(path, refused):
+                        real_directory(root, path)
                 else:
                     yield path, entry, True
             elif not entry.name.startswith(TEMPORARY_PREFIX):
                 yield path, entry, False
+
+
+@contextmanager
+def _refusing(path: str, refused: Refused | None) -> Iterator[None]:
+    """Raise what is refused about the path, or pass it over and say so."""
+    try:
+        yield
+    except (UnsupportedTableError, CorruptTableError):
+        if refused is None:
+            raise
+        refused(path)
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -182,6 +182,15 @@ def checked_path(path: str) -> str:
     return path
 
 
+def is_possible_path(path: str) -> bool:
+    """Whether `checked_path` takes it."""
+    try:
+        checked_path(path)
+    except InvalidDataError:
+        return False
+    return True
+
+
 def checked_prefix(prefix: str) -> str:
     """Like `checked_path`, but the empty path is the root and one trailing slash is dropped."""
     directory = prefix.removesuffix("/")

@@ -31,6 +31,7 @@ from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import IngestFiles, Operation
 from tideline.storage.copying import copy_object
 from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.local_listing import list_regular
 from tideline.storage.nested_tables import nested_tables, root_around
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
@@ -91,7 +92,7 @@ def _seen(
     checkpoint: Checkpoint,
     identities: Container[str] | None = None,
 ) -> _Seen:
-    objects = tuple(store.list())
+    objects, _ = list_regular(store)
     files = Landing.of(objects, work.file_format).files
     taken = tuple(file for file in files if checkpoint.remembers(file))
     if identities is not None:

@@ -2,7 +2,9 @@
 
 A file is known by path, time and size together: a file that is replaced or touched is a new
 arrival. Names beginning with `.` or `_`, at any depth, and empty files are not looked at; files
-whose name does not end as the format asks are counted and left alone.
+whose name does not end as the format asks are counted and left alone, and so are names that no
+object of a store can have: those with a control character, or that are not Unicode. So are links
+out of a local folder, fifos, sockets and devices: nothing outside of the folder is read.
 
 A file that could not be taken in stays where it is. A small note next to it,
 `_quarantine/<path>.<identity>.json`, says why and keeps it out; deleting the note, or replacing the
@@ -19,7 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 
-from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.storage.local_listing import list_regular
+from tideline.storage.object_store import ObjectInfo, ObjectStore, is_possible_path
 from tideline.wording import counted
 
 QUARANTINE = "_quarantine"
@@ -98,15 +101,22 @@ class Landing:
     files: tuple[LandingFile, ...] = ()
     quarantined: tuple[LandingFile, ...] = ()
     strangers: tuple[str, ...] = ()
+    unnamable: tuple[str, ...] = ()
+    irregular: tuple[str, ...] = ()
     rows_set_aside: tuple[RowsSetAside, ...] = ()
     after: str = ""
 
     @classmethod
     def of(
-        cls, objects: Iterable[ObjectInfo], file_format: FileFormat, *, after: str = ""
+        cls,
+        objects: Iterable[ObjectInfo],
+        file_format: FileFormat,
+        irregular: Iterable[str] = (),
+        *,
+        after: str = "",
     ) -> Landing:
-        """Sort a listing's objects."""
-        files, strangers, noted = [], [], set()
+        """Sort a listing's objects; `irregular` are paths of what is no file of the folder."""
+        files, strangers, unnamable, noted = [], [], [], set()
         rows: list[RowsSetAside] = []
         for found in objects:
             if found.path.startswith(f"{QUARANTINE}/") and found.path.endswith(ROWS_ENDING):
@@ -115,6 +125,8 @@ class Landing:
                 noted.add(found.path.removesuffix(".json")[-_IDENTITY_DIGITS:])
             elif found.size_bytes == 0 or _is_hidden(found.path):
                 continue
+            elif not is_possible_path(found.path):
+                unnamable.append(ascii(found.path))
             elif found.path.lower().endswith(file_format.endings):
                 files.append(LandingFile(found.path, found.size_bytes, found.modified_ms))
             else:
@@ -124,6 +136,8 @@ class Landing:
             tuple(file for file in files if file.identity not in noted),
             tuple(file for file in files if file.identity in noted),
             tuple(sorted(strangers)),
+            tuple(sorted(unnamable)),
+            tuple(sorted(ascii(path) for path in irregular if not _is_hidden(path))),
             tuple(sorted(rows, key=lambda item: item.path)),
             after,
         )
@@ -144,13 +158,19 @@ class Landing:
 
     def describe_strangers(self, file_format: FileFormat) -> str | None:
         """A sentence about files left alone because of their name; None when there are none."""
-        if not self.strangers:
-            return None
-        shown = ", ".join(self.strangers[:_NAMES_SHOWN])
-        more = ", ..." if len(self.strangers) > _NAMES_SHOWN else ""
         endings = " or ".join(file_format.endings)
-        left = counted(len(self.strangers), "file")
-        return f"left alone {left} whose name does not end in {endings}: {shown}{more}"
+        reasons = (
+            (self.strangers, f"whose name does not end in {endings}"),
+            (self.unnamable, "whose name has a control character or is not UTF-8, to be renamed"),
+            (self.irregular, "of another kind, such as a link out of the folder or a fifo"),
+        )
+        said = [
+            f"{counted(len(paths), 'file')} {reason}: {', '.join(paths[:_NAMES_SHOWN])}"
+            + (", ..." if len(paths) > _NAMES_SHOWN else "")
+            for paths, reason in reasons
+            if paths
+        ]
+        return f"left alone {'; '.join(said)}" if said else None
 
 
 def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:
@@ -158,7 +178,8 @@ def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:
 
     Raises StorageUnavailableError.
     """
-    return Landing.of(store.list(), file_format)
+    found, irregular = list_regular(store)
+    return Landing.of(found, file_format, irregular)
 
 
 def list_landing_after(
@@ -171,12 +192,13 @@ def list_landing_after(
     """
     if not after:
         return list_landing(store, file_format)
-    found = tuple(store.list_after(after))
-    landing = Landing.of(found, file_format, after=after)
+    found, irregular = list_regular(store, after)
+    landing = Landing.of(found, file_format, irregular, after=after)
     has_notes = after < f"{QUARANTINE}/"
     if has_notes or all(map(is_known, landing.files)):
         return landing
-    return Landing.of((*found, *store.list(QUARANTINE)), file_format, after=after)
+    noted = (*found, *store.list(QUARANTINE))
+    return Landing.of(noted, file_format, irregular, after=after)
 
 
 def _rows_set_aside(path: str) -> list[RowsSetAside]:

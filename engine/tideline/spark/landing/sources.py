@@ -153,6 +153,10 @@ def read_groups(
     session: SparkSession, paths: Sequence[str], settings: SourceSettings
 ) -> list[SourceGroup]:
     """The rows of the files in groups that one read fits, by the first file to arrive of each."""
+    unopened = [path for path in paths if ":" in path.rpartition("/")[2]]
+    if unopened:
+        reason = "its name has a colon, and Spark opens no such file: rename it"
+        raise UnreadableFilesError(dict.fromkeys(unopened, reason))
     if settings.file_format == PARQUET:
         return list(_read_parquet(session, paths, settings))
     if len(paths) > TEXT_FILES_MAX:
@@ -250,8 +254,10 @@ def _schema_reader(
     session: SparkSession, file_format: str, options: Mapping[str, str], uris: Sequence[str]
 ) -> DataFrameReader:
     reader = session.read.format(file_format).options(**options)
-    # To look at the lines of a file that it does not split, Spark takes its path for a pattern.
-    return reader.option("multiLine", "false") if _PATTERN.search(uris[0]) else reader
+    # To look at the lines of a file that it does not split, Spark takes its path for a pattern, and
+    # names no folder with a colon.
+    is_unlisted = _PATTERN.search(uris[0]) or any(":" in uri.partition("/")[2] for uri in uris)
+    return reader.option("multiLine", "false") if is_unlisted else reader
 
 
 def _loadable(paths: Sequence[str]) -> list[list[str]]:
