@@ -32,6 +32,8 @@ from tideline.wording import counted
 BAD_ROWS_MAX = 10_000
 """So many rows are set aside at a time; files with more of them together wait their turn."""
 _SHOWN_LENGTH_MAX = 40
+_REPLACEMENT = "\ufffd"
+"""What Spark puts in the place of bytes that are not UTF-8."""
 NULLS = "_tideline_nulls"
 _FAULT = "_tideline_fault"
 _SHOWN = "_tideline_shown"
@@ -225,6 +227,8 @@ def explain_json(
         return "", "it is not a JSON object"
     for name, value in values.items():
         if value is not None and nulls.get(name.lower()):
+            if isinstance(value, str) and _REPLACEMENT in value:
+                return name, "it is not UTF-8"
             kind = kinds.get(name.lower(), "value")
             return name, f"{shortened(json.dumps(value))} is not of type {kind}"
     return "", "a value inside it does not fit its type"

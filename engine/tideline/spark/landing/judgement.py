@@ -48,6 +48,7 @@ from tideline.spark.landing.sources import (
     header_names,
     read_files,
     read_groups,
+    with_value,
 )
 from tideline.spark.landing.text_lines import lines_of_rows
 from tideline.wording import counted
@@ -99,7 +100,7 @@ def judge(
         except ConfigError:
             return None
         except InvalidDataError as error:
-            return error.message if error.value is None else f"{error.message}: {error.value}"
+            return with_value(error)
         except SPARK_FAILURES as error:
             return failure_reason(error)
         return None
@@ -127,7 +128,7 @@ def misfits(intake: Intake, paths: Sequence[str]) -> dict[str, str]:
                 schema = to_arrow_schema(rows.schema, timezone="UTC")
                 merged = evolve(merged, schema, null_missing_columns=True).schema
             except InvalidDataError as error:
-                reason = error.message
+                reason = with_value(error)
             except SPARK_FAILURES as error:
                 reason = failure_reason(error)
         if reason is not None:

@@ -59,6 +59,10 @@ SPARK_FAILURES = (PySparkException, Py4JError)
 _LITERAL_PATHS = {"__globPaths__": "false"}
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 _REASON_LENGTH_MAX = 300
+_EXPECTED = {
+    CSV: "it has no column: its first line is expected to name them",
+    "json": "no line of it is a JSON object with a value: one object a line is expected",
+}
 _OUT_OF_MEMORY = re.compile(
     "Java heap space|OutOfMemoryError|GC overhead limit exceeded|exit code (52|137)"
 )
@@ -184,6 +188,12 @@ def failure_reason(error: Exception) -> str:
     return f"{reason}; {_MORE_MEMORY}" if _OUT_OF_MEMORY.search(str(error)) else reason
 
 
+def with_value(error: InvalidDataError) -> str:
+    """What an error says, with the value at fault where the message does not have it."""
+    value = "" if error.value is None else str(error.value)
+    return error.message if value in error.message else f"{error.message}: {value}"
+
+
 def types_of(schema: pa.Schema | None) -> dict[str, T.DataType]:
     """Spark's types of an Arrow schema's columns, by name in lower case."""
     if schema is None:
@@ -239,6 +249,14 @@ def _read_text(
         roles=settings.roles,
         has_time_formats=_given(settings.options, "dateFormat", "timestampFormat") is not None,
     )
+    empty = [
+        path
+        for part, text in zip(parts, schemas, strict=True)
+        if all(name == BAD_RECORD for name in text.schema.names)
+        for path in part
+    ]
+    if empty:
+        raise UnreadableFilesError(dict.fromkeys(empty, _EXPECTED[settings.file_format]))
     for part, part_uris, text in zip(parts, uris, schemas, strict=True):
         schema = _with_bad_record(text.schema) if settings.keeps_bad_rows else text.schema
         reader = session.read.format(settings.file_format).options(**options).schema(schema)
@@ -330,7 +348,7 @@ def _union(parts: list[SourceGroup]) -> DataFrame:
             known = merged.schema if merged else stored_schema(schema)
             merged = evolve(known, schema, null_missing_columns=True)
         except InvalidDataError as error:
-            reason = f"it does not match the files before it: {error.message}"
+            reason = f"it does not match the files before it: {with_value(error)}"
             clashing |= dict.fromkeys(part.paths, reason)
     if clashing or merged is None:
         raise ClashingFilesError(clashing)
