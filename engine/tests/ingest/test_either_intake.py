@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -272,3 +273,23 @@ def test_ingests_of_parquet_files_commit_the_same_on_either_engine(
     rows = LakeTable.open(str(tmp_path / "table")).to_arrow(columns=["id", "ts", "v", "w"])
     assert rows.to_pylist() == [{"id": 2, "ts": 2, "v": "bb", "w": 0.5}]
     assert bool(opened) is (engine == "spark")
+
+
+@pytest.mark.parametrize("options", [ON_SPARK, {}], ids=["spark", "in_process"])
+def test_columns_that_files_lack_are_null_unless_the_write_is_strict(
+    options: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    fields = [("id", pa.int64()), ("v", pa.string()), ("w", pa.float64())]
+    schema = pa.schema([*fields, pa.field("needed", pa.int64(), nullable=False)])
+    table = LakeTable.create(str(tmp_path / "table"), record_key="id", schema=schema)
+    sources = land(tmp_path / "in", [keyed(v=["a"], needed=[1])])
+    strict = SourceWrite(sources, "parquet", None, options=options, strict=True)
+    with pytest.raises(InvalidDataError, match="lacks columns of the table: w"):
+        write_sources(table, lambda: spark, strict)
+    lacks = land(tmp_path / "lacks", [keyed(v=["a"])])
+    with pytest.raises(InvalidDataError, match="lacks columns of the table: needed"):
+        write_sources(table, lambda: spark, replace(strict, location=lacks, strict=False))
+    write_sources(table, lambda: spark, replace(strict, strict=False))
+    assert table.to_arrow(columns=["id", "v", "w", "needed"]).to_pylist() == [
+        {"id": 0, "v": "a", "w": None, "needed": 1}
+    ]

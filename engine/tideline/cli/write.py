@@ -88,6 +88,11 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     help="Largest number of rows of one file that are set aside.",
 )
 @click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse files that lack a column of the table, instead of filling in nulls.",
+)
+@click.option(
     "--token",
     metavar="TEXT",
     help="Names this write: repeated with the same token it is never written twice.",
@@ -106,6 +111,7 @@ def write_command(
     on_bad_file: str,
     on_bad_row: str,
     max_bad_rows: int,
+    strict: bool,
     token: str | None,
     dry_run: bool,
     yes: bool,
@@ -130,6 +136,7 @@ def write_command(
         skips_bad_files=on_bad_file == "skip",
         bad_rows_max=max_bad_rows if on_bad_row == "quarantine" else None,
         token=token,
+        strict=strict,
     )
 
     def open_session() -> SparkSession:

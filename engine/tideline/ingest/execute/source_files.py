@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class SourceWrite:
     """What to write and how. `skips_bad_files`: they are passed over instead of failing the write.
     `bad_rows_max`: so many rows of a file are set aside, None for none. `token` is as in
-    `LakeTable.write`."""
+    `LakeTable.write`. Rows are null in the optional columns of the table that their file lacks,
+    unless the write is `strict`: then such a file is at fault."""
 
     location: StoreLocation
     file_format: str
@@ -43,6 +44,7 @@ class SourceWrite:
     skips_bad_files: bool = False
     bad_rows_max: int | None = None
     token: str | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _write_in_process(
         wanted.reading,
         schema=table.schema,
         fits=not deletes and config.partial_update_columns is None,
-        adds_columns=False,
+        adds_columns=not wanted.strict,
     )
     try:
         rows = intake.rows(paths, table, operation, wanted.options)

@@ -93,7 +93,7 @@ def _intake(
         ),
         schema,
         fits=not deletes and config.partial_update_columns is None,
-        adds_columns=False,
+        adds_columns=not wanted.strict,
         only_keys=deletes,
         keys=key_generator(hoodie),
         ordering=() if deletes else hoodie.config.ordering_fields,
