@@ -14,7 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import ConfigError, ObjectNotFoundError
+from tideline.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    TableNotFoundError,
+)
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
@@ -28,7 +33,12 @@ pytest.importorskip("sqlalchemy")
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    TooManyRequestsError,
+)
 from pyiceberg.transforms import IdentityTransform
 
 from tideline.iceberg.table.catalog_opening import open_catalog
@@ -223,6 +233,19 @@ def test_a_commit_with_an_unknown_outcome_keeps_its_files(
     assert isinstance(commit(table, rewrite), Unknown)
     assert len(set(tmp_path.rglob("snap-*.avro")) - before) == 1
     assert ids(catalog) == list(range(40))
+
+
+@pytest.mark.parametrize("error", [TooManyRequestsError("busy"), NoSuchTableError("gone")])
+def test_a_commit_that_did_not_take_place_leaves_no_files(
+    catalog: InterceptedCatalog, tmp_path: Path, error: Exception
+) -> None:
+    table = opened(catalog)
+    rewrite = concatenated(table, "EU")
+    catalog.before = raising(error)
+    before = set(tmp_path.rglob("*.avro"))
+    with pytest.raises((StorageUnavailableError, TableNotFoundError)):
+        commit(table, rewrite)
+    assert set(tmp_path.rglob("*.avro")) == before
 
 
 def test_a_refused_commit_is_tried_again(catalog: InterceptedCatalog) -> None:

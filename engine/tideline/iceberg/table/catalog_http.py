@@ -8,6 +8,9 @@
 3. Of an answer at most one byte more than the limit is read, of a refusal `REFUSAL_BYTES_MAX`. What
    it decompresses to has the same limit, and its JSON those of all files that others wrote.
 4. The pages of one listing have these limits together.
+5. A request that the server had no time for (429, 503) is sent again when the server says, within
+   the time of one answer. Where one of the answers was 503 the last one of these is given: behind a
+   gateway such a request may have been handled.
 
 Needs the extra `iceberg`.
 """
@@ -21,6 +24,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import requests
@@ -31,6 +35,7 @@ from urllib3.exceptions import HTTPError
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.formats.bounded import decompress_bounded, parse_json
+from tideline.iceberg.table.busy_server import TOO_MANY_REQUESTS, UNAVAILABLE, busy_wait_s
 from tideline.read_limits import read_limits, too_large
 from tideline.trust.catalog_access import CatalogAccess
 from tideline.trust.foreign_words import quoted
@@ -99,11 +104,35 @@ class BoundedSession(requests.Session):
             through = self._access.proxy_for(url)
             given["proxies"] = {"http": through, "https": through}
         given |= {"allow_redirects": False, "stream": True, "timeout": self._timeout_s}
+        return self._patiently(request, given, self._pages(request))
+
+    def _patiently(
+        self, request: requests.PreparedRequest, given: dict[str, Any], listing: Listing
+    ) -> requests.Response:
+        """The answer, once the server has time."""
+        until_s = time.monotonic() + self._timeout_s * ANSWER_TIMEOUTS
+        doubtful: requests.Response | None = None
+        for attempt in count(1):
+            response = self._answer(request, given, listing)
+            status = response.status_code
+            if status == UNAVAILABLE:
+                doubtful = response
+            wait_s = busy_wait_s(status, response.headers, attempt, time.time())
+            if wait_s is None or time.monotonic() + wait_s > until_s:
+                break
+            time.sleep(wait_s)
+        if status == TOO_MANY_REQUESTS and doubtful is not None:
+            return doubtful
+        return response
+
+    def _answer(
+        self, request: requests.PreparedRequest, given: dict[str, Any], listing: Listing
+    ) -> requests.Response:
         with _watching(self._timeout_s * ANSWER_TIMEOUTS) as watch:
             response = super().send(request, **given)
             try:
                 _refuse_redirect(response)
-                body = self._body(response, watch, self._pages(request))
+                body = self._body(response, watch, listing)
             except BaseException:
                 response.close()
                 raise

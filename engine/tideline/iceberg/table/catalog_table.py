@@ -7,7 +7,7 @@ So after every answer but success the table is loaded again:
 1. another table has the name: the one that we changed may have been renamed after our change;
 2. it shows our change: committed;
 3. the branch has left the snapshot that our change requires: it never can be committed any more;
-4. the catalog refused for certain: not committed;
+4. the catalog refused for certain, or had no time (429), or has no such table (404): not committed;
 5. anything else is asked again as often as `commit.status-check.*` says, and is then unknown.
 
 Needs the extra `iceberg`.
@@ -26,6 +26,7 @@ from pyiceberg.exceptions import (
     ForbiddenError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
     UnauthorizedError,
     ValidationError,
 )
@@ -48,6 +49,7 @@ from tideline.iceberg.metadata.metadata_update import (
 )
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_files import OwnFiles
+from tideline.iceberg.table.catalog_name import DEFAULT_CATALOG
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
@@ -67,7 +69,9 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
+from tideline.trust.catalog_properties import URI
 from tideline.trust.foreign_words import quoted
+from tideline.trust.server_address import is_plain_url
 
 _REFUSALS = (
     CommitFailedException,
@@ -76,6 +80,7 @@ _REFUSALS = (
     ValueError,
     NotImplementedError,
 )
+_NO_SUCH_TABLE, _UNPROCESSABLE = 404, 422
 
 
 class CatalogTable:
@@ -187,7 +192,12 @@ class CatalogTable:
         except (ForbiddenError, UnauthorizedError) as error:
             message = f"the catalog denies access: {quoted(error)}"
             raise StorageUnavailableError(message, table=self._name) from error
+        except TooManyRequestsError as error:
+            message = "the catalog had no time for the commit, which did not take place: repeat it"
+            raise StorageUnavailableError(message, table=self._name) from error
         except CLIENT_FAULTS as error:
+            if _status_of(error) == _NO_SUCH_TABLE:
+                raise self._missing() from error
             return self._settle(base, asked, changes, error)
         metadata = TableMetadata.of(document, path=response.metadata_location)
         other = self._identity.replaced_by(metadata)
@@ -203,7 +213,7 @@ class CatalogTable:
         error: BaseException,
     ) -> CommitOutcome:
         """What became of a commit that was not reported as done."""
-        is_refused = isinstance(error, _REFUSALS)
+        is_refused = isinstance(error, _REFUSALS) or _status_of(error) == _UNPROCESSABLE
         for _ in RetryPolicy.of_status_checks(base.metadata.properties).attempts(self._clock):
             try:
                 now = self.load()
@@ -223,7 +233,8 @@ class CatalogTable:
                     message = f"the catalog rejects the change: {quoted(error)}"
                     raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(quoted(error))
-        return Unknown(f"the catalog may have committed: {quoted(repr(error))}")
+        reason = f"the catalog may have committed: {quoted(repr(error))}"
+        return Unknown(reason, shown_by=self._arguments)
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -238,8 +249,27 @@ class CatalogTable:
 
     @property
     def _name(self) -> str:
+        return f"{self._catalog.name}.{self._dotted}"
+
+    @property
+    def _dotted(self) -> str:
         name = self._identifier
-        return f"{self._catalog.name}.{name if isinstance(name, str) else '.'.join(name)}"
+        return name if isinstance(name, str) else ".".join(name)
+
+    @property
+    def _arguments(self) -> str:
+        """How the command line names the table."""
+        catalog = self._catalog.name
+        address = _given_to(self._catalog).get(URI, "")
+        if catalog == DEFAULT_CATALOG and is_plain_url(address):
+            catalog = address
+        return f"{self._dotted} --catalog {catalog}"
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The status of the answer that an error of PyIceberg's was made of."""
+    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
 
 
 def _given_to(catalog: Catalog) -> Mapping[str, str]:

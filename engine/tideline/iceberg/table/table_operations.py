@@ -46,16 +46,18 @@ class Conflicted:
 class Unknown:
     """The change may or may not be, or become, part of the table: nothing it needs may go.
 
-    `snapshot_id` is the snapshot that was made for it, if one was.
+    `snapshot_id` is the snapshot that was made for it, if one was. `shown_by` are the arguments
+    that name the table to the command line, where its location does not.
     """
 
     reason: str
     snapshot_id: int | None = None
+    shown_by: str = ""
 
     def how_to_find_out(self, table: str) -> str:
         """The command that says what became of it."""
         named = f" --snapshot {self.snapshot_id}" if self.snapshot_id is not None else ""
-        return f"tideline iceberg show {table}{named}"
+        return f"tideline iceberg show {self.shown_by or table}{named}"
 
 
 @dataclass(frozen=True, slots=True)
