@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideline.testing.mutants.erasure_faults import ERASURE_FAULTS
 from tideline.testing.mutants.fault import Fault
 from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
 from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
@@ -20,6 +21,7 @@ from tideline.testing.mutants.write_faults import WRITE_FAULTS
 FAULTS: tuple[Fault, ...] = (
     *STORAGE_FAULTS,
     *WRITE_FAULTS,
+    *ERASURE_FAULTS,
     *SCHEMA_FAULTS,
     *RANGE_FAULTS,
     *INGEST_FAULTS,
