@@ -256,5 +256,7 @@ def _drop_snapshots(table: HoodieTable, remarks: list[str]) -> int:
     current = loaded.metadata.current_snapshot_id
     ids = (one.snapshot_id for one in loaded.metadata.snapshots if one.snapshot_id != current)
     dropped = drop_snapshots(place, tuple(ids))
-    remove_unlisted(place)
+    if not dropped:
+        # Else the drop has removed these as well.
+        remove_unlisted(place)
     return dropped

@@ -18,7 +18,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +37,6 @@ from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import DataFile
-from tideline.iceberg.manifest.manifest_reading import in_parallel, manifests_of
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
@@ -206,8 +204,7 @@ def _exchange(
 ) -> IcebergErasure | None:
     """Write the files anew and exchange them; None where another writer was first."""
     io, metadata = table.io, table.metadata
-    manifests = manifests_of(io, metadata.snapshot())
-    if not found.tasks and not any(in_parallel(partial(has_old_bounds, io), manifests)):
+    if not found.tasks and not has_old_bounds(io, metadata.snapshot()):
         return done
     written: list[DataFile] = []
     try:

@@ -14,20 +14,22 @@ LANDING_NOT_REACHED = (
     "rows set aside there"
 )
 """What is said where no landing prefix was named."""
+_VERSIONS = "earlier versions of objects in a bucket that keeps versions, its replicas and backups"
+_COPIES = "copies that readers made: extracts, caches, shuffle files, logs of engines"
 NOT_REACHED = (
-    "earlier versions of objects in a bucket that keeps versions, its replicas and backups",
+    _VERSIONS,
     "statistics: of commits on the timeline and in the archive, and of Hudi's metadata table "
     "(column_stats, record_index)",
     "names of partitions, as folders and on the timeline",
-    "copies that readers made: extracts, caches, shuffle files, logs of engines",
+    _COPIES,
 )
 """Where an erasure of a Hudi table never looks; a report says so."""
 NOT_REACHED_ICEBERG = (
     "source files, and tables that are made of this one",
-    "earlier versions of objects in a bucket that keeps versions, its replicas and backups",
+    _VERSIONS,
     "statistics of the table in Puffin files, which hold sketches of values",
     "names of partitions, as folders and in metadata",
-    "copies that readers made: extracts, caches, shuffle files, logs of engines",
+    _COPIES,
 )
 """Where that of an Iceberg table never looks."""
 

@@ -7,7 +7,7 @@ and are passed over. A publication's own file holds the rows that logs left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -81,8 +81,9 @@ class StoredRowsReader:
             stored = rows.schema.names
             # Some column must give the number of rows.
             names = [name for name in self.schema.names if name in stored] or stored[:1]
+            constants = self._constants(file.partition)
             for batch in rows.batches(names):
-                yield self._shaped(batch, file.partition)
+                yield self._shaped(batch, constants)
 
     def _log_rows(self, log: LogFile, complain: Complain) -> Iterator[pa.RecordBatch]:
         files = LogFiles(self.table.store, (log,))
@@ -101,13 +102,17 @@ class StoredRowsReader:
         stored = history.names_at(block.instant) if history else None
         names = self.schema.names if stored is None else stored.stored(self.schema.names)
         rows = decode_data_block(block.frame.kind, content, block.schema_json, names)
+        constants = self._constants(block.log.partition)
         for batch in rows.combine_chunks().to_batches():
             renamed = batch if stored is None else stored.renamed(batch)
-            yield self._shaped(renamed, block.log.partition)
+            yield self._shaped(renamed, constants)
 
-    def _shaped(self, batch: pa.RecordBatch, partition: str) -> pa.RecordBatch:
-        """The rows as the table has them, with the values that the path gives for certain."""
-        constants = self.layout.scalars(partition) if self.layout else {}
+    def _constants(self, partition: str) -> Mapping[str, pa.Scalar]:
+        """The values that the path gives for certain."""
+        return self.layout.scalars(partition) if self.layout else {}
+
+    def _shaped(self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+        """The rows as the table has them."""
         batch = conformed_rows(batch, self.schema)
         arrays = [
             pa.repeat(constants[name], batch.num_rows) if name in constants else array

@@ -9,7 +9,6 @@ other data file is ever deleted here: those are Hudi's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from functools import partial
 from itertools import chain
 
 from tideline.errors import ConflictError, TidelineError
@@ -104,12 +103,10 @@ def drop_old_bounds(place: PublishedTable) -> None:
 
     Raises ConflictError when others were always first, UnknownOutcomeError.
     """
-    io = place.operations.io
     for _ in RetryPolicy().attempts(place.table.clock):
         metadata = place.operations.load().metadata
         snapshot = metadata.snapshot()
-        manifests = manifests_of(io, snapshot)
-        if snapshot is None or not any(in_parallel(partial(has_old_bounds, io), manifests)):
+        if snapshot is None or not has_old_bounds(place.operations.io, snapshot):
             return
         kept = (INSTANT, PUBLICATION)
         exchange = ExchangeFiles(

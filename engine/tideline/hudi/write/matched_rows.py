@@ -34,18 +34,18 @@ class MatchedRows:
         matched."""
         if found == self.count:
             return
-        matched = f"{counted(self.count, 'row')} {'matches' if self.count == 1 else 'match'}"
         if found > self.count:
             raise UnsupportedTableError(
-                f"{matched}, but {found:,} have the same keys in the same partitions, so that "
-                "others would go with them; nothing was deleted. Widen the condition to all rows "
-                "of these keys (`tideline check --keys` shows keys that are stored twice)",
+                f"{self._matched}, but {found:,} have the same keys in the same partitions, so "
+                "that others would go with them; nothing was deleted. Widen the condition to all "
+                "rows of these keys (`tideline check --keys` shows keys that are stored twice)",
                 table=table,
             )
         raise UnsupportedTableError(
-            f"{matched}, but {found:,} {'is' if found == 1 else 'are'} found by key and partition "
-            "path, so that others would stay; nothing was deleted. They lie in other partitions or "
-            "have other keys, than their columns say: delete them with the engine that wrote them",
+            f"{self._matched}, but {found:,} {'is' if found == 1 else 'are'} found by key and "
+            "partition path, so that others would stay; nothing was deleted. They lie in other "
+            "partitions or have other keys, than their columns say: delete them with the engine "
+            "that wrote them",
             table=table,
         )
 
@@ -55,11 +55,15 @@ class MatchedRows:
         if deleted == self.count:
             return
         raise UnsupportedTableError(
-            f"{counted(self.count, 'row')} {'matches' if self.count == 1 else 'match'}, but "
-            f"{deleted:,} would be deleted; nothing was. Some keys are stored more than once in a "
-            "file, of which a log deletes one: write their partitions anew (insert_overwrite)",
+            f"{self._matched}, but {deleted:,} would be deleted; nothing was. Some keys are stored "
+            "more than once in a file, of which a log deletes one: write their partitions anew "
+            "(insert_overwrite)",
             table=table,
         )
+
+    @property
+    def _matched(self) -> str:
+        return f"{counted(self.count, 'row')} {'matches' if self.count == 1 else 'match'}"
 
 
 def by_stored_place(config: WriteConfig) -> WriteConfig:

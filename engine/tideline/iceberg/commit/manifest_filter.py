@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from tideline.iceberg.commit.file_identity import FileKey, file_key
@@ -26,7 +27,13 @@ from tideline.iceberg.manifest.manifest_entry import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.manifest.manifest_reading import entries_of, in_parallel, live_paths
+from tideline.iceberg.manifest.manifest_reading import (
+    entries_of,
+    in_parallel,
+    live_paths,
+    manifests_of,
+)
+from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 
@@ -154,7 +161,7 @@ class ManifestFilter:
     ) -> Filtered:
         if not manifest.may_have_live_files:
             return Filtered(manifest)
-        is_stale = self._drops_old_bounds and has_old_bounds(self._io, manifest)
+        is_stale = self._drops_old_bounds and _has_old_bounds(self._io, manifest)
         holds_any = removal.may_be_in(manifest, metadata) and self._holds_any(manifest, removal)
         if not is_stale and not holds_any:
             return Filtered(manifest)
@@ -187,11 +194,15 @@ class ManifestFilter:
         return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id, data_file=file)
 
 
-def has_old_bounds(io: FileIO, manifest: ManifestFile) -> bool:
-    """Whether a manifest gives bounds of a file that an earlier commit removed.
+def has_old_bounds(io: FileIO, snapshot: Snapshot | None) -> bool:
+    """Whether a manifest of the snapshot gives bounds of a file that an earlier commit removed.
 
-    Raises what reading a manifest raises.
+    Raises what reading manifests raises.
     """
+    return any(in_parallel(partial(_has_old_bounds, io), manifests_of(io, snapshot)))
+
+
+def _has_old_bounds(io: FileIO, manifest: ManifestFile) -> bool:
     if manifest.deleted_files_count == 0:
         return False
     return any(
