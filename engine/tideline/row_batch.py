@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class RowBatch:
     """Rows for one write: those `held` in memory, else those of the `frame`.
 
-    With `find` they are what a condition matches, found anew for each attempt.
+    With `find` they are what a condition matches, read again for each attempt.
     """
 
     table: HoodieTable

@@ -4,7 +4,7 @@
 2. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
    deletes apply to whose files hold values (equality deletes, and position deletes that keep rows
    that match), are written anew: without rows that match and without those that are deleted. One
-   commit exchanges them, and writes manifests anew that give bounds of files removed before. Where
+   commit exchanges them, and rewrites manifests that give bounds of files removed before. Where
    another writer was first, the new files are removed and it is planned again.
 3. One more commit drops the delete files that are left without a purpose.
 4. All other snapshots are expired, and the files that only they led to are deleted.

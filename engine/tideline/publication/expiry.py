@@ -99,7 +99,7 @@ def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
 
 
 def drop_old_bounds(place: PublishedTable) -> None:
-    """Write manifests of the newest snapshot anew that give bounds of files removed before.
+    """Rewrite manifests of the newest snapshot that give bounds of files removed before.
 
     Raises ConflictError when others were always first, UnknownOutcomeError.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,7 +19,6 @@ from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,
     METADATA_TABLE_PATH,
-    TableType,
 )
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -29,19 +27,8 @@ from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import stale_listing
 
-ON = {"hoodie.metadata.enable": "true"}
 OFF = {"hoodie.metadata.enable": "false"}
 FAILED = FailedWrites(eager=False, never=False, heartbeat=DEFAULT_LIMITS)
-
-
-@pytest.fixture(params=[8, 9])
-def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
-    table = SmallTable.in_memory(
-        table_version=request.param, table_type=TableType.MERGE_ON_READ, properties=ON
-    )
-    table.write("insert", batch(range(6), 1))
-    yield table
-    table.forget()
 
 
 def opened(small: SmallTable) -> HoodieTable:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tideline.errors import ConfigError, ConflictError
@@ -26,7 +24,6 @@ from tideline.hudi.table.table_config import (
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
-    TableType,
 )
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, State
@@ -39,16 +36,6 @@ ON = {"hoodie.metadata.enable": "true"}
 OFF = {"hoodie.metadata.enable": "false"}
 LONG_S = 3_600.0
 FAILED = FailedWrites(eager=False, never=False, heartbeat=DEFAULT_LIMITS)
-
-
-@pytest.fixture(params=[8, 9])
-def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
-    table = SmallTable.in_memory(
-        table_version=request.param, table_type=TableType.MERGE_ON_READ, properties=ON
-    )
-    table.write("insert", batch(range(6), 1))
-    yield table
-    table.forget()
 
 
 def opened(small: SmallTable) -> HoodieTable:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from tideline.hudi.read.history import load_view
 from tideline.hudi.read.point_in_time import Point
 from tideline.hudi.read.table_scan import TableScan, scan_schema, split_slices
-from tideline.hudi.read.time_travel import table_as_of
+from tideline.hudi.read.time_travel import TableThen, table_as_of
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 
@@ -25,16 +25,10 @@ def plan_snapshot(table: HoodieTable, as_of: Point | None = None) -> TableScan:
 
     Raises as `table_as_of`.
     """
-    if as_of is not None:
-        then = table_as_of(table, as_of)
-        files, slices = split_slices(then.slices())
-        schema = scan_schema(table, then.shown())
-        return TableScan(then.timeline, schema, files, slices=slices, until=then.until)
-    timeline, view = load_view(table)
-    files, slices = split_slices(
-        piece for partition in view.partitions for piece in view.latest_slices(partition)
-    )
-    return TableScan(timeline, scan_schema(table, timeline), files, slices=slices)
+    then = TableThen(*load_view(table)) if as_of is None else table_as_of(table, as_of)
+    files, slices = split_slices(then.slices())
+    schema = scan_schema(table, then.shown())
+    return TableScan(then.timeline, schema, files, slices=slices, until=then.until)
 
 
 def plan_read_optimized(table: HoodieTable) -> TableScan:

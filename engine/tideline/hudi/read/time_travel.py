@@ -42,11 +42,12 @@ _UNKNOWN_ZONE_MS = 14 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class TableThen:
-    """The table as it was: `timeline` shows what counts, but for instants later than `until`."""
+    """The table as it was: `timeline` shows what counts, but for instants later than `until`. As it
+    is, without that."""
 
     timeline: ActiveTimeline
     view: FileSystemView
-    until: InstantTime | None
+    until: InstantTime | None = None
 
     def slices(self) -> Iterable[FileSlice]:
         """The slices of all file groups there were."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import parse_json
-from tideline.hudi.metadata.index_definitions import definitions_path
+from tideline.hudi.metadata.index_definitions import DEFINED, definitions_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 
 _FIRST = "V1"
@@ -30,14 +30,14 @@ def adapt_index_definitions(table: HoodieTable, version: int) -> None:
     if table.store.head(path) is None:
         return
     content = parse_json(table.store.get(path), path=path, what="index definitions")
-    defined = content.get("indexDefinitions") if isinstance(content, dict) else None
+    defined = content.get(DEFINED) if isinstance(content, dict) else None
     if not isinstance(defined, dict) or not all(isinstance(one, dict) for one in defined.values()):
         raise CorruptTableError(
             "the definitions of indexes are not understood", table=table.uri, path=path
         )
     adapted = adapted_definitions(defined, version)
     if adapted != defined:
-        body = json.dumps({**content, "indexDefinitions": adapted}, indent=2)
+        body = json.dumps({**content, DEFINED: adapted}, indent=2)
         table.store.put(path, body.encode())
 
 

@@ -50,7 +50,7 @@ def check_key_types(
             raise InvalidDataError(
                 f"column {name} is part of the {role}, and a value of {given} is another one there "
                 f"than the same value of {stored}, which the table has: its row would be stored "
-                f"twice, or not be found; give it as {stored}, or write the whole table anew "
+                f"twice, or not be found; give it as {stored}, or rewrite the whole table "
                 "(insert_overwrite_table)",
                 value=f"{stored} and {given}",
             )

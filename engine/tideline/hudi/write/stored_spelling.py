@@ -6,8 +6,8 @@ insert by rows and CTAS write whatever the properties say. In a path Spark SQL h
 what is stored decides:
 
 1. Of some rows the keys are made in both ways, and the one is taken that gives the stored keys.
-2. Partition paths are told by their look, as a row may lie in another partition than its columns
-   say.
+2. Partition paths are recognised by their form, as a row may lie in another partition than its
+   columns say.
 3. Where both are found, or neither, rows with new keys would be stored next to the old ones: that
    is refused by name.
 
@@ -219,7 +219,7 @@ def _unlike(table: HoodieTable, names: str, what: str, stored: str) -> Unsupport
         f"the {what} that the table has are not what its columns ({names}) give here, as after a "
         "change of their type, by Spark SQL or in another time zone: new rows would be stored next "
         "to the old ones; delete by condition works, upsert with the engine that wrote them, or "
-        "write the whole table anew (insert_overwrite_table)",
+        "rewrite the whole table (insert_overwrite_table)",
         table=table.uri,
         value=stored,
     )
@@ -230,7 +230,7 @@ def _both(
 ) -> UnsupportedTableError:
     return UnsupportedTableError(
         f"some {what} have times ({names}) as numbers and some as text, so that rows may be there "
-        "twice; write the whole table anew (insert_overwrite_table) with each row once",
+        "twice; rewrite the whole table (insert_overwrite_table) with each row once",
         table=table.uri,
         value=", ".join(stored),
     )

@@ -38,7 +38,7 @@ class ExchangeFiles:
     `updates` of the schema and of properties take place in the same commit; the property
     `snapshot_property` is set to the id of the new snapshot. `is_rearrangement`: the rows of the
     table stay the same. `drops_old_bounds`: manifests that give bounds of files removed before are
-    written anew without these files.
+    rewritten without these files.
     """
 
     base_id: int | None
