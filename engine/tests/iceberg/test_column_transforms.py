@@ -20,11 +20,12 @@ from tideline.iceberg.scan.partition_value import partition_value
 # Java wraps around below the least number that a width divides.
 INT = st.integers(-(2**31) + 7, 2**31 - 1)
 BIG_INT = st.integers(-(2**63) + 7, 2**63 - 1)
-MICROS = st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000)
+# Hours of all of them are 32 bit numbers.
+MICROS = st.integers(-7_700_000_000_000_000_000, 7_700_000_000_000_000_000)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": INT,
     "long": BIG_INT,
-    "date": st.integers(-700_000, 2_000_000),
+    "date": st.integers(-(2**31), 2**31 - 1),
     "time": st.integers(0, 86_399_999_999),
     "timestamp": MICROS,
     "timestamptz": MICROS,

@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tideline.cli.progress import end_progress
+from tideline.formats.calendar_days import FarTime
 from tideline.secret_values import masked, masked_json
 
 _PIPE_WIDTH = 100_000
@@ -101,7 +102,7 @@ def json_value(value: Any) -> Any:
         return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [json_value(item) for item in value]
-    if isinstance(value, (datetime, date, time)):
+    if isinstance(value, (datetime, date, time, FarTime)):
         return value.isoformat()
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")

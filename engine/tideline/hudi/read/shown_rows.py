@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tideline.formats.python_values import python_values
 from tideline.hudi.read.arrow_scan import ArrowScan
 
 
@@ -25,7 +26,7 @@ class ShownRows:
         """At most `limit` rows of a table, all of them for None."""
         complete = limit is None or table.num_rows <= limit
         shown = table if complete else table.slice(0, limit)
-        columns = [column.to_pylist() for column in shown.columns]
+        columns = [python_values(column) for column in shown.columns]
         return cls(tuple(shown.column_names), tuple(zip(*columns, strict=True)), complete)
 
 

@@ -38,9 +38,9 @@ def transformed(transform: Transform, column: pa.Array) -> pa.Array:
         case "year" | "month":
             return _calendar(column, transform.name)
         case "day":
-            return pc.cast(_whole(column, _DAY_UNITS), pa.int32()).view(pa.date32())
+            return _whole(column, _DAY_UNITS).view(pa.date32())
         case "hour":
-            return pc.cast(_whole(column, _HOUR_UNITS), pa.int32())
+            return _whole(column, _HOUR_UNITS)
     raise UnsupportedTableError("unknown partition transform", value=str(transform))
 
 
@@ -126,26 +126,21 @@ def _truncated_decimals(column: Any, width: int) -> pa.Array:
     return pc.if_else(column.is_valid(), result, pa.scalar(None, column.type))
 
 
-def _calendar(column: pa.Array, unit: str) -> pa.Array:
-    """Years or months since 1970-01."""
-    naive = _without_zone(column)
-    years = pc.subtract(pc.year(naive), 1970)
-    if unit == "year":
-        return pc.cast(years, pa.int32())
-    months = pc.add(pc.multiply(years, 12), pc.subtract(pc.month(naive), 1))
-    return pc.cast(months, pa.int32())
+def _calendar(column: Any, unit: str) -> pa.Array:
+    """Years or months since 1970-01, rounded down. Arrow's own end with the year 32767."""
+    if types.is_date32(column.type):
+        moments = column.view(pa.int32()).fill_null(0).to_numpy().astype("datetime64[D]")
+    else:
+        numbers = column.view(pa.int64()).fill_null(0).to_numpy()
+        moments = numbers.view(f"datetime64[{column.type.unit}]")
+    counted = moments.astype(f"datetime64[{unit[0].upper()}]").astype(np.int32)
+    return pa.array(counted, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
 def _whole(column: Any, units: dict[str, int]) -> pa.Array:
-    """Whole days or hours since 1970, rounded down."""
+    """Whole days or hours since 1970, rounded down; they wrap around, as Iceberg's do."""
     if types.is_date32(column.type):
         return column.view(pa.int32())
     size = units[column.type.unit]
     numbers = column.view(pa.int64()).fill_null(0).to_numpy() // size
-    return pa.array(numbers, mask=column.is_null().to_numpy(zero_copy_only=False))
-
-
-def _without_zone(column: Any) -> pa.Array:
-    if types.is_timestamp(column.type):
-        return column.view(pa.timestamp(column.type.unit))
-    return column
+    return pa.array(numbers.astype(np.int32), mask=column.is_null().to_numpy(zero_copy_only=False))

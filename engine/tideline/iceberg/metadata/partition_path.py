@@ -7,15 +7,13 @@ people find files where they look for them.
 from __future__ import annotations
 
 import base64
-import datetime
 from typing import Any
 from urllib.parse import quote_plus
 
+from tideline.formats.calendar_days import civil_day, iso_day
 from tideline.iceberg.metadata.field_type import FieldType, Primitive
 from tideline.iceberg.metadata.partition_spec import PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
-
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], schema: Schema) -> str:
@@ -41,9 +39,9 @@ def _text(transform: Transform, type_: FieldType, value: Any) -> str:
         case "month":
             return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
         case "day":
-            return str(_EPOCH + datetime.timedelta(days=value))
+            return _day(value)
         case "hour":
-            return f"{_EPOCH + datetime.timedelta(days=value // 24)}-{value % 24:02d}"
+            return f"{_day(value // 24)}-{value % 24:02d}"
         case "identity":
             return _identity_text(type_, value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
@@ -52,7 +50,7 @@ def _text(transform: Transform, type_: FieldType, value: Any) -> str:
 def _identity_text(type_: FieldType, value: Any) -> str:
     match str(type_):
         case "date":
-            return str(_EPOCH + datetime.timedelta(days=value))
+            return _day(value)
         case "time":
             return _clock(value, 1_000_000)
         case "timestamp" | "timestamptz":
@@ -64,17 +62,20 @@ def _identity_text(type_: FieldType, value: Any) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
+def _day(value: int) -> str:
+    """Without a sign where the year has more than four digits, as Iceberg's `humanDay`."""
+    year, month, day = civil_day(value)
+    return f"{year:04d}-{month:02d}-{day:02d}"
+
+
 def _moment(value: int, per_second: int, *, zone: bool) -> str:
     days, rest = divmod(value, 86_400 * per_second)
-    day = _EPOCH + datetime.timedelta(days=days)
-    return f"{day}T{_clock(rest, per_second)}{'+00:00' if zone else ''}"
+    return f"{iso_day(days)}T{_clock(rest, per_second)}{'+00:00' if zone else ''}"
 
 
 def _clock(value: int, per_second: int) -> str:
     seconds, fraction = divmod(value, per_second)
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
-    if seconds % 60 or fraction:
-        text += f":{seconds % 60:02d}"
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if fraction:
         text += "." + f"{fraction:0{len(str(per_second)) - 1}d}".rstrip("0")
     return text

@@ -11,18 +11,17 @@ import re
 import struct
 import uuid
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.formats.calendar_days import day_number
 from tideline.iceberg.metadata.field_type import Decimal, Fixed, PrimitiveType
 from tideline.iceberg.scan.filter import Literal, LiteralKind
 
 NANOS_A_DAY = 86_400 * 10**9
 WIDE = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6))
 
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_DATE = r"(?P<date>[+-]?\d{4,}-\d{1,2}-\d{1,2})"
+_DATE = r"(?P<year>[+-]?\d{4,7})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?"
 _ZONE = r"(?P<zone>Z|UTC|[+-]\d{2}(?::?\d{2})?)?"
 _MOMENT = re.compile(rf"{_DATE}(?:[T ]{_CLOCK}\s*{_ZONE})?", re.IGNORECASE)
@@ -130,7 +129,7 @@ def _time(literal: Literal, name: str) -> LiteralValue | None:
 
 
 def _moment_nanos(found: re.Match[str], *, zoned: bool) -> int | None:
-    days = date(*map(int, found["date"].split("-"))).toordinal() - _EPOCH_DAY
+    days = day_number(int(found["year"]), int(found["month"]), int(found["day"]))
     nanos = days * NANOS_A_DAY
     if found["hour"] is None:
         return nanos

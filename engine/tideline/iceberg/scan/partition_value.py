@@ -9,6 +9,7 @@ import decimal
 import uuid
 from typing import Any
 
+from tideline.formats.calendar_days import civil_day
 from tideline.formats.murmur3 import murmur3
 from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
 from tideline.iceberg.metadata.partition_spec import Transform
@@ -40,10 +41,10 @@ def partition_value(transform: Transform, type_: PrimitiveType, value: Any) -> A
         case "day":
             return days
         case "month":
-            year, month = _year_and_month(days)
+            year, month, _ = civil_day(days)
             return (year - 1970) * 12 + month - 1
         case "year":
-            return _year_and_month(days)[0] - 1970
+            return civil_day(days)[0] - 1970
     raise ValueError(f"{transform} is not a known transform")
 
 
@@ -71,18 +72,3 @@ def _truncated(type_: PrimitiveType, value: Any, width: int) -> Any:
 
 def _unscaled(type_: Decimal, value: decimal.Decimal) -> int:
     return int(value.scaleb(type_.scale, WIDE))
-
-
-def _year_and_month(days: int) -> tuple[int, int]:
-    """Of a day counted from 1970, in the proleptic Gregorian calendar.
-
-    Counts in eras of 400 years that begin in March, so that a leap day ends a year.
-    """
-    era, day_of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (
-        day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096
-    ) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_from_march = (5 * day_of_year + 2) // 153
-    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
-    return era * 400 + year_of_era + (month <= 2), month
