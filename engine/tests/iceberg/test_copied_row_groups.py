@@ -22,6 +22,7 @@ from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.stored_columns import stored_columns
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.field_type import (
     Decimal,
     Fixed,
@@ -100,7 +101,9 @@ class Lake:
             0,
         )
         rows = RowLayout(self.schema, (), {0: PartitionSpec(0)}, None, False)
-        return RewriteContext(rows, files, f"{self.folder}/data", uuid.uuid4().hex, None)
+        return RewriteContext(
+            rows, files, DataLocations(f"{self.folder}/data"), uuid.uuid4().hex, None
+        )
 
     def rewrite(
         self,

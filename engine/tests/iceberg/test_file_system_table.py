@@ -20,10 +20,9 @@ from tideline.iceberg.metadata.metadata_update import (
     AssertTableUuid,
     SetProperties,
 )
-from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_system_table import HINT_PATH, FileSystemTable
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.iceberg.table.table_operations import Committed, Conflicted, data_location
+from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -215,22 +214,3 @@ def test_the_facade_refreshes_on_request() -> None:
     assert opened.metadata.snapshot() is None
     assert opened.refresh().snapshot() is not None
     assert opened.loaded.version == 2
-
-
-@pytest.mark.parametrize(
-    ("properties", "expected"),
-    [
-        ({}, "memory://t/table/data"),
-        ({"write.data.path": "s3://b/d/"}, "s3://b/d"),
-        ({"write.folder-storage.path": "s3://b/f"}, "s3://b/f"),
-        ({"write.object-storage.path": "s3://b/o"}, "memory://t/table/data"),
-        (
-            {"write.object-storage.path": "s3://b/o", "write.object-storage.enabled": "true"},
-            "s3://b/o",
-        ),
-    ],
-)
-def test_new_data_goes_where_the_properties_say(properties: dict[str, str], expected: str) -> None:
-    document = IcebergModel.create(properties=properties).metadata().json()
-    metadata = TableMetadata.of({**document, "location": "memory://t/table"})
-    assert data_location(metadata) == expected

@@ -19,6 +19,7 @@ from tideline.iceberg.maintenance.orphan_plan import (
     OrphanPlan,
     PrefixMismatch,
     ReachablePaths,
+    SharedFolder,
     UriRules,
 )
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
@@ -152,14 +153,20 @@ def test_a_folder_around_the_table_is_refused() -> None:
         plan(model, locations=(around,))
 
 
-def test_a_folder_outside_the_table_is_searched_only_when_named() -> None:
+def test_a_folder_outside_the_table_is_looked_at_and_searched_only_when_named() -> None:
     model = table()
     outside = model.location.uri.replace("/table", "/elsewhere")
     set_properties(model, write_data_path=outside)
-    StoreLocation.of(outside).open().put("parity=odd/lost.parquet", b"1")
+    store = StoreLocation.of(outside).open()
+    store.put("parity=odd/lost.parquet", b"1")
+    store.put("_temporary/a", b"1")
     assert plan(model).orphans == ()
+    assert plan(model).shared == (SharedFolder(outside, 1, 1),)
+    assert plan(model, later(2)).shared == (SharedFolder(outside, 0, 0),)
+    store.delete("_temporary/a")
     planned = plan(model, locations=(model.location.uri, outside))
     assert planned.locations == (model.location.uri, outside)
+    assert planned.shared == ()
     assert [one.location for one in planned.orphans] == [f"{outside}/parity=odd/lost.parquet"]
     execute_orphans(model.operations(), planned)
     assert list(StoreLocation.of(outside).open().list()) == []
@@ -180,6 +187,7 @@ def test_a_shared_object_storage_folder_gives_only_paths_with_the_tables_name() 
     store = StoreLocation.of(shared).open()
     store.put(f"0101/{bucket}/{name}/own.parquet", b"1")
     store.put(f"0101/{bucket}/other/not-own.parquet", b"1")
+    assert plan(model).shared == (SharedFolder(shared, 1, 1),)
     planned = plan(model, locations=(shared,))
     assert [one.location.rpartition("/")[2] for one in planned.orphans] == ["own.parquet"]
     assert planned.left_alone["of other tables"] == 1

@@ -65,9 +65,7 @@ def rewrite(uri: str, order: RowOrder | None = None, **options: str) -> RewriteP
         chosen,
         starting_snapshot_id=snapshot.snapshot_id,
     )
-    context = RewriteContext.of(
-        metadata, data_location=f"{uri}/data", write_id=str(uuid.uuid4()), order=order
-    )
+    context = RewriteContext.of(metadata, write_id=str(uuid.uuid4()), order=order)
     added: list[DataFile] = []
     for done in write_groups_here(table.io, context, plan.groups):
         assert isinstance(done, GroupResult), done

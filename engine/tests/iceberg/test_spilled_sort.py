@@ -19,6 +19,7 @@ from tideline.iceberg.data.partitioned_writer import write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.field_type import NestedField, parse_type
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
@@ -83,7 +84,7 @@ def context(folder: Path, order: RowOrder) -> RewriteContext:
         0,
     )
     rows = RowLayout(SCHEMA, (), {0: PartitionSpec(0)}, None, False)
-    return RewriteContext(rows, files, f"{folder}/data", "id", order)
+    return RewriteContext(rows, files, DataLocations(f"{folder}/data"), "id", order)
 
 
 @pytest.mark.parametrize("part_bytes", [1 << 30, 100_000, 4_000])

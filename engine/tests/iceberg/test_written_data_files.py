@@ -21,6 +21,7 @@ from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.field_type import NestedField, parse_type
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
@@ -67,7 +68,9 @@ def write(
         MetricsConfig.of(chosen, SCHEMA, SortOrder()),
         0,
     )
-    output = Output(SCHEMA, spec, partition, f"{folder}/data", "new", row_bytes, size_bytes_max)
+    output = Output(
+        SCHEMA, spec, partition, DataLocations(f"{folder}/data"), "new", row_bytes, size_bytes_max
+    )
     return write_data_files(io, layout, output, batches)
 
 
@@ -113,7 +116,9 @@ def test_files_in_a_bucket_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None
     layout = FileLayout(
         0, SCHEMA.fields, ParquetSettings.of({}, SCHEMA), MetricsConfig(TRUNCATED, {}), 0
     )
-    output = Output(SCHEMA, UNPARTITIONED, (), "s3a://bucket/lake/data", "new", 20.0, 1 << 30)
+    output = Output(
+        SCHEMA, UNPARTITIONED, (), DataLocations("s3a://bucket/lake/data"), "new", 20.0, 1 << 30
+    )
     (written,) = write_data_files(io, layout, output, [batch(0, 500)])
     assert written.file_path == "s3a://bucket/lake/data/new-00001.parquet"
     for limit in (1 << 20, 0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import click
 
@@ -115,6 +116,7 @@ def _print_json(plan: OrphanPlan, run: OrphanRun | None) -> None:
             "orphan_files": files,
             "bytes": sum(one.size_bytes for one in shown),
             "left_alone": plan.left_alone,
+            "shared_folders": [asdict(one) for one in plan.shared],
             "saved": [] if run is None else [one.location for one in run.saved],
         }
     )
@@ -130,6 +132,11 @@ def _print(plan: OrphanPlan, run: OrphanRun | None) -> None:
         print_line(f"  and {len(shown) - _PATHS_SHOWN_MAX} more; --json names them all")
     for location in plan.locations:
         print_line(f"Looked at {location}")
+    for shared in plan.shared:
+        print_line(f"Looked at {shared.location}")
+    for shared in plan.shared:
+        if shared.files:
+            print_line(f"{shared.words[:1].upper()}{shared.words[1:]}.")
     for reason, count in plan.left_alone.items():
         print_line(f"Left alone: {count} {reason}")
     for one in () if run is None else run.saved:

@@ -48,7 +48,6 @@ from tideline.iceberg.table.table_operations import (
     Conflicted,
     Unknown,
     committed_location,
-    data_location,
     unknown_error,
 )
 from tideline.spark.read.matching import count_matching, matching_rows
@@ -163,7 +162,7 @@ class _Affected:
 def _affected(spark: SparkSession, table: IcebergTable, condition: Condition) -> _Affected:
     io, metadata = table.io, table.metadata
     tasks = list(plan_files(io, metadata, metadata.snapshot()))
-    reader = FileRows(io, RewriteContext.of(metadata, data_location="", write_id="").rows)
+    reader = FileRows(io, RewriteContext.of(metadata, write_id="").rows)
 
     positions = {
         delete.file_path: delete
@@ -242,15 +241,14 @@ def _written(
     """New files with the live rows of one that do not match."""
     io, metadata, file = table.io, table.metadata, task.data_file
     name = f"{number:05d}-erase-{uuid.uuid4()}"
-    location = data_location(metadata)
-    context = RewriteContext.of(metadata, data_location=location, write_id=name)
+    context = RewriteContext.of(metadata, write_id=name)
     spec = context.rows.specs[task.spec_id]
     partition = (None,) * len(spec.fields) if spec.is_unpartitioned else file.partition
     target = Output(
         schema=context.rows.schema,
         spec=spec,
         partition=partition,
-        data_location=location,
+        locations=context.locations,
         name_prefix=name,
         row_bytes=file.file_size_bytes / max(1, file.record_count),
         size_bytes_max=max(_FILE_BYTES_MIN, 2 * file.file_size_bytes),

@@ -22,6 +22,7 @@ from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.field_type import NestedField, parse_type
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
@@ -78,14 +79,18 @@ class Lake:
             pa.array(numbers * 7919 % 1000 / 10),
         ]
         rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(SCHEMA.fields))
-        output = Output(SCHEMA, SPECS[0], (), f"{self.folder}/data", f"old-{at}", 10.0, 1 << 30)
+        output = Output(
+            SCHEMA, SPECS[0], (), DataLocations(f"{self.folder}/data"), f"old-{at}", 10.0, 1 << 30
+        )
         batches = (rows.slice(start, 500) for start in range(0, ROWS, 500))
         (written,) = write_data_files(self.io, self.layout, output, batches)
         return written
 
     def context(self, order: RowOrder | None = None) -> RewriteContext:
         rows = RowLayout(SCHEMA, (), SPECS, None, False)
-        return RewriteContext(rows, self.layout, f"{self.folder}/data", "write-id", order)
+        return RewriteContext(
+            rows, self.layout, DataLocations(f"{self.folder}/data"), "write-id", order
+        )
 
     def group(
         self, index: int, files: Sequence[DataFile], *, outputs: int = 1, spec_id: int = 0

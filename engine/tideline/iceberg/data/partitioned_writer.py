@@ -21,7 +21,7 @@ from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.parquet_sink import CopiedRowGroup
 from tideline.iceberg.data.partition_values import PartitionSplitter
 from tideline.iceberg.manifest.manifest_entry import DataFile
-from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.table.file_io import FileIO
@@ -42,7 +42,7 @@ class Output:
     schema: Schema
     spec: PartitionSpec
     partition: tuple[Any, ...] | None
-    data_location: str
+    locations: DataLocations
     name_prefix: str
     row_bytes: float
     """How much a row takes in the files it comes from."""
@@ -133,12 +133,10 @@ class _PartitionedWriter:
     def _begin(self, partition: tuple[Any, ...]) -> DataFileWriter:
         output = self._output
         self._begun += 1
-        folder = partition_path(output.spec, partition, output.schema)
         name = f"{output.name_prefix}-{self._begun:05d}.parquet"
-        parts = (output.data_location.rstrip("/"), folder, name)
         return DataFileWriter(
             self._io,
-            "/".join(part for part in parts if part),
+            output.locations.of_file(name, output.spec, partition, output.schema),
             self._layout,
             row_bytes=output.row_bytes,
             size_bytes_max=output.size_bytes_max,

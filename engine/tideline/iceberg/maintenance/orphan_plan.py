@@ -21,6 +21,7 @@ from urllib.parse import quote_plus
 
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.wording import counted, size_text
 
 AGE_MS_DEFAULT = 3 * 24 * 60 * 60 * 1000
 AGE_MS_MIN = 24 * 60 * 60 * 1000
@@ -155,6 +156,25 @@ class OrphanFile:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedFolder:
+    """A folder of the table's data that other tables may keep files in as well, and the old files
+    there that nothing of this table leads to: they stay."""
+
+    location: str
+    files: int
+    size_bytes: int
+
+    @property
+    def words(self) -> str:
+        """What was found, and why it stays."""
+        found = f"{counted(self.files, 'old file')}, {size_text(self.size_bytes)}"
+        return (
+            f"left {found}, at {self.location} that nothing of this table leads to: other tables "
+            "may keep files there; where none does, search it with --location"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class OrphanPlan:
     """What would go, and how many files were looked at and left alone, by reason."""
 
@@ -165,6 +185,7 @@ class OrphanPlan:
     locations: tuple[str, ...]
     orphans: tuple[OrphanFile, ...]
     left_alone: Mapping[str, int]
+    shared: tuple[SharedFolder, ...] = ()
 
     @property
     def size_bytes(self) -> int:

@@ -38,12 +38,11 @@ from tideline.iceberg.data.position_deletes import (
 )
 from tideline.iceberg.maintenance.position_delete_plan import DeleteGroup
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent, ManifestEntry
-from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.table_operations import data_location
 
 GRANULARITY_PROPERTY = "write.delete.granularity"
 POSITIONS_MAX = 8_000_000
@@ -140,11 +139,9 @@ class _Output:
 
     def __init__(self, rewrite: DeleteGroupRewrite) -> None:
         metadata, group = rewrite.metadata, rewrite.group
-        spec = metadata.spec(group.spec_id)
-        schema = metadata.partition_schema(spec)
-        folder = partition_path(spec, group.partition, schema)
         self._rewrite = rewrite
-        self._folder = "/".join(part for part in (data_location(metadata), folder) if part)
+        self._spec = metadata.spec(group.spec_id)
+        self._locations = DataLocations.of(metadata)
         # Bloom filters are for the table's own columns.
         settings = ParquetSettings.of(metadata.properties, Schema(0, ()))
         config = MetricsConfig(FULL, {})
@@ -197,10 +194,13 @@ class _Output:
             self._writer.abandon(error)
 
     def _begin(self) -> DataFileWriter:
+        rewrite = self._rewrite
+        name = f"{rewrite.new_uuid()}-deletes.parquet"
+        schema = rewrite.metadata.partition_schema(self._spec)
         return DataFileWriter(
-            self._rewrite.io,
-            f"{self._folder}/{self._rewrite.new_uuid()}-deletes.parquet",
+            rewrite.io,
+            self._locations.of_file(name, self._spec, rewrite.group.partition, schema),
             self._layout,
             row_bytes=self._row_bytes,
-            size_bytes_max=self._rewrite.size_bytes_max,
+            size_bytes_max=rewrite.size_bytes_max,
         )

@@ -2,11 +2,13 @@
 
 1. Collect what the newest metadata leads to: itself and the metadata files in its log, the version
    hint, statistics, and of every snapshot the manifest list, the manifests and their live files.
-2. List the table's folder. Folders outside it, such as one that `write.data.path` names, may be
-   another table's as well: they are searched only when asked for by name. Where another table's
-   metadata lies in the table's own metadata folder, nothing is done (second_table.py). A file is
-   an orphan when it is old enough, not collected and not left alone by the rules in
-   orphan_plan.py. Files of commits under way are protected by their age alone.
+2. List the table's folder. Where another table's metadata lies in the table's own metadata folder,
+   nothing is done (second_table.py). A file is an orphan when it is old enough, not collected and
+   not left alone by the rules in orphan_plan.py. Files of commits under way are protected by their
+   age alone.
+   Folders outside it, such as one that `write.data.path` names, may be another table's as well, and
+   no file shows whose it is: what would be an orphan there is counted and stays, unless the folder
+   was asked for by name.
 3. Before anything is deleted, read the metadata once more: what a commit has taken in since step 1
    is no orphan.
 
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.errors import ConfigError, ConflictError, CorruptTableError, UnsupportedTableError
 from tideline.iceberg.maintenance.file_place import FilePlaces
 from tideline.iceberg.maintenance.orphan_plan import (
     FileUri,
@@ -31,6 +33,7 @@ from tideline.iceberg.maintenance.orphan_plan import (
     OrphanPlan,
     PrefixMismatch,
     ReachablePaths,
+    SharedFolder,
     UriRules,
     metadata_folder,
 )
@@ -39,6 +42,7 @@ from tideline.iceberg.maintenance.second_table import UnloggedMetadata, refuse_s
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import ManifestFile
 from tideline.iceberg.manifest.manifest_reading import WORKERS, in_parallel, manifests_of
+from tideline.iceberg.metadata.data_locations import DATA_PATHS, DataLocations, table_context
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.manifests import read_ahead
@@ -77,6 +81,7 @@ def plan_orphans(
     search = _Search.of(operations.io, loaded, options)
     search.collect(loaded)
     orphans = search.orphans(cutoff_ms)
+    shared = search.shared(cutoff_ms)
     return OrphanPlan(
         table_uuid=loaded.metadata.table_uuid,
         snapshot_ids=frozenset(one.snapshot_id for one in loaded.metadata.snapshots),
@@ -85,6 +90,7 @@ def plan_orphans(
         locations=search.locations,
         orphans=orphans,
         left_alone=dict(sorted(search.left_alone.items())),
+        shared=shared,
     )
 
 
@@ -187,6 +193,41 @@ class _Search:
             raise ConfigError(message, table=self.metadata.location, value=named)
         return self._without_strangers(found, tuple(strangers))
 
+    def shared(self, cutoff_ms: int) -> tuple[SharedFolder, ...]:
+        """What nothing leads to in the folders of the table's data that may be others' as well;
+        nothing where the caller has named folders."""
+        found = []
+        for location in () if self.options.locations else self._folders_outside():
+            rules = _FolderRules.of(location, self.metadata, self.places)
+            files = size_bytes = 0
+            for uri, info in self.io.list(location):
+                place = self.places.of(uri)
+                is_old = info.modified_ms < cutoff_ms and rules.reason(uri, place) is None
+                if is_old and not self.is_reachable(uri):
+                    files += 1
+                    size_bytes += info.size_bytes
+            found.append(SharedFolder(location, files, size_bytes))
+        return tuple(found)
+
+    def _folders_outside(self) -> Iterator[str]:
+        """Where the table's properties put data files outside of its folder, as far as that is read
+        and is this table's own and not the original's of a copy."""
+        seen = {f"{self.places.of(location)}/" for location in self.locations}
+        for name in DATA_PATHS:
+            location = self.metadata.properties.get(name, "").rstrip("/")
+            if not location:
+                continue
+            try:
+                place = f"{self.places.of(location)}/"
+                self.io.placed(location)
+            except (CorruptTableError, UnsupportedTableError):
+                continue
+            is_around = f"{self.places.of(self.metadata.location)}/".startswith(place)
+            is_known = is_around or place.startswith(tuple(seen))
+            if self.places.is_own(place) and not is_known:
+                seen.add(place)
+                yield location
+
     def _refuse_hudi_table(self, location: str, below: int) -> None:
         """Raise UnsupportedTableError when the folder itself is a Hudi table's as well."""
         if below == 0:
@@ -280,11 +321,10 @@ class _FolderRules:
 
     @classmethod
     def of(cls, location: str, metadata: TableMetadata, places: FilePlaces) -> _FolderRules:
-        is_spread = metadata.properties.get("write.object-storage.enabled", "").lower() == "true"
-        is_shared = is_spread and not places.is_below_table(f"{places.of(location)}/")
-        named = "/".join(metadata.location.rstrip("/").split("/")[-2:])
-        hidden = HiddenPaths.of(metadata.partition_specs)
-        return cls(len(location) + 1, hidden, f"/{named}/" if is_shared else "")
+        layout = DataLocations.of(metadata)
+        is_shared = layout.is_spread and not places.is_below_table(f"{places.of(location)}/")
+        context = f"/{table_context(metadata.location)}/" if is_shared else ""
+        return cls(len(location) + 1, HiddenPaths.of(metadata.partition_specs), context)
 
     def reason(self, uri: str, place: str) -> str | None:
         """Why a file is left alone, None when it is not."""

@@ -24,6 +24,7 @@ from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.file_piece import FilePiece
@@ -41,7 +42,7 @@ class RewriteContext:
 
     rows: RowLayout
     files: FileLayout
-    data_location: str
+    locations: DataLocations
     write_id: str
     order: RowOrder | None
 
@@ -50,7 +51,6 @@ class RewriteContext:
         cls,
         metadata: TableMetadata,
         *,
-        data_location: str,
         write_id: str,
         order: RowOrder | None = None,
     ) -> RewriteContext:
@@ -66,7 +66,7 @@ class RewriteContext:
             metrics=MetricsConfig.of(metadata.properties, schema, metadata.sort_order()),
             sort_order_id=0 if order is None else order.id_among(metadata.sort_orders),
         )
-        return cls(rows, files, data_location, write_id, order)
+        return cls(rows, files, DataLocations.of(metadata), write_id, order)
 
 
 def write_pieces(
@@ -135,7 +135,7 @@ def output(context: RewriteContext, group: FileGroup, name_prefix: str) -> Outpu
         schema=context.rows.schema,
         spec=spec,
         partition=known_partition(group, spec),
-        data_location=context.data_location,
+        locations=context.locations,
         name_prefix=f"{group.index:05d}-{name_prefix}-{context.write_id}",
         row_bytes=group.input_bytes / max(1, rows),
         size_bytes_max=group.write_size_bytes_max,

@@ -51,7 +51,6 @@ from tideline.iceberg.table.table_operations import (
     Committed,
     Conflicted,
     Unknown,
-    data_location,
     unknown_error,
 )
 from tideline.saving import NO_SAVING, Saving
@@ -238,7 +237,6 @@ class _Run:
         metadata = self.table.metadata
         context = RewriteContext.of(
             metadata,
-            data_location=data_location(metadata),
             write_id=str(uuid.uuid4()),
             order=row_order(self.options, metadata),
         )

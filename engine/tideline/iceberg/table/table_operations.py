@@ -133,17 +133,3 @@ def metadata_file_location(metadata: TableMetadata, name: str) -> str:
     """Where a new metadata file, manifest or manifest list called `name` belongs."""
     folder = metadata.properties.get("write.metadata.path") or f"{metadata.location}/metadata"
     return f"{folder.rstrip('/')}/{name}"
-
-
-def data_location(metadata: TableMetadata) -> str:
-    """The folder new data files belong below.
-
-    Layouts that spread files over many prefixes (`write.object-storage.enabled`) begin here too:
-    readers follow the recorded paths, so a plain layout below it is always right.
-    """
-    properties = metadata.properties
-    names = ["write.data.path", "write.folder-storage.path"]
-    if properties.get("write.object-storage.enabled", "").lower() == "true":
-        names.insert(1, "write.object-storage.path")
-    chosen = next((properties[name] for name in names if properties.get(name)), None)
-    return chosen.rstrip("/") if chosen else f"{metadata.location}/data"

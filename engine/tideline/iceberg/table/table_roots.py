@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.iceberg.metadata.data_locations import DATA_PATHS
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.delete_scope import DeleteScope
@@ -23,9 +24,7 @@ from tideline.storage.real_path import real_directory
 from tideline.trust.named_places import normalised
 
 DECLARING = (
-    "write.data.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
+    *DATA_PATHS,
     "write.metadata.path",
 )
 OUTSIDE = "it lies outside of the table's folders"

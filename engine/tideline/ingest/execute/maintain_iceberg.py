@@ -224,15 +224,17 @@ def _manifests(run: _Run) -> OperationResult:
 def _orphans(run: _Run) -> OperationResult:
     options = orphan_options(run.work.arguments, now_ms=run.clock.now_ms())
     plan = plan_orphans(run.table.operations, options, clock=run.clock)
+    left = "".join(f"; {one.words}" for one in plan.shared if one.files)
     if not plan.orphans:
-        return OperationResult(run.operation.id, Outcome.NOTHING, "there are no orphan files")
+        message = f"there are no orphan files{left}"
+        return OperationResult(run.operation.id, Outcome.NOTHING, message)
     if run.work.is_dry:
         size_bytes = sum(one.size_bytes for one in plan.orphans)
         return OperationResult(
             run.operation.id,
             Outcome.SUCCEEDED,
             f"found {counted(len(plan.orphans), 'orphan file')} of {size_bytes:,} bytes that could "
-            "be deleted",
+            f"be deleted{left}",
             audit=(_audit(plan.orphans),),
         )
     done = execute_orphans(run.table.operations, plan)
@@ -241,7 +243,7 @@ def _orphans(run: _Run) -> OperationResult:
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
-        f"deleted {counted(len(done.deleted), 'orphan file')}{used_again}",
+        f"deleted {counted(len(done.deleted), 'orphan file')}{used_again}{left}",
         files_deleted=len(done.deleted),
         bytes_deleted=size_bytes,
         saved=Saving(bytes_stored=size_bytes),
