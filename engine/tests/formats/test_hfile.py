@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,34 @@ def test_a_file_that_is_cut_short_is_corrupt(length: int) -> None:
     body = encode_hfile(SOME, {})
     with pytest.raises(CorruptTableError):
         decode_hfile(body[: min(length, len(body) - 1)])
+
+
+def found_by_index(body: bytes, key: bytes) -> bytes | None:
+    """The value of a key in a file that is not compressed, as readers look it up: the last block
+    whose first key in the index is not greater, then that block from its start."""
+    at = body.index(b"IDXROOT2")
+    (_, _, size_bytes, _, _, _, _) = struct.unpack_from(">8siiqbii", body, at)
+    index, position = body[at + 33 : at + 33 + size_bytes], 0
+    blocks: list[tuple[bytes, int, int]] = []
+    while position < len(index):
+        block_at, block_bytes, _, key_bytes = struct.unpack_from(">qibh", index, position)
+        position += 15
+        blocks.append((index[position : position + key_bytes], block_at, block_bytes))
+        position += key_bytes
+    assert [first for first, _, _ in blocks] == sorted(first for first, _, _ in blocks)
+    before = [one for one in blocks if one[0] <= key]
+    if not before:
+        return None
+    _, block_at, block_bytes = before[-1]
+    entry = body.find(struct.pack(">h", len(key)) + key, block_at + 33, block_at + block_bytes)
+    if entry < 0:
+        return None
+    field_bytes, value_bytes = struct.unpack_from(">ii", body, entry - 8)
+    return body[entry + field_bytes : entry + field_bytes + value_bytes]
+
+
+@pytest.mark.parametrize("block_bytes_max", [1, 100, 1_000, 1_000_000])
+def test_every_key_is_found_by_the_first_keys_of_the_index(block_bytes_max: int) -> None:
+    body = encode_hfile(SOME, {}, is_compressed=False, block_bytes_max=block_bytes_max)
+    assert [found_by_index(body, key) for key, _ in SOME] == [value for _, value in SOME]
+    assert found_by_index(body, b"key 0005") is None

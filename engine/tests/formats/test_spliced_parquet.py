@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.parquet_bytes.compact_protocol import decode_struct, encode_struct
+from tideline.formats.parquet_bytes.compact_protocol import Kind, decode_struct, encode_struct
 from tideline.formats.parquet_bytes.page_index import moved_page_index
 from tideline.formats.parquet_bytes.page_places import CopiedPages
 from tideline.formats.parquet_bytes.schema_nodes import schema_nodes
 from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
+from tideline.formats.parquet_bytes.stored_footer import ColumnField, GroupField
 
 SCHEMA = pa.schema(
     [
@@ -212,3 +213,84 @@ def test_what_is_encrypted_or_no_parquet_is_refused(magic: bytes) -> None:
     expected = UnsupportedTableError if magic == b"PARE" else CorruptTableError
     with pytest.raises(expected):
         opened(body)
+
+
+SORTED = pq.SortingColumn(0)
+
+
+def replaced(body: bytes, columns: bytes) -> bytes:
+    """The row groups of a file, with other columns in the place of some of theirs."""
+    sink = io.BytesIO()
+    file = SplicedFile(sink, created_by="tideline")
+    source = opened(body)
+    for group in source.footer.row_groups:
+        file.append(source, group, opened(columns))
+    file.finish({})
+    return sink.getvalue()
+
+
+def test_the_order_of_rows_goes_with_columns_that_are_replaced() -> None:
+    rows = pa.table({"id": pa.array([1, 2, 3]), "v": pa.array([1, 2, 3])})
+    body = stored(rows, sorting_columns=[SORTED])
+    (kept,) = opened(spliced([body])).footer.row_groups
+    assert kept.struct.get(GroupField.SORTING) is not None
+    copy = replaced(body, stored(pa.table({"id": pa.array([3, 1, 2])})))
+    assert pq.read_table(io.BytesIO(copy)).column("id").to_pylist() == [3, 1, 2]
+    (group,) = opened(copy).footer.row_groups
+    assert group.struct.get(GroupField.SORTING) is None
+
+
+def test_places_and_sizes_of_a_row_group_are_those_of_its_columns() -> None:
+    rows = pa.table({"id": pa.array(range(1000)), "text": [f"t{n % 7}" for n in range(1000)]})
+    body = stored(rows, row_group_size=500)
+    columns = stored(pa.table({"text": [f"another text {n}" for n in range(500)]}))
+    for copy in (spliced([body, body]), replaced(body, columns)):
+        for number, group in enumerate(opened(copy).footer.row_groups):
+            entry, chunks = group.struct, group.chunks
+            found = [entry.get(field) for field in (GroupField.FILE_OFFSET, GroupField.ORDINAL)]
+            assert found == [chunks[0].start, number]
+            sizes = [entry.get(GroupField.COMPRESSED_BYTES), entry.get(GroupField.BYTES)]
+            assert sizes == [
+                sum(chunk.size_bytes for chunk in chunks),
+                sum(chunk.uncompressed_bytes for chunk in chunks),
+            ]
+
+
+def with_bloom_filter() -> tuple[bytes, bytes]:
+    """A file whose column has a bloom filter, and the filter's bytes."""
+    rows = pa.table({"text": [f"t{n}" for n in range(500)]})
+    body = stored(rows, bloom_filter_options={"text": {"ndv": 500, "fpp": 0.01}})
+    source = opened(body)
+    metadata = source.footer.row_groups[0].chunks[0].metadata
+    at = metadata.get(ColumnField.BLOOM_OFFSET)
+    return body, source.read(at, metadata.get(ColumnField.BLOOM_BYTES))
+
+
+def test_a_bloom_filter_is_where_the_footer_says() -> None:
+    body, bloom = with_bloom_filter()
+    copy = opened(spliced([body, body]))
+    for group in copy.footer.row_groups:
+        metadata = group.chunks[0].metadata
+        at, length = metadata.get(ColumnField.BLOOM_OFFSET), metadata.get(ColumnField.BLOOM_BYTES)
+        assert copy.read(at, length) == bloom
+
+
+@pytest.mark.parametrize("field", [ColumnField.BLOOM_BYTES, ColumnField.BLOOM_OFFSET])
+def test_of_a_bloom_filter_that_is_not_copied_nothing_is_said(field: ColumnField) -> None:
+    """Older writers do not say how long theirs are."""
+    body, _ = with_bloom_filter()
+    source = opened(body)
+    (group,) = source.footer.row_groups
+    if field is ColumnField.BLOOM_BYTES:
+        group.chunks[0].metadata.drop(field)
+    else:
+        # Beyond the end of the file.
+        group.chunks[0].metadata.put(field, Kind.I64, 2 * len(body))
+    sink = io.BytesIO()
+    file = SplicedFile(sink, created_by="tideline")
+    file.append(source, group)
+    file.finish({})
+    (found,) = opened(sink.getvalue()).footer.row_groups
+    metadata = found.chunks[0].metadata
+    assert metadata.get(ColumnField.BLOOM_OFFSET) is None
+    assert metadata.get(ColumnField.BLOOM_BYTES) is None

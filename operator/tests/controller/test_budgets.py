@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tideline_operator.controller.budgets import (
     PASSED_MAX,
     Admitted,
@@ -204,3 +206,20 @@ def test_what_is_under_way_keeps_the_place_in_line_of_what_waits() -> None:
     assert budgets.waiting == 1
     budgets.leave_line(A)
     assert budgets.waiting == 0
+
+
+@pytest.mark.parametrize("note", ["hold", "set_aside"])
+def test_what_begins_after_all_is_not_in_line_any_more(note: str) -> None:
+    """As where a Job was found that the status had forgotten."""
+    budgets = Budgets(Limits(operations_max=1))
+    assert budgets.admit(OTHER, Priority.INGEST, 0) == Admitted()
+    assert isinstance(budgets.admit(A, Priority.INGEST, 0, operation="ingest"), Full)
+    assert isinstance(budgets.admit(B, Priority.INGEST, 0), Full)
+    if note == "hold":
+        budgets.hold(A, 0, "ingest")
+    else:
+        budgets.set_aside(A, "ingest")
+    assert budgets.waiting == 1
+    budgets.release(OTHER)
+    budgets.release(A, "ingest")
+    assert budgets.next_in_line() == (B,)

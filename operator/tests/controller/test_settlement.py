@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.ingest.operation.hand_over import REPORT_ANNOTATION, WorkerReport
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import JOBS, ApiResource, Manifest
@@ -17,8 +18,9 @@ from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL, LaunchSettings
-from tideline_operator.launch.job_outcome import Active
+from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, Active
 from tideline_operator.launch.made_from import MADE_FROM_LABEL
+from tideline_operator.launch.worker_job import WORKER_LABEL
 from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
@@ -56,6 +58,7 @@ class Case:
     def __init__(self, phase: OperationPhase = OperationPhase.RUNNING, attempt: int = 1) -> None:
         self.server = LiveServer()
         self.jobs, self.pods = ObjectCache(label=TABLE_LABEL), ObjectCache(label=TABLE_LABEL)
+        self.workers = WarmWorkers(FakeClock())
         self.entry = OperationStatus(
             id=ID, kind="ingest", phase=phase, attempt=attempt, started_at=Timestamp(START_MS)
         )
@@ -63,7 +66,7 @@ class Case:
 
     def settle(self, after_s: float = 1.0) -> Settlement:
         launcher = WorkerLauncher(self.server, LaunchSettings("engine"))
-        at_workers = WorkerSettler(self.server, WarmWorkers(FakeClock()), launcher)
+        at_workers = WorkerSettler(self.server, self.workers, launcher)
         settler = Settler(self.server, self.jobs, self.pods, PATIENCE_S, at_workers)
         return settler.settle(KEY, self.status, START_MS + int(after_s * 1000))
 
@@ -332,3 +335,68 @@ def test_a_lost_job_that_no_status_names_is_not_adopted() -> None:
     case.pods.put(stopped(RUNNING))
     assert case.settle(after_s=SILENT_S - 1).running == {ID}
     assert case.settle(after_s=SILENT_S).running == set()
+
+
+WORKER = "tideline-worker-1"
+
+
+def at_worker(case: Case, pod: Manifest) -> None:
+    """The operation of the case waits for a worker, which has this pod."""
+    case.status = LakeTableStatus(operations=(replace(case.entry, worker=WORKER),))
+    labels = {**pod["metadata"]["labels"], WORKER_LABEL: "a", JOB_NAME_LABEL: WORKER}
+    owner = [{"uid": WORKER}]
+    shown = {**pod["metadata"], "labels": labels, "ownerReferences": owner}
+    made = job(name=WORKER, uid=WORKER)
+    made["metadata"]["labels"] = {WORKER_LABEL: "a"}
+    case.workers.note_job(None, made)
+    case.workers.note_pod(None, {**pod, "metadata": shown})
+
+
+@pytest.mark.parametrize(
+    ("pod", "after_s", "holds_place"),
+    [
+        (pulling(), 1.0, False),
+        (unschedulable("1 Insufficient memory"), 59.0, True),
+        (unschedulable("1 Insufficient memory"), 61.0, False),
+    ],
+)
+def test_an_operation_whose_worker_cannot_start_holds_no_place(
+    pod: Manifest, after_s: float, holds_place: bool
+) -> None:
+    case = Case(OperationPhase.PENDING)
+    at_worker(case, pod)
+    found = case.settle(after_s)
+    assert found.pending is not None and found.pending.worker == WORKER
+    assert found.pending_holds_place is holds_place
+
+
+def shown_by_worker(report: WorkerReport) -> Manifest:
+    """A worker's pod that is labelled for the operation of the case and says this."""
+    pod = driver("Running", {"running": {}})
+    labels = {**pod["metadata"]["labels"], "tideline.dev/kind": "ingest", WORKER_LABEL: "a"}
+    annotations = {REPORT_ANNOTATION: report.to_json()}
+    shown = {**pod["metadata"], "labels": labels, "annotations": annotations}
+    return {**pod, "metadata": shown}
+
+
+def test_what_a_worker_is_at_is_adopted() -> None:
+    case = Case()
+    case.status = LakeTableStatus()
+    case.pods.put(shown_by_worker(WorkerReport(ID, 3)))
+    found = case.settle()
+    (entry,) = found.status.operations
+    assert (entry.id, entry.attempt, found.running) == (ID, 3, {ID})
+
+
+@pytest.mark.parametrize(
+    "report",
+    [WorkerReport("people-ingest-0", 1), WorkerReport(ID, 1, DONE)],
+    ids=["of another operation", "with the result"],
+)
+def test_what_a_worker_said_before_is_not_adopted(report: WorkerReport) -> None:
+    """Its labels and its report are not written at once."""
+    case = Case()
+    case.status = LakeTableStatus()
+    case.pods.put(shown_by_worker(report))
+    found = case.settle()
+    assert found.status.operations == () and not found.running

@@ -168,3 +168,20 @@ def test_what_was_chosen_and_never_started_is_no_worker() -> None:
     assert isinstance(first, Chosen)
     assert isinstance(second, Chosen)
     assert first.name != second.name
+
+
+def test_a_worker_that_has_another_operation_of_the_table_is_busy() -> None:
+    workers = WarmWorkers(FakeClock())
+    first = started(workers, ONE)
+    workers.set_held(ONE, [first])
+    second = workers.choose(ONE, PLAN, Warm(), busy={first})
+    assert isinstance(second, Chosen)
+    assert second.name != first
+
+
+def test_a_worker_that_another_operation_of_the_table_waits_for_counts() -> None:
+    """Its Job is not known yet."""
+    workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
+    first = workers.choose(ONE, PLAN, warm)
+    assert isinstance(first, Chosen)
+    assert isinstance(workers.choose(ONE, PLAN, warm, busy={first.name}), OwnJob)

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
+from tideline.clock import Clock
 from tideline.trust.addresses import AddressRules
 from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
 from tideline_operator.controller.budgets import Limits
@@ -15,9 +16,10 @@ from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.controller.settings import ControllerSettings
+from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.reading.reader import Reader
-from tideline_operator.testing.api_server import OPERATOR, ApiServer
+from tideline_operator.testing.api_server import ADMIN, OPERATOR
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.simulated_cluster import SimulatedCluster
 
@@ -41,12 +43,24 @@ def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
     )
 
 
+class ServesUsers(Protocol):
+    """An API server that users sign in at."""
+
+    def api(self, user: str) -> KubeApi:
+        """A client that is signed in as `user`."""
+        ...
+
+
 class ControllerCase:
     """One controller, started and stopped at will, and a client to look at what it does."""
 
-    def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
-        self.api = api = server.api()
+    def __init__(
+        self, server: ServesUsers, namespace: str, folder: Path, clock: Clock | None = None
+    ) -> None:
+        """`clock` is the controller's, the machine's by default."""
+        self.api = api = server.api(ADMIN)
         self.operator_api = server.api(OPERATOR)
+        self.clock = clock
         self.namespace = namespace
         self.folder = folder
         self.cluster = SimulatedCluster(api, namespace)
@@ -67,19 +81,30 @@ class ControllerCase:
         **settings: Any,
     ) -> Controller:
         """Start a controller, with its caches filled."""
+        controller = self.make(job_control=job_control, reader=reader, **settings)
+        assert controller.start(timeout_s=30.0)
+        return controller
+
+    def make(
+        self,
+        *,
+        job_control: JobControl | None = None,
+        reader: Reader | None = None,
+        **settings: Any,
+    ) -> Controller:
+        """A controller that is not started."""
         self.metrics = ProcessMetrics()
         self.operator_api.on_request = self.metrics.note_request
-        controller = Controller(
+        self.controller = Controller(
             self.operator_api,
             controller_settings(self.namespace, **settings),
             job_control=job_control,
             process=self.metrics,
+            clock=self.clock,
             allows_local=True,
             reader=reader,
         )
-        assert controller.start(timeout_s=30.0)
-        self.controller = controller
-        return controller
+        return self.controller
 
     def stop(self) -> None:
         """Stop it as SIGTERM does."""

@@ -29,7 +29,7 @@ from tideline.ingest.operation.operation import CreateTable, IngestFiles, Operat
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, Manifest
+from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, ApiResource, Manifest
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import (
     EXECUTOR_ROLE,
@@ -84,9 +84,15 @@ class SimulatedCluster:
         return Operation.from_json_object(json.loads(held["data"][OPERATION_KEY]))
 
     def start_pod(
-        self, job: Manifest, *, phase: str = "Running", state: Manifest | None = None
+        self,
+        job: Manifest,
+        *,
+        phase: str = "Running",
+        state: Manifest | None = None,
+        node: str = "",
     ) -> Manifest:
-        """The Job's pod, running unless `phase` and its container's `state` say otherwise."""
+        """The Job's pod, running unless `phase` and its container's `state` say otherwise. On a
+        `node` it ends, once it is deleted, only when that confirms it."""
         name = f"{job['metadata']['name'][:50]}-pod"
         pod: Manifest = {
             "apiVersion": "v1",
@@ -101,7 +107,7 @@ class SimulatedCluster:
                     owner_reference({**job, "apiVersion": "batch/v1", "kind": "Job"})
                 ],
             },
-            "spec": job["spec"]["template"]["spec"],
+            "spec": _on(node, job["spec"]["template"]["spec"]),
         }
         self._api.create(PODS, pod, self._namespace)
         self.set_pod(name, phase, state or {"running": {"startedAt": _now()}})
@@ -110,16 +116,21 @@ class SimulatedCluster:
         return found
 
     def start_executor(
-        self, job: Manifest, *, phase: str = "Running", state: Manifest | None = None
+        self,
+        job: Manifest,
+        *,
+        phase: str = "Running",
+        state: Manifest | None = None,
+        node: str = "",
     ) -> str:
-        """One more executor of the Job's driver; returns its name."""
+        """One more executor of the Job's driver, otherwise as `start_pod`; returns its name."""
         labels = job["spec"]["template"]["metadata"]["labels"]
         name = f"{job['metadata']['name'][:40]}-exec-{next(_numbers)}"
         pod: Manifest = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": {**labels, ROLE_LABEL: EXECUTOR_ROLE}},
-            "spec": job["spec"]["template"]["spec"],
+            "spec": _on(node, job["spec"]["template"]["spec"]),
         }
         self._api.create(PODS, pod, self._namespace)
         self.set_pod(name, phase, state or {"running": {"startedAt": _now()}})
@@ -129,6 +140,15 @@ class SimulatedCluster:
         """It ends because its driver is gone."""
         end = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
         self.set_pod(name, "Succeeded", {"terminated": end})
+
+    def lose_node(self, job: Manifest, *pods: str) -> None:
+        """The node of pods of a Job does not answer: they are to end, and nobody confirms it."""
+        for pod in pods:
+            taint = _condition("DisruptionTarget", "DeletionByTaintManager")
+            self._patch(PODS, pod, {"conditions": [taint]})
+            self._api.delete(PODS, pod, self._namespace)
+        target = _condition("FailureTarget", "PodFailurePolicy")
+        self._patch(JOBS, str(job["metadata"]["name"]), {"conditions": [target]})
 
     def finish(self, job: Manifest, result: OperationResult) -> None:
         """The Job's pod ends with `result`, and the Job with it."""
@@ -192,8 +212,7 @@ class SimulatedCluster:
             "image": "engine",
             "imageID": "",
         }
-        status = {"phase": phase, "containerStatuses": [container]}
-        self._api.patch(PODS, name, {"status": status}, self._namespace, subresource="status")
+        self._patch(PODS, name, {"phase": phase, "containerStatuses": [container]})
 
     def _create(self, operation: Operation, store: ObjectStore) -> None:
         if store.head(".hoodie/hoodie.properties") is not None:
@@ -229,24 +248,33 @@ class SimulatedCluster:
         """The Job controller has seen its pod end."""
         moment = _now()
         first, last = ("FailureTarget", "Failed") if failed else ("SuccessCriteriaMet", "Complete")
+        reason = "PodFailurePolicy" if failed else "CompletionsReached"
         status: Manifest = {
             "startTime": moment,
             "failed" if failed else "succeeded": 1,
-            "conditions": [
-                {
-                    "type": kind,
-                    "status": "True",
-                    "reason": "PodFailurePolicy" if failed else "CompletionsReached",
-                    "lastProbeTime": moment,
-                    "lastTransitionTime": moment,
-                }
-                for kind in (first, last)
-            ],
+            "conditions": [_condition(kind, reason) for kind in (first, last)],
         }
         if not failed:
             status["completionTime"] = moment
-        name = job["metadata"]["name"]
-        self._api.patch(JOBS, name, {"status": status}, self._namespace, subresource="status")
+        self._patch(JOBS, str(job["metadata"]["name"]), status)
+
+    def _patch(self, kind: ApiResource, name: str, status: Manifest) -> None:
+        self._api.patch(kind, name, {"status": status}, self._namespace, subresource="status")
+
+
+def _condition(kind: str, reason: str) -> Manifest:
+    moment = _now()
+    return {
+        "type": kind,
+        "status": "True",
+        "reason": reason,
+        "lastProbeTime": moment,
+        "lastTransitionTime": moment,
+    }
+
+
+def _on(node: str, spec: Manifest) -> Manifest:
+    return {**spec, "nodeName": node} if node else spec
 
 
 class CarryingOut:

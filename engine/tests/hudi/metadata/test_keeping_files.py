@@ -454,3 +454,33 @@ def test_an_open_table_reads_one_that_was_made_anew(small: SmallTable) -> None:
     bootstrap_metadata_table(opened(small), opened(small).timeline())
     timeline = table.timeline()
     assert table.read_view(timeline) == table.view_of(table.list_files(), timeline)
+
+
+def test_what_is_there_as_another_action_is_not_undone(small: SmallTable) -> None:
+    """A compaction of Hudi's may have the time of an instant of the table."""
+    table, timelines = opened(small), metadata_of(small).timelines
+    time = table.next_time()
+    timelines.to_inflight(timelines.create_requested(time, Action.REPLACECOMMIT))
+    assert not MetadataWriter(table).undo(time)
+    undo_in_metadata_table(table, time)
+    assert opened(small).config.metadata_partitions == ()
+
+
+def test_what_could_still_be_undone_is_not_compacted(small: SmallTable) -> None:
+    """A writer died before its commit; those after it go on."""
+    table = opened(small)
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    completed = pending.in_state(State.COMPLETED, table.next_time())
+    records = (FilesRecord("p0", {"a_0-0-0_20260101000000000.parquet": FileState(1)}),)
+    MetadataWriter(table).commit(completed, records, table.timeline())
+    for _ in range(COMMITS_PER_COMPACTION + 1):
+        small.fake_clock.advance(1)
+        one = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+        done = one.in_state(State.COMPLETED, table.next_time())
+        MetadataWriter(table).commit(done, records, table.timeline())
+        table.timelines.remove(one)
+    timeline = metadata_of(small).timeline()
+    assert timeline.of(Action.COMMIT).completed().last() is None
+    undo_in_metadata_table(table, pending.time)
+    assert opened(small).config.metadata_partitions == (FILES,)
+    assert metadata_of(small).timeline().find(pending.time) is None

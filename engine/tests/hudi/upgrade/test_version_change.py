@@ -15,7 +15,7 @@ from tideline.hudi.upgrade.run import preview_version_change, run_version_change
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.service_process import local_services
-from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.small_table import ONCE, SmallTable, batch
 from tideline.testing.table_audit import read_rows
 from tideline.testing.version_changes import (
     ARCHIVED,
@@ -280,4 +280,28 @@ def test_a_table_that_has_the_version_stays_as_it_is() -> None:
     done = run_version_change(local_services(table, {}), 9)
     assert done.plan is None
     assert objects_of(table) == before
+    table.forget()
+
+
+@pytest.mark.parametrize("before", [8, 9])
+def test_logs_of_older_slices_stop_a_downgrade(before: int) -> None:
+    """Version 6 takes a log for one of the slice that its name has."""
+    table = SmallTable.in_memory(
+        {"hoodie.parquet.small.file.limit": "0"},
+        table_type=TableType.MERGE_ON_READ,
+        table_version=before,
+    )
+    table.write("insert", batch(range(4), 1))
+    table.write("upsert", batch([1], 2))
+    local_services(table, ONCE).run(COMPACTION)
+    view = opened(table).view_of(opened(table).list_files(), opened(table).timeline())
+    newest = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
+    assert not any(piece.log_files for piece in newest)
+    with pytest.raises(ConflictError, match="clean older ones"):
+        change_version(opened(table), 6)
+    assert opened(table).config.version == before
+    rows = table.values()
+    change(table, 6)
+    assert table.values() == rows
+    assert_sound(table)
     table.forget()

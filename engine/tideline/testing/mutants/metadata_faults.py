@@ -8,6 +8,8 @@ _ROOM = "engine/tideline/hudi/metadata"
 _KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/metadata_writer.py"
 _KEEPING = ("engine/tests/hudi/metadata/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata/test_files_partition.py",)
+_HFILE = "engine/tideline/formats/hfile.py"
+_LOOKED_UP = ("engine/tests/formats/test_hfile.py",)
 
 METADATA_FAULTS = (
     Fault(
@@ -37,6 +39,48 @@ METADATA_FAULTS = (
         "                return False\n            self._metadata.timelines.remove(found)\n",
         "                pass\n            self._metadata.timelines.remove(found)\n",
         _KEEPING,
+    ),
+    Fault(
+        "what is there as another action counts as undone",
+        _WRITER,
+        "            return timeline.find(time) is None\n",
+        "            return True\n",
+        _KEEPING,
+    ),
+    Fault(
+        "a metadata table stays in use out of which a rolled back instant cannot be taken",
+        _KEEP,
+        "    if not is_undone:\n        disable_metadata_table(table)\n",
+        "    if False:\n        disable_metadata_table(table)\n",
+        _KEEPING,
+    ),
+    Fault(
+        "what may still be rolled back is compacted",
+        _WRITER,
+        "self._commits_per_compaction and not could_be_undone\n",
+        "self._commits_per_compaction\n",
+        _KEEPING,
+    ),
+    Fault(
+        "a partition that Hudi is building is swept away",
+        _WRITER,
+        "            if one.time > _LAST_BUILD or not self._is_built():\n",
+        "            if one.time:\n",
+        _KEEPING,
+    ),
+    Fault(
+        "a block of an HFile has the first key of the file",
+        _HFILE,
+        "        if not self._current:\n            self._first_key = key\n",
+        "        if not self._count:\n            self._first_key = key\n",
+        _LOOKED_UP,
+    ),
+    Fault(
+        "a block of an HFile has its last key as the first",
+        _HFILE,
+        "        if not self._current:\n            self._first_key = key\n",
+        "        self._first_key = key\n",
+        _LOOKED_UP,
     ),
     Fault(
         "a commit to the metadata table is published without the lock",

@@ -11,6 +11,12 @@ _PLANNER_TESTS = (f"{_TESTS}/decide/test_planner.py",)
 _COMPANY_TESTS = (f"{_TESTS}/decide/test_company.py",)
 _SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
 _SETTLEMENT_TESTS = (f"{_TESTS}/controller/test_settlement.py",)
+_WARM = f"{_OPERATOR}/controller/warm_workers.py"
+_WARM_TESTS = (f"{_TESTS}/controller/test_warm_worker_choices.py",)
+_BUDGETS = f"{_OPERATOR}/controller/budgets.py"
+_BUDGET_TESTS = (f"{_TESTS}/controller/test_budgets.py",)
+_FATE = f"{_OPERATOR}/controller/writer_fate.py"
+_FATE_TESTS = (f"{_TESTS}/controller/test_writer_fate.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
 _ELECTION_TESTS = (f"{_TESTS}/controller/test_controller_stale_leader.py", "-m", "not api_server")
 
@@ -134,6 +140,70 @@ OPERATOR_FAULTS = (
         "        if is_known or not operation_id or kind not in _KINDS:\n",
         "        if is_known or operation_id or kind not in _KINDS:\n",
         _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "a worker that has another operation of the table gets one more",
+        _WARM,
+        "            is_others = worker.holder != table or key[1] in busy\n",
+        "            is_others = worker.holder != table\n",
+        _WARM_TESTS,
+    ),
+    Fault(
+        "a worker that another operation of the table waits for is forgotten",
+        _WARM,
+        "worker.pod is None and key[1] not in busy\n",
+        "worker.pod is None\n",
+        _WARM_TESTS,
+    ),
+    Fault(
+        "a worker's report of another operation is adopted",
+        _SETTLEMENT,
+        "        if counts_as_ended(pod, now_ms) or report.operation_id != operation_id:\n",
+        "        if counts_as_ended(pod, now_ms):\n",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "an operation for which there is no room keeps its place",
+        _SETTLEMENT,
+        "not (outcome.lacks_room and waited_ms < _ROOM_PATIENCE_MS)",
+        "not outcome.lacks_room",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "an operation for whose worker there is no room keeps its place",
+        _SETTLEMENT,
+        "waiting.lacks_room and waited_ms < _ROOM_PATIENCE_MS\n",
+        "waiting.lacks_room\n",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "an operation that is under way stays in line",
+        _BUDGETS,
+        "            self._leave_line(key, operation)\n"
+        "            self._places.setdefault(key, {})[operation] = memory_bytes\n",
+        "            self._places.setdefault(key, {})[operation] = memory_bytes\n",
+        _BUDGET_TESTS,
+    ),
+    Fault(
+        "an operation that cannot start stays in line",
+        _BUDGETS,
+        "            self._leave_line(key, operation)\n            self._aside",
+        "            self._aside",
+        _BUDGET_TESTS,
+    ),
+    Fault(
+        "a writer is gone although the API server has a pod of it",
+        _FATE,
+        "        return all(has_ended(pod) for pod in pods)\n",
+        "        return True\n",
+        _FATE_TESTS,
+    ),
+    Fault(
+        "a writer is gone although its Job may start another pod",
+        _FATE,
+        "        if any(may_start_pods(job) for job in jobs):\n",
+        "        if not jobs:\n",
+        _FATE_TESTS,
     ),
     Fault(
         "a commit in doubt counts before it is complete",

@@ -48,6 +48,20 @@ UPGRADE_FAULTS = (
         _CHANGE,
     ),
     Fault(
+        "logs of older slices are left for the other version",
+        _EXECUTE,
+        "        pieces = whole if plan.forgets else iter(view.latest_slices(partition))\n",
+        "        pieces = iter(view.latest_slices(partition))\n",
+        _CHANGE,
+    ),
+    Fault(
+        "older slices are not cleaned before a downgrade",
+        f"{_ROOM}/run.py",
+        "    if plan.forgets:\n",
+        "    if plan.forgets and not plan.compacts:\n",
+        _CHANGE,
+    ),
+    Fault(
         "a metadata table goes on under the other version",
         _EXECUTE,
         "    disable_metadata_table(table, guard)\n    guard()\n    adapt",

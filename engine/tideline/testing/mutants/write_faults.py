@@ -11,6 +11,13 @@ _CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
 _COPIES = (f"{_TESTS}/test_copy_plan.py", f"{_TESTS}/test_copied_columns.py")
 _PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
+_SPLICED = "engine/tideline/formats/parquet_bytes/spliced_file.py"
+_SPLICES = "engine/tests/formats/test_spliced_parquet.py"
+_SPLICED_ORDER = (f"{_SPLICES}::test_the_order_of_rows_goes_with_columns_that_are_replaced",)
+_SPLICED_SIZES = (f"{_SPLICES}::test_places_and_sizes_of_a_row_group_are_those_of_its_columns",)
+_SPLICED_BLOOM = (f"{_SPLICES}::test_a_bloom_filter_is_where_the_footer_says",)
+_SPLICED_NO_BLOOM = (f"{_SPLICES}::test_of_a_bloom_filter_that_is_not_copied_nothing_is_said",)
+_TRANSCODED = ("engine/tests/formats/test_transcoded_parquet.py", "-k", "rows_and_statistics")
 _COMPLETING = ("engine/tests/hudi/write/test_completion.py",)
 
 WRITE_FAULTS = (
@@ -266,6 +273,58 @@ WRITE_FAULTS = (
         "        and not _hides_nan(chunk, leaf, leaves_nan_out=leaves_nan_out)\n",
         "",
         _COPIES,
+    ),
+    Fault(
+        "rows count as sorted after the columns of their order were replaced",
+        _SPLICED,
+        "                self._groups[-1].drop(GroupField.SORTING)\n",
+        "                pass\n",
+        _SPLICED_ORDER,
+    ),
+    Fault(
+        "a bloom filter is looked for where it was in another file",
+        _SPLICED,
+        "            metadata.put(ColumnField.BLOOM_OFFSET, Kind.I64, self._write(bloom))\n",
+        "            old = chunk.metadata.get(ColumnField.BLOOM_OFFSET)\n"
+        "            self._write(bloom)\n"
+        "            metadata.put(ColumnField.BLOOM_OFFSET, Kind.I64, old)\n",
+        _SPLICED_BLOOM,
+    ),
+    Fault(
+        "a bloom filter that was not copied is looked for",
+        _SPLICED,
+        "        metadata.drop(ColumnField.BLOOM_OFFSET)\n",
+        "",
+        _SPLICED_NO_BLOOM,
+    ),
+    Fault(
+        "a row group has the compressed size of another",
+        _SPLICED,
+        "        entry.put(GroupField.COMPRESSED_BYTES, Kind.I64, compressed_bytes)\n",
+        "",
+        _SPLICED_SIZES,
+    ),
+    Fault(
+        "a row group has the size of the columns that were replaced",
+        _SPLICED,
+        "        entry.put(GroupField.BYTES, Kind.I64, "
+        "group.struct.get(GroupField.BYTES) + grown)\n",
+        "",
+        _SPLICED_SIZES,
+    ),
+    Fault(
+        "a row group begins where it did in another file",
+        _SPLICED,
+        "        entry.put(GroupField.FILE_OFFSET, Kind.I64, chunks[0].start)\n",
+        "",
+        _SPLICED_SIZES,
+    ),
+    Fault(
+        "a column that was compressed anew has the size it had",
+        _SPLICED,
+        "            metadata.put(ColumnField.COMPRESSED_BYTES, Kind.I64, places.chunk_bytes)\n",
+        "            metadata.put(ColumnField.COMPRESSED_BYTES, Kind.I64, chunk.size_bytes)\n",
+        _TRANSCODED,
     ),
     Fault(
         "a partition path is formatted in the wrong zone",
