@@ -46,7 +46,7 @@ def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
 class ServesUsers(Protocol):
     """An API server that users sign in at."""
 
-    def api(self, user: str) -> KubeApi:
+    def api(self, user: str, /) -> KubeApi:
         """A client that is signed in as `user`."""
         ...
 

@@ -30,7 +30,6 @@ from tideline_operator.kube import KubeApi
 from tideline_operator.reading.reader import Reader
 from tideline_operator.testing.controller_case import ControllerCase
 
-_TURNS_MAX = 20
 _Place = tuple[str, str | None, str]
 
 
@@ -95,6 +94,8 @@ class MemoryApi(KubeApi):
         known = self.get(resource, name, namespace)
         if known is None:
             return None
+        if "spec" in change:
+            known["metadata"]["generation"] += 1
         changed = self._put(resource, _merged(known, change), namespace)
         metadata = changed["metadata"]
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
@@ -149,12 +150,13 @@ class _OneApi:
     def __init__(self) -> None:
         self._api = MemoryApi()
 
-    def api(self, user: str) -> KubeApi:
+    def api(self, _user: str, /) -> KubeApi:
         return self._api
 
 
 class MemoryCase(ControllerCase):
-    """A case whose controller has no threads: whoever waits takes turns until it is there."""
+    """A case whose controller has no threads: who waits takes turns, each of which counts as a
+    second."""
 
     def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         super().__init__(_OneApi(), "lake", folder, clock)
@@ -180,7 +182,7 @@ class MemoryCase(ControllerCase):
         controller._take_turn((self.namespace, name))
 
     def until(self, probe: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
-        for _ in range(_TURNS_MAX):
+        for _ in range(int(timeout_s)):
             found = probe()
             if found:
                 return found
@@ -188,7 +190,7 @@ class MemoryCase(ControllerCase):
                 self.turn(str(item["metadata"]["name"]))
         tables, _ = self.api.list(LAKE_TABLES, self.namespace)
         shown = "\n".join(f"{item['metadata']['name']}: {item.get('status')}" for item in tables)
-        raise TimeoutError(f"not within {_TURNS_MAX} turns: {what}\n{shown}")
+        raise TimeoutError(f"not within {timeout_s:.0f} s: {what}\n{shown}")
 
     def _look(self, controller: Controller) -> None:
         for reflector in controller._reflectors:

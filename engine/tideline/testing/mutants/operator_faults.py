@@ -15,6 +15,7 @@ _WARM = f"{_OPERATOR}/controller/warm_workers.py"
 _WARM_TESTS = (f"{_TESTS}/controller/test_warm_worker_choices.py",)
 _BUDGETS = f"{_OPERATOR}/controller/budgets.py"
 _BUDGET_TESTS = (f"{_TESTS}/controller/test_budgets.py",)
+_PLACES_TESTS = (f"{_TESTS}/controller/test_places_in_turns.py",)
 _FATE = f"{_OPERATOR}/controller/writer_fate.py"
 _FATE_TESTS = (f"{_TESTS}/controller/test_writer_fate.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
@@ -149,6 +150,13 @@ OPERATOR_FAULTS = (
         _WARM_TESTS,
     ),
     Fault(
+        "a worker that has another operation of the table is chosen as an idle one",
+        f"{_OPERATOR}/controller/worker_places.py",
+        "        chosen = self.workers.choose(key, plan, warm, busy=busy)\n",
+        "        chosen = self.workers.choose(key, plan, warm, busy=busy - busy)\n",
+        _PLACES_TESTS,
+    ),
+    Fault(
         "a worker that another operation of the table waits for is forgotten",
         _WARM,
         "worker.pod is None and key[1] not in busy\n",
@@ -183,6 +191,14 @@ OPERATOR_FAULTS = (
         "            self._places.setdefault(key, {})[operation] = memory_bytes\n",
         "            self._places.setdefault(key, {})[operation] = memory_bytes\n",
         _BUDGET_TESTS,
+    ),
+    Fault(
+        "a table that wants nothing any more stays in line",
+        f"{_OPERATOR}/controller/reconcile.py",
+        "            parts.budgets.leave_line(turn.key)\n"
+        "            parts.places.workers.stop_waiting(turn.key)\n",
+        "            parts.places.workers.stop_waiting(turn.key)\n",
+        _PLACES_TESTS,
     ),
     Fault(
         "an operation that cannot start stays in line",
