@@ -7,14 +7,18 @@ import json
 import pytest
 
 from tideline.errors import ConflictError
+from tideline.formats.files_record import FilesRecord, FileState
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata.keep import _drop_others
+from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,
@@ -119,6 +123,62 @@ def test_a_commit_while_hudi_builds_an_index_is_a_conflict(small: SmallTable, ke
     # One that is only requested reads what is there when it begins.
     small.write("upsert", batch([1], 3))
     assert small.rows() != rows
+
+
+def test_a_restore_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -> None:
+    saved = small.lake().savepoint()
+    small.write("upsert", batch([1], 3))
+    rows = small.rows()
+    index_build(small, State.INFLIGHT)
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.lake().restore(str(saved.instant))
+    assert small.rows() == rows
+    assert is_kept(small)
+    assert [one.action for one in opened(small).timeline().pending()] == [Action.INDEXING]
+
+
+def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) -> None:
+    """A compaction has taken in what a dead writer committed there."""
+    table = opened(small)
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    died = table.timelines.to_inflight(pending)
+    completed = pending.in_state(State.COMPLETED, table.next_time())
+    records = (FilesRecord("p0", {f"x_0-0-0_{died.time}.parquet": FileState(5)}),)
+    writer, metadata = MetadataWriter(table), MetadataTable(table.store, small.clock)
+    writer.commit(completed, records, table.timeline())
+    timeline = metadata.timeline()
+    (newest, *_), _ = metadata.slices_and_strays(timeline)
+    writer._compact(newest, timeline, table.next_time())
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
+    building = index_build(small, State.INFLIGHT)
+    listed = opened(small).config.metadata_partitions
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="Hudi builds an index"):
+            small.lake().recover()
+        assert opened(small).config.metadata_partitions == listed
+        assert list(table.store.list(METADATA_TABLE_PATH))
+        assert opened(small).timeline().find(died.time) is not None
+    table.store.delete(table.timelines.path(building))
+    assert [one.instant for one in small.lake().recover()] == [died.time]
+    assert opened(small).config.metadata_partitions == ()
+
+
+def test_a_rollback_that_takes_nothing_from_the_index_is_done(small: SmallTable) -> None:
+    table = opened(small)
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    died = table.timelines.to_inflight(pending)
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
+    index_build(small, State.INFLIGHT)
+    assert [one.instant for one in small.lake().recover()] == [died.time]
+    assert is_kept(small)
+
+
+def test_a_repair_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -> None:
+    index_build(small, State.INFLIGHT)
+    table = opened(small)
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        bootstrap_metadata_table(table, table.timeline())
+    assert is_kept(small)
 
 
 def test_check_compares_lists_folders_and_definitions(small: SmallTable) -> None:

@@ -22,6 +22,7 @@ list the files of the instant for good. Hudi rolls the metadata table back inste
 
 from __future__ import annotations
 
+from tideline.hudi.metadata.index_build import require_no_index_build
 from tideline.hudi.metadata.index_definitions import drop_definitions
 from tideline.hudi.metadata.record_index import has_global_record_index
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -45,17 +46,19 @@ def disable_metadata_table(
 
     Call under the table lock, before the completed instant is published. Reads the properties
     again, unless they were under this very lock (`is_current`): another engine may have enabled it
-    since the table was opened.
+    since the table was opened. Raises ConflictError while an index is built there.
     """
     properties = (table.config if is_current else table.reload_config()).properties
     in_use = [
         key for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT) if properties.get(key)
     ]
+    exists = next(iter(table.store.list(METADATA_TABLE_PATH)), None) is not None
+    if in_use or exists:
+        require_no_index_build(table, table.timeline())
     if in_use:
         drop_definitions(table, guard=guard)
         off = dict.fromkeys((METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT), "")
         table.update_properties(off | kept_index(table), guard)
-    exists = next(iter(table.store.list(METADATA_TABLE_PATH)), None) is not None
     if exists:
         scope = table.delete_scope("switching off the metadata table", control=_METADATA_TABLE)
         guard()

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 from tideline.errors import (
     ConfigError,
-    ConflictError,
     CorruptTableError,
     ObjectNotFoundError,
     UnsupportedTableError,
@@ -35,6 +34,7 @@ from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig, MetadataWish
 from tideline.hudi.metadata.disable import disable_if_it_knows, disable_metadata_table, kept_index
 from tideline.hudi.metadata.files_change import records_of_clean, records_of_commit
+from tideline.hudi.metadata.index_build import require_no_index_build
 from tideline.hudi.metadata.index_definitions import drop_definitions
 from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -46,7 +46,7 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
@@ -111,25 +111,12 @@ def record_clean(
     return _record(table, completed, records, timeline, config, guard)
 
 
-def require_no_index_build(table: HoodieTable, timeline: ActiveTimeline) -> None:
-    """Raise ConflictError while Hudi builds an index. One that is only requested reads what is
-    there when it begins."""
-    for instant in timeline.of(Action.INDEXING).pending():
-        if instant.state is State.INFLIGHT:
-            raise ConflictError(
-                "Hudi builds an index, which a commit would break: write again when it is done. "
-                "Where its writer has died, drop the index with Hudi (DROP INDEX)",
-                table=table.uri,
-                instant=instant,
-            )
-
-
 def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
     """Take an instant out of the metadata table that is about to be rolled back.
 
     Call under the lock, before anything of the instant goes: as long as it is pending readers leave
-    it out. Where it cannot be taken out the metadata table is switched off. Died after: as at first
-    for who goes on with the rollback.
+    it out. Where it cannot be taken out the metadata table is switched off; raises ConflictError
+    where Hudi builds an index in it. Died after: as at first for who goes on with the rollback.
     """
     if not table.reload_config().metadata_partitions:
         return

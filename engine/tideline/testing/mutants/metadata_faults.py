@@ -8,6 +8,7 @@ _ROOM = "engine/tideline/hudi/metadata"
 _KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/metadata_writer.py"
 _KEEPING = ("engine/tests/hudi/metadata/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata/test_files_partition.py",)
+_INDEXES = ("engine/tests/hudi/metadata/test_dropped_indexes.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _LOOKED_UP = ("engine/tests/formats/test_hfile.py",)
 
@@ -39,6 +40,27 @@ METADATA_FAULTS = (
         "                return False\n            self._metadata.timelines.remove(found)\n",
         "                pass\n            self._metadata.timelines.remove(found)\n",
         _KEEPING,
+    ),
+    Fault(
+        "a commit takes away the index that Hudi builds",
+        f"{_ROOM}/index_build.py",
+        "        if instant.state is State.INFLIGHT:\n",
+        "        if instant.state is None:\n",
+        _INDEXES,
+    ),
+    Fault(
+        "a metadata table is switched off under the index that Hudi builds",
+        f"{_ROOM}/disable.py",
+        "    if in_use or exists:\n        require_no_index_build",
+        "    if in_use and not exists:\n        require_no_index_build",
+        _INDEXES,
+    ),
+    Fault(
+        "a restore begins under the index that Hudi builds",
+        "engine/tideline/hudi/services/restore/execute.py",
+        "        require_no_index_build(table, timeline)\n",
+        "",
+        _INDEXES,
     ),
     Fault(
         "what is there as another action counts as undone",

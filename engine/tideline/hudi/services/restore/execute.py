@@ -30,6 +30,7 @@ from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata.index_build import require_no_index_build
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import remove_pending_states
@@ -106,11 +107,12 @@ def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
 
     Raises ConfigError when there is no such savepoint, a restore to another one is unfinished or
     the table's zone must be declared, CorruptTableError when files of the savepoint are missing or
-    a plan cannot be read.
+    a plan cannot be read, ConflictError while Hudi builds an index.
     """
     with table.lock().acquire() as lease:
         guard = partial(require_lease, lease, table, savepoint)
         timeline = admit(table, Permission.RESTORE)
+        require_no_index_build(table, timeline)
         pending = pending_restore(table, timeline)
         if pending is None:
             return execute_restore(table, schedule_restore(table, savepoint), guard)
