@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -226,9 +226,9 @@ def test_the_work_on_an_iceberg_table_is_planned_again(
 ) -> None:
     """It has no heartbeat, and needs none: of two commits the table takes one."""
     IcebergModel.create_in(f"{case.folder}/people", 5)
-    unwanted = {"recordKey": None, "ordering": None, "schema": None, "ingest": None}
-    services = {"removeOrphanFiles": {"enabled": False}}
-    case.declare(format="Iceberg", services=services, **unwanted)
+    spec: dict[str, Any] = dict.fromkeys(("recordKey", "ordering", "schema", "ingest"))
+    spec["services"] = {"removeOrphanFiles": {"enabled": False}}
+    case.declare(format="Iceberg", **spec)
     case.start()
     job = case.until_job("rewrite")
     pod = seen_pod(case, job)
