@@ -217,11 +217,14 @@ class IcebergLakeTable:
 
         `older_than` is a time or an age and `retain_last` what each branch keeps at least, both by
         default the table's own setting; `snapshot_ids` go as well. Raises ConflictError when other
-        writers were always first, UnknownOutcomeError (then nothing was deleted), ConfigError.
+        writers were always first, UnknownOutcomeError (then nothing was deleted), ConfigError,
+        FailedAfterCommitError naming the command that deletes files that could not be deleted.
         """
         options = self._expire_options(older_than, retain_last, snapshot_ids)
         run = execute_expire(self.table.operations, options, clock=self._clock)
         committed_location(run.outcome, table=self.uri)
+        if run.failure is not None:
+            raise run.failure
         self.table.refresh()
         return run
 

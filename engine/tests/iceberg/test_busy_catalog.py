@@ -106,11 +106,20 @@ def test_refusals_are_what_they_are(catalog: HostileCatalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("lake", lambda _: "lake"), ("default", lambda catalog: catalog.url)]
+    ("name", "shown"),
+    [
+        ("lake", lambda _: "lake"),
+        ("default", lambda catalog: catalog.url),
+        ("house", lambda catalog: catalog.url),
+    ],
 )
 def test_the_command_that_shows_the_outcome_names_the_catalog(
-    catalog: HostileCatalog, name: str, shown: Callable[[HostileCatalog], str]
+    catalog: HostileCatalog,
+    name: str,
+    shown: Callable[[HostileCatalog], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", catalog.url)
     catalog.alter("commit", refusing(500))
     outcome = commit(opened(catalog, name))
     assert isinstance(outcome, Unknown)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError, FailedAfterCommitError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import (
@@ -17,9 +20,14 @@ from tideline.iceberg.maintenance.expire_snapshots import (
     preview_expire,
 )
 from tideline.iceberg.maintenance.expired_files import ExpiredFiles
+from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
 from tideline.iceberg.maintenance.reachable_file import FileKind
+from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.metadata.snapshot import SnapshotRef
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Committed, Unknown
+from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -32,6 +40,10 @@ from tideline.testing.iceberg_audit import (
 )
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.interrupted_store import InterruptedStore
+from tideline.testing.minio_server import MinioServer
+from tideline.testing.minio_users import MinioUsers, Right
+from tideline.testing.stepping_store import Step, SteppingStore
+from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 EVERYTHING = ExpireOptions(older_than_ms=2**62)
 
@@ -123,6 +135,116 @@ def test_a_snapshot_off_the_main_line_goes_with_its_own_files_only() -> None:
     assert_sound(model, rows)
     assert model.rows() == [1, 2, 5, 6]
     assert stored(model) == referenced(model)
+
+
+class Denied:
+    """Refuses calls of a store by their methods, but for the first ones."""
+
+    def __init__(self, *methods: str, but: int = 0) -> None:
+        self.methods, self.left = methods, but
+
+    def __call__(self, step: Step) -> None:
+        if step.method in self.methods:
+            self.left -= 1
+            if self.left < 0:
+                raise StorageUnavailableError("access denied", path=step.path)
+
+
+class CatalogLike(FileSystemTable):
+    """Commits whatever the rights in the files' stores are, as a catalog does."""
+
+    def __init__(self, model: IcebergModel, place: StoreLocation, store: ObjectStore) -> None:
+        super().__init__(model.location)
+        self.files = FileIO(model.location, model.metadata().location, {place: store})
+
+    @property
+    def io(self) -> FileIO:
+        return self.files
+
+
+def expire_denied(
+    model: IcebergModel, place: str, denied: Denied, options: ExpireOptions = EVERYTHING
+) -> ExpireRun:
+    location = StoreLocation(place)
+    operations = CatalogLike(model, location, SteppingStore(location.open(), denied))
+    return execute_expire(operations, options, clock=FakeClock())
+
+
+@pytest.mark.parametrize("method", ["delete", "get"])
+def test_without_access_to_the_files_nothing_is_committed(method: str) -> None:
+    model = worn()
+    before, place = stored(model), model.location.uri
+    with pytest.raises(StorageUnavailableError, match="access denied"):
+        expire_denied(model, place, Denied(method))
+    assert stored(model) == before
+    metadata_alone = replace(EVERYTHING, clean_expired_files=False)
+    run = expire_denied(model, place, Denied(method), metadata_alone)
+    assert isinstance(run.outcome, Committed)
+
+
+def test_without_access_to_the_folder_of_data_nothing_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket = f"memory://{uuid.uuid4().hex}"
+    monkeypatch.setenv(EXTRA_LOCATIONS, bucket)
+    model = IcebergModel.create(properties={"write.data.path": f"{bucket}/data"})
+    model.append([1, 2])
+    model.append([3, 4])
+    before = stored(model)
+    with pytest.raises(StorageUnavailableError, match="access denied"):
+        expire_denied(model, bucket, Denied("delete"))
+    assert stored(model) == before
+
+
+@pytest.mark.minio
+def test_a_user_of_a_store_who_may_only_read_expires_nothing(
+    s3_location: StoreLocation,
+    minio_server: MinioServer,
+    minio_bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = IcebergModel(s3_location)
+    for info in (made := worn()).location.open().list():
+        s3_location.open().put(info.path, made.location.open().get(info.path))
+    before = stored(model)
+    users = MinioUsers(minio_server.address, minio_server.access_key, minio_server.secret_key)
+    for rights in ({minio_bucket: Right.READ}, {}):
+        with monkeypatch.context() as patched:
+            for name, value in users.add(rights).environment().items():
+                patched.setenv(name, value)
+            denied = s3_location.open()
+            with pytest.raises(StorageUnavailableError):
+                denied.put("probe", b"")
+        with pytest.raises(StorageUnavailableError):
+            operations = CatalogLike(model, s3_location, denied)
+            execute_expire(operations, EVERYTHING, clock=FakeClock())
+    assert stored(model) == before
+    assert isinstance(expire(model).outcome, Committed)
+    assert stored(model) == referenced(model)
+
+
+def test_a_local_folder_that_cannot_be_written_to_is_told_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = IcebergModel.create_in(str(tmp_path), 2)
+    before = stored(model)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(StorageUnavailableError, match="cannot be written to"):
+        expire(model)
+    assert stored(model) == before
+
+
+def test_a_deletion_that_failed_is_an_error_that_says_what_deletes_the_rest() -> None:
+    model = worn()
+    run = expire_denied(model, model.location.uri, Denied("delete", but=4))
+    assert isinstance(run.outcome, Committed)
+    assert isinstance(run.failure, FailedAfterCommitError)
+    assert "the snapshots are expired, and the deletion of their files failed" in str(run.failure)
+    assert f"`tideline iceberg remove-orphans {model.location.uri}`" in str(run.failure)
+    assert referenced(model) < stored(model)
+    options = OrphanOptions(older_than_ms=2**62, is_forced=True)
+    execute_orphans(model.operations(), plan_orphans(model.operations(), options))
+    assert referenced(model) == stored(model)
 
 
 def test_a_table_that_shares_its_files_is_refused() -> None:
@@ -221,9 +343,9 @@ def test_any_call_may_fail_once() -> None:
             assert len(table.metadata().snapshots) == len(rows)
             assert stored(table) == stored(model)
         else:
-            ends.add("left some" if run.left else "done")
+            ends.add("left some" if run.failure else "done")
             assert isinstance(run.outcome, Committed)
-            assert bool(run.left) == (stored(table) != referenced(table))
+            assert bool(run.failure) == (stored(table) != referenced(table))
         assert_sound(table, rows)
     assert ends == {"raised", "left some", "done"}
 

@@ -30,7 +30,7 @@ from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import CommitOutcome, Replaced, committed_location
 from tideline.testing.fake_clock import FakeClock
-from tideline.testing.iceberg_audit import stored
+from tideline.testing.iceberg_audit import empty_and_create_anew, stored
 from tideline.testing.iceberg_model import IcebergModel
 
 pytest.importorskip("pyiceberg")
@@ -281,28 +281,15 @@ def test_a_table_is_not_taken_for_one_that_was_there_before(tmp_path: Path) -> N
         table.refresh()
 
 
-def emptied_and_created_anew(model: IcebergModel) -> None:
-    """Another table in the same folder, at the same version."""
-    store = model.location.open()
-    for info in list(store.list()):
-        store.delete(info.path)
-    other = IcebergModel.create()
-    first = other.location.open().get("metadata/v1.metadata.json")
-    store.put(
-        "metadata/v1.metadata.json",
-        first.replace(other.location.uri.encode(), model.location.uri.encode()),
-    )
-    for number in range(4):
-        model.append([number])
-
-
 def test_a_folder_that_was_emptied_and_filled_anew_is_not_committed_to() -> None:
     model = IcebergModel.create()
     for number in range(4):
         model.append([number])
     operations = model.operations()
     base = operations.load()
-    emptied_and_created_anew(model)
+    empty_and_create_anew(model)
+    for number in range(4):
+        model.append([number])
     before = stored(model)
     assert model.operations().load().version == base.version
     outcome = operations.commit(base, (), (SetProperties({"a": "b"}),))

@@ -73,6 +73,8 @@ def expire_command(
     _report(run.plan, run.deleted, run.left, as_json, facts)
     if not as_json and not run.plan.is_empty:
         print_saved(run.saving, spent)
+    if run.failure is not None:
+        raise run.failure
 
 
 def _ask(table: IcebergTable, options: ExpireOptions, target: str) -> None:

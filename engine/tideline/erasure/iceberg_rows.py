@@ -35,6 +35,7 @@ from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
+from tideline.iceberg.maintenance.file_access import check_access
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.field_type import NestedField
@@ -125,7 +126,8 @@ def erase_iceberg_rows(
 
     Raises ConfigError for what is no condition, for branches, tags and tables whose files are
     shared; ConflictError when other writers were always first (call again), UnknownOutcomeError,
-    UnsupportedTableError and CorruptTableError.
+    UnsupportedTableError, CorruptTableError, and StorageUnavailableError when files cannot be
+    deleted: then nothing was changed.
     """
     table.refresh()
     refuse_other_refs(table.metadata)
@@ -137,6 +139,7 @@ def erase_iceberg_rows(
     done = IcebergErasure(where, found.matching, before=before, is_preview=is_preview)
     if is_preview:
         return replace(done, files_rewritten=len(found.tasks))
+    check_access(table.io, table.metadata)
     for _ in range(_ATTEMPTS):
         exchanged = _exchange(spark, table, condition, found, done)
         table.refresh()
@@ -291,5 +294,5 @@ def _drop_history(table: IcebergTable, done: IcebergErasure, clock: Clock | None
         delete_files_removed=len(dangling),
         snapshots_expired=len(run.plan.snapshot_ids),
         files_deleted=run.deleted.counts.total(),
-        remarks=run.left,
+        remarks=run.left if run.failure is None else (*run.left, run.failure.message),
     )

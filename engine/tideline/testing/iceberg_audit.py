@@ -64,3 +64,14 @@ def set_ref(
 def roll_back(model: IcebergModel, snapshot_id: int) -> None:
     """Move `main` to an earlier snapshot."""
     set_ref(model, MAIN, replace(model.metadata().refs[MAIN], snapshot_id=snapshot_id))
+
+
+def empty_and_create_anew(model: IcebergModel) -> None:
+    """Another table in the same folder, its files the only ones."""
+    store = model.location.open()
+    for info in list(store.list()):
+        store.delete(info.path)
+    other = IcebergModel.create()
+    first = other.location.open().get("metadata/v1.metadata.json")
+    place = other.location.uri.encode(), model.location.uri.encode()
+    store.put("metadata/v1.metadata.json", first.replace(*place))

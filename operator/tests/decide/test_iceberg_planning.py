@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.iceberg.maintenance.arguments import orphan_options
 from tideline.ingest.operation.operation import (
     CatalogEntry,
     MaintainIceberg,
@@ -189,6 +191,15 @@ def test_orphan_files_are_only_counted_until_their_deletion_is_asked_for() -> No
     deleting = work(planned(table(), EMPTY, **auto))
     assert not deleting.is_dry
     assert deleting.arguments == {"older_than_age_ms": str(4 * DAY_MS)}
+
+
+def test_files_of_dropped_tables_go_that_the_resource_names() -> None:
+    dropped = [str(uuid.uuid4()), str(uuid.uuid4()).upper()]
+    named: dict[str, Any] = {"services": {"removeOrphanFiles": {"droppedTables": dropped}}}
+    arguments = work(planned(table(), EMPTY, **named)).arguments
+    assert orphan_options(arguments, now_ms=NOW_MS).dropped_tables == tuple(dropped)
+    with pytest.raises(ValueError, match="no LakeTable"):
+        planned(table(), EMPTY, services={"removeOrphanFiles": {"droppedTables": ["orders"]}})
 
 
 @pytest.mark.parametrize("name", ["rewriteDataFiles", "rewritePositionDeletes", "rewriteManifests"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tideline.iceberg.table.file_system_table import HINT_PATH
 from tideline.ingest.operation.operation import Place
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
+from tideline.testing.iceberg_audit import empty_and_create_anew
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.iceberg_model_files import ModelFiles
 from tideline.testing.iceberg_row_delta import RowDelta
@@ -20,7 +22,12 @@ from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.decide.service_triggers import ServiceNeed
-from tideline_operator.observe.iceberg_observation import COUNTING_FREE_MS
+from tideline_operator.observe.iceberg_observation import (
+    COUNTING_FREE_MS,
+    IcebergMemory,
+    observe_iceberg,
+)
+from tideline_operator.observe.iceberg_source import FolderSource
 from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg
@@ -282,3 +289,39 @@ def test_a_missing_manifest_is_named() -> None:
     assert problem is not None
     assert (problem.reason, problem.exit_code) == ("CorruptTable", 1)
     assert path in problem.message
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_table_that_was_made_anew_in_the_same_place_is_another_one(
+    is_local: bool, tmp_path: Path
+) -> None:
+    one = onlooker(appends=3)
+    if is_local:
+        one = Onlooker(IcebergModel.create_in(str(tmp_path), 3))
+    first, again = one.seen(), one.seen()
+    assert again.metadata is first.metadata
+    empty_and_create_anew(one.model)
+    for number in range(3):
+        one.model.append([2 * number])
+    second = one.seen()
+    assert second.metadata_location.endswith("/v4.metadata.json")
+    assert second.metadata.table_uuid == one.model.metadata().table_uuid
+    assert second.metadata.table_uuid != first.metadata.table_uuid
+    assert first.files is not None and second.files is not None
+    assert (first.files.files, second.files.files) == (6, 3)
+    assert one.seen().metadata is second.metadata
+
+
+def test_counting_that_the_first_table_put_off_is_done_for_the_second() -> None:
+    one = onlooker(appends=3)
+    source = FolderSource(one.model.operations(one.store))
+    memory = IcebergMemory()
+    first = observe_iceberg(source, one.table.spec, memory, one.model.clock)
+    memory.count_again_ms = one.model.clock.now_ms() + 1_000_000
+    empty_and_create_anew(one.model)
+    for number in range(3):
+        one.model.append([2 * number])
+    source = FolderSource(one.model.operations(one.store))
+    second = observe_iceberg(source, one.table.spec, memory, one.model.clock)
+    assert second.metadata_location == first.metadata_location
+    assert second.files is not None and second.files.files == 3

@@ -82,8 +82,12 @@ def iceberg_settings(
             return ServiceSettings(_expiry(snapshot_settings(services), services.quiet_for))
         case IcebergService.REMOVE_ORPHAN_FILES:
             orphans = orphan_settings(services)
+            dropped = ",".join(orphans.dropped_tables)
             return ServiceSettings(
-                {names.OLDER_THAN_AGE_MS: str(orphans.older_than.ms)},
+                {
+                    names.OLDER_THAN_AGE_MS: str(orphans.older_than.ms),
+                    **({names.DROPPED_TABLES: dropped} if dropped else {}),
+                },
                 is_dry=orphans.mode is OrphanMode.ADVISE,
             )
 

@@ -55,10 +55,18 @@ class _Settings:
 class IcebergMemory:
     """What is remembered of one table between two looks; all of it may be lost."""
 
+    table_uuid: str | None = None
     loaded: Loaded | None = None
     counted: tuple[str, _Settings] | None = None
     files: IcebergFiles | None = None
     count_again_ms: int = 0
+
+    def forget_other(self, table_uuid: str) -> None:
+        """Nothing of another table that was in the same place before."""
+        if table_uuid != self.table_uuid:
+            self.table_uuid = table_uuid
+            self.loaded = self.counted = self.files = None
+            self.count_again_ms = 0
 
 
 def observe_iceberg(
@@ -67,6 +75,7 @@ def observe_iceberg(
     """Look at the table. Raises ObjectNotFoundError when there is none, and the errors of
     loading."""
     loaded = source.load(memory.loaded)
+    memory.forget_other(loaded.metadata.table_uuid)
     if loaded is not memory.loaded:
         # The document as it was read is as large as the rest together.
         loaded = replace(loaded, metadata=replace(loaded.metadata, document={}))

@@ -62,8 +62,9 @@ class CatalogSource:
 
     def load(self, known: Loaded | None) -> Loaded:
         found = self._table.loaded
-        is_known = known is not None and known.metadata_location == found.metadata_location
-        return known if known is not None and is_known else found
+        if known is None or known.metadata.table_uuid != found.metadata.table_uuid:
+            return found
+        return known if known.metadata_location == found.metadata_location else found
 
 
 def open_source(

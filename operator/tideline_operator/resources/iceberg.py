@@ -18,6 +18,7 @@ from tideline_operator.resources.schedule import Duration
 
 ORPHAN_AGE_MS_MIN = 86_400_000
 _HOLDS_PASSWORD = r"[a-z0-9+.-]+://[^/@]*:[^/@]*@.*"
+_UUID_PATTERN = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _SORT_PATTERN = COLUMN_PATTERN + r"( (asc|desc|ASC|DESC))?( (nulls|NULLS) (first|last|FIRST|LAST))?"
 
 
@@ -224,6 +225,16 @@ class RemoveOrphanFiles:
         "How often they are looked for, which lists all files of the table.",
         default=Duration(604_800_000),
         length_max=16,
+    )
+    dropped_tables: tuple[str, ...] = described(
+        "UUIDs of Iceberg tables that were in the same folder before and were dropped: their files "
+        "are orphans. Nothing is removed while metadata of another table is there, which may have "
+        "been renamed.",
+        default=(),
+        pattern=_UUID_PATTERN,
+        pattern_meaning="a UUID",
+        length_max=36,
+        items_max=20,
     )
 
     def faults(self) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,8 @@ SORT_ORDER = "sort_order"
 WHERE = "where"
 OLDER_THAN_AGE_MS = "older_than_age_ms"
 RETAIN_LAST = "retain_last"
+DROPPED_TABLES = "dropped_tables"
+"""Tideline's own: UUIDs of tables that were in the folder before, with commas between them."""
 QUIET_FOR_MS = "quiet_for_ms"
 """Tideline's own: what was the newest snapshot within that time is not expired."""
 
@@ -60,7 +62,10 @@ def expire_options(arguments: Mapping[str, str], *, now_ms: int) -> ExpireOption
 def orphan_options(arguments: Mapping[str, str], *, now_ms: int) -> OrphanOptions:
     """Of a search for orphan files. Raises ConfigError."""
     age_ms = number(arguments, OLDER_THAN_AGE_MS)
-    return OrphanOptions(older_than_ms=None if age_ms is None else now_ms - age_ms)
+    return OrphanOptions(
+        older_than_ms=None if age_ms is None else now_ms - age_ms,
+        dropped_tables=tuple(filter(None, arguments.get(DROPPED_TABLES, "").split(","))),
+    )
 
 
 def number(arguments: Mapping[str, str], name: str) -> int | None:

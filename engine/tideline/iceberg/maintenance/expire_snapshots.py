@@ -1,12 +1,13 @@
 """Expire snapshots: metadata first, then the files that nothing leads to any more.
 
-1. Plan on the newest metadata (expire_plan.py) and commit. When another writer was first, plan
-   again on what it left.
-2. After a commit that certainly took place, read the table again and delete the files that the
+1. Plan on the newest metadata (expire_plan.py). Without access to the files (file_access.py)
+   nothing is changed.
+2. Commit. When another writer was first, plan again on what it left.
+3. After a commit that certainly took place, read the table again and delete the files that the
    expired snapshots led to and no snapshot leads to now (expired_files.py).
 
-A death in between leaves orphans, never a snapshot without its files. After an unknown outcome
-nothing is deleted.
+A death or a failure in between leaves orphans, never a snapshot without its files. After an unknown
+outcome nothing is deleted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConflictError, TidelineError
+from tideline.errors import ConflictError, FailedAfterCommitError, TidelineError
 from tideline.iceberg.maintenance.expire_plan import (
     ExpireOptions,
     ExpirePlan,
@@ -24,6 +25,7 @@ from tideline.iceberg.maintenance.expire_plan import (
     requirements,
 )
 from tideline.iceberg.maintenance.expired_files import ExpiredFiles
+from tideline.iceberg.maintenance.file_access import check_access
 from tideline.iceberg.maintenance.reachable_file import FileTally, ReachableFile
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import ManifestContent
@@ -50,12 +52,14 @@ _BATCH_FILES = 1000
 @dataclass(frozen=True, slots=True)
 class ExpireRun:
     """What was expired. `outcome` is None when there was nothing to do; `left` says why files that
-    nothing leads to are still there, for the removal of orphan files to find."""
+    nothing leads to are still there, for the removal of orphan files to find. `failure` is set when
+    their deletion ended before its time: for the caller to raise, once it has shown the rest."""
 
     plan: ExpirePlan
     outcome: CommitOutcome | None
     deleted: FileTally = field(default_factory=FileTally)
     left: tuple[str, ...] = ()
+    failure: FailedAfterCommitError | None = None
 
     @property
     def saving(self) -> Saving:
@@ -101,7 +105,7 @@ def execute_expire(
 
     Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError, then
     nothing was changed; ConflictError when another table has this one's place: then no file was
-    deleted.
+    deleted. A deletion that failed after the commit is the run's `failure`.
     """
     clock = clock or SystemClock()
     base, plan, outcome = _commit(operations, options, clock, retry)
@@ -109,7 +113,7 @@ def execute_expire(
         return ExpireRun(plan, outcome)
     deleted = FileTally()
     search = ExpiredFiles(operations.io)
-    left: tuple[str, ...] = ()
+    failure: FailedAfterCommitError | None = None
     try:
         after = _still_the_table(operations)
         files = search.find(_expired(plan, base.metadata, after), base.metadata, after)
@@ -120,8 +124,20 @@ def execute_expire(
     except ConflictError:
         raise
     except TidelineError as error:
-        left = (f"the deletion of files was given up: {error}",)
-    return ExpireRun(plan, outcome, deleted, (*_reasons(search), *left))
+        failure = _failure(operations, deleted, error)
+    return ExpireRun(plan, outcome, deleted, _reasons(search), failure)
+
+
+def _failure(
+    operations: TableOperations, deleted: FileTally, error: TidelineError
+) -> FailedAfterCommitError:
+    files = counted(deleted.counts.total(), "file")
+    return FailedAfterCommitError(
+        f"the snapshots are expired, and the deletion of their files failed after {files}: {error}."
+        f" Do not repeat it; `tideline iceberg remove-orphans {operations.arguments}` deletes the "
+        "rest",
+        table=operations.io.location.uri,
+    )
 
 
 def _still_the_table(operations: TableOperations) -> TableMetadata:
@@ -150,6 +166,8 @@ def _commit(
         plan = _plan(operations.io, base.metadata, options, clock.now_ms())
         if plan.is_empty:
             return base, plan, None
+        if attempt == 1 and options.clean_expired_files:
+            check_access(operations.io, base.metadata)
         outcome = operations.commit(base, requirements(base.metadata), plan.updates())
         if not isinstance(outcome, Conflicted):
             break

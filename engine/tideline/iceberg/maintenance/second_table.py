@@ -52,8 +52,8 @@ def refuse_second_table(
         if found not in allowed:
             raise UnsupportedTableError(
                 f"another Iceberg table, {quoted(found)}, keeps its metadata in the same folder, "
-                "and its files would count as orphans: name it with --dropped-table where it was "
-                "dropped and its files may go",
+                "and its files would count as orphans: where it was dropped and its files may go, "
+                "name it with --dropped-table (removeOrphanFiles.droppedTables of a LakeTable)",
                 table=metadata.location,
                 path=file.location,
             )

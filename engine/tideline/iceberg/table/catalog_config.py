@@ -18,11 +18,12 @@ from pyiceberg.utils.config import Config
 
 from tideline.errors import ConfigError
 from tideline.iceberg.table.catalog_name import address_variable, property_variable
-from tideline.trust.catalog_properties import TYPE, URI, credentials_among
+from tideline.trust.catalog_properties import TYPE, URI, WAREHOUSE, credentials_among
 from tideline.trust.foreign_words import quoted
-from tideline.trust.server_address import ServerAddress, is_same_place
+from tideline.trust.server_address import ServerAddress, is_plain_url, is_same_place
 
 _FILE = ".pyiceberg.yaml"
+_SQLITE = "sqlite:///"
 _log = logging.getLogger(__name__)
 
 
@@ -49,6 +50,21 @@ def catalog_kind(name: str, properties: Mapping[str, Any]) -> str | None:
     except ValueError:
         return None
     return None if found is None else str(found.value)
+
+
+def catalog_arguments(name: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """How the command line names a catalog that was opened with these properties: by its name where
+    this process's own configuration has it, else by its address, where that holds no secret."""
+    address = str(given.get(URI, ""))
+    try:
+        is_configured = configured_catalog(name).get(URI) == address
+    except ConfigError:
+        is_configured = False
+    if is_configured or not (is_plain_url(address) or address.startswith(_SQLITE)):
+        return "--catalog", name
+    warehouse = given.get(WAREHOUSE)
+    option = ("--catalog-option", f"{WAREHOUSE}={warehouse}") if warehouse else ()
+    return "--catalog", address, *option
 
 
 def refuse_foreign_credentials(

@@ -15,6 +15,7 @@ Needs the extra `iceberg`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -48,8 +49,8 @@ from tideline.iceberg.metadata.metadata_update import (
     unmet,
 )
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.catalog_config import catalog_arguments
 from tideline.iceberg.table.catalog_files import OwnFiles
-from tideline.iceberg.table.catalog_name import DEFAULT_CATALOG
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
@@ -69,9 +70,7 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
-from tideline.trust.catalog_properties import URI
 from tideline.trust.foreign_words import quoted
-from tideline.trust.server_address import is_plain_url
 
 _REFUSALS = (
     CommitFailedException,
@@ -123,6 +122,11 @@ class CatalogTable:
             self.load()
         assert self._io is not None
         return self._io
+
+    @property
+    def arguments(self) -> str:
+        catalog = catalog_arguments(self._catalog.name, _given_to(self._catalog))
+        return shlex.join((self._dotted, *catalog))
 
     def load(self) -> Loaded:
         with self._asking():
@@ -234,7 +238,7 @@ class CatalogTable:
                     raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(quoted(error))
         reason = f"the catalog may have committed: {quoted(repr(error))}"
-        return Unknown(reason, shown_by=self._arguments)
+        return Unknown(reason, arguments=self.arguments)
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -255,15 +259,6 @@ class CatalogTable:
     def _dotted(self) -> str:
         name = self._identifier
         return name if isinstance(name, str) else ".".join(name)
-
-    @property
-    def _arguments(self) -> str:
-        """How the command line names the table."""
-        catalog = self._catalog.name
-        address = _given_to(self._catalog).get(URI, "")
-        if catalog == DEFAULT_CATALOG and is_plain_url(address):
-            catalog = address
-        return f"{self._dotted} --catalog {catalog}"
 
 
 def _status_of(error: BaseException) -> int | None:

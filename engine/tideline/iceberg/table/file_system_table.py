@@ -24,6 +24,7 @@ Committing version N+1 on top of N:
 from __future__ import annotations
 
 import re
+import shlex
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -58,7 +59,7 @@ from tideline.iceberg.table.table_operations import (
 )
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import AlreadyExists, ObjectStore
+from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore
 from tideline.trust.named_places import checked_place, declared_places
 
 FOLDER = "metadata"
@@ -96,6 +97,10 @@ class FileSystemTable:
             self._io = self._io_of(self.load().metadata)
         return self._io
 
+    @property
+    def arguments(self) -> str:
+        return shlex.quote(self._location.uri)
+
     def load(self) -> Loaded:
         loaded = self._read()
         metadata = loaded.metadata
@@ -105,9 +110,13 @@ class FileSystemTable:
         return loaded
 
     def load_since(self, known: Loaded) -> Loaded:
-        """`known` while it is the newest, without reading it again; else what `load` gives."""
-        version, path = self._newest()
-        is_known = known.metadata_location == f"{known.metadata.location}/{path}"
+        """`known` while it is the newest, without reading it again; else what `load` gives.
+
+        A table that was made anew in the same place may have as many versions: its metadata file is
+        another one.
+        """
+        version, found = self._newest()
+        is_known = known.stored is not None and _is_same_file(known.stored, found)
         return known if version == known.version and is_known else self.load()
 
     def commit(
@@ -161,12 +170,13 @@ class FileSystemTable:
                 return None
             except (StorageUnavailableError, ObjectNotFoundError) as error:
                 failure = str(error)
-        return Unknown(f"{path} may have been published: {failure}")
+        reason = f"{path} may have been published: {failure}"
+        return Unknown(reason, arguments=self.arguments)
 
     def _is_followed_up(self, loaded: Loaded, path: str) -> bool:
         """Whether our version is the newest or one that the newest is based on; hints at it."""
-        newest, newest_path = self._newest()
-        if newest == loaded.version and newest_path == path:
+        newest, found = self._newest()
+        if newest == loaded.version and found.path == path:
             with suppress(TidelineError):
                 self._store.put(HINT_PATH, str(newest).encode())
             return True
@@ -179,25 +189,25 @@ class FileSystemTable:
 
     def _read(self) -> Loaded:
         """The newest metadata, of whatever table."""
-        version, path = self._newest()
+        version, found = self._newest()
         try:
-            body = self._store.get(path)
+            body = self._store.get(found.path)
         except ObjectNotFoundError:
             # Removed as an old version between the look and the read.
-            version, path = self._listed_newest()
-            body = self._store.get(path)
-        metadata = TableMetadata.parse(body, path=f"{self._location.uri}/{path}")
-        return Loaded(metadata, f"{metadata.location}/{path}", version)
+            version, found = self._listed_newest()
+            body = self._store.get(found.path)
+        metadata = TableMetadata.parse(body, path=f"{self._location.uri}/{found.path}")
+        return Loaded(metadata, f"{metadata.location}/{found.path}", version, found)
 
-    def _newest(self) -> tuple[int, str]:
-        """The newest version's number and path."""
+    def _newest(self) -> tuple[int, ObjectInfo]:
+        """The newest version's number and file."""
         version = self._hinted()
-        path = None if version is None else self._path_of(version)
-        if version is None or path is None:
-            version, path = self._listed_newest()
-        while following := self._path_of(version + 1):
-            version, path = version + 1, following
-        return version, path
+        found = None if version is None else self._file_of(version)
+        if version is None or found is None:
+            version, found = self._listed_newest()
+        while following := self._file_of(version + 1):
+            version, found = version + 1, following
+        return version, found
 
     def _hinted(self) -> int | None:
         try:
@@ -206,18 +216,20 @@ class FileSystemTable:
         except (ObjectNotFoundError, ValueError):
             return None
 
-    def _path_of(self, version: int) -> str | None:
-        paths = (f"{FOLDER}/v{version}{suffix}" for suffix in _SUFFIXES)
-        return next((path for path in paths if self._store.head(path) is not None), None)
+    def _file_of(self, version: int) -> ObjectInfo | None:
+        heads = (self._store.head(f"{FOLDER}/v{version}{suffix}") for suffix in _SUFFIXES)
+        return next((found for found in heads if found is not None), None)
 
-    def _listed_newest(self) -> tuple[int, str]:
-        names = [one.path.rpartition("/")[2] for one in self._store.list_directory(FOLDER).objects]
+    def _listed_newest(self) -> tuple[int, ObjectInfo]:
+        listed = self._store.list_directory(FOLDER).objects
+        files = {one.path.rpartition("/")[2]: one for one in listed}
+        names = list(files)
         found = [(int(match[1]), name) for name in names if (match := _NUMBERED.fullmatch(name))]
         if found:
             newest = max(version for version, _ in found)
             by_suffix = {name.removeprefix(f"v{newest}"): name for n, name in found if n == newest}
             suffix = next(suffix for suffix in _SUFFIXES if suffix in by_suffix)
-            return newest, f"{FOLDER}/{by_suffix[suffix]}"
+            return newest, files[by_suffix[suffix]]
         if any(_is_metadata(name) for name in names):
             message = "the table belongs to a catalog, which alone knows its newest metadata"
             raise UnsupportedTableError(message, table=self._location.uri)
@@ -226,6 +238,13 @@ class FileSystemTable:
     def _io_of(self, metadata: TableMetadata) -> FileIO:
         stores = {self._location: self._store}
         return FileIO(self._location, metadata.location, stores, self._declared)
+
+
+def _is_same_file(one: ObjectInfo, other: ObjectInfo) -> bool:
+    """By the store's own version of it, where it gives one."""
+    if one.path != other.path or None in (one.version, other.version):
+        return one == other
+    return one.version == other.version
 
 
 def _is_metadata(name: str) -> bool:

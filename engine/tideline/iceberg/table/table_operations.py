@@ -8,22 +8,25 @@ published if the table is still as loaded.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from tideline.errors import ConflictError, TidelineError, UnknownOutcomeError
 from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
+from tideline.storage.object_store import ObjectInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Metadata at one time; `version` is the N of `vN.metadata.json`, None in a catalog."""
+    """Metadata at one time; `version` is the N of `vN.metadata.json`, None in a catalog.
+    `stored` is the file as it was found in the table's folder, where it was read from there."""
 
     metadata: TableMetadata
     metadata_location: str
     version: int | None = None
+    stored: ObjectInfo | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +49,18 @@ class Conflicted:
 class Unknown:
     """The change may or may not be, or become, part of the table: nothing it needs may go.
 
-    `snapshot_id` is the snapshot that was made for it, if one was. `shown_by` are the arguments
-    that name the table to the command line, where its location does not.
+    `snapshot_id` is the snapshot that was made for it, if one was. `arguments` name the table to
+    the command line.
     """
 
     reason: str
     snapshot_id: int | None = None
-    shown_by: str = ""
+    arguments: str = ""
 
     def how_to_find_out(self, table: str) -> str:
         """The command that says what became of it."""
         named = f" --snapshot {self.snapshot_id}" if self.snapshot_id is not None else ""
-        return f"tideline iceberg show {self.shown_by or table}{named}"
+        return f"tideline iceberg show {self.arguments or table}{named}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,11 @@ class TableOperations(Protocol):
     @property
     def io(self) -> FileIO:
         """The table's files."""
+        ...
+
+    @property
+    def arguments(self) -> str:
+        """How the command line names the table."""
         ...
 
     def load(self) -> Loaded:

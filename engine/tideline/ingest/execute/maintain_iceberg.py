@@ -64,7 +64,7 @@ def maintain_iceberg(
     """Do what is due of one service.
 
     Raises ConflictError when another writer got in the way, ConfigError, CorruptTableError,
-    UnsupportedTableError, UnknownOutcomeError and StorageUnavailableError.
+    UnsupportedTableError, UnknownOutcomeError, FailedAfterCommitError and StorageUnavailableError.
     """
     try:
         table = open_iceberg_table(operation.table, clock)
@@ -154,6 +154,8 @@ def _expire(run: _Run) -> OperationResult:
             raise ConflictError(f"other writers always committed first: {reason}")
         case Unknown() as unknown:
             raise _unknown(run, unknown, "the snapshots are expired")
+    if done.failure is not None:
+        raise done.failure
     plan = done.plan
     refs = f" and {counted(len(plan.refs), 'branch or tag')}" if plan.refs else ""
     return OperationResult(

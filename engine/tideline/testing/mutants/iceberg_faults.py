@@ -32,7 +32,7 @@ ICEBERG_FAULTS = (
     Fault(
         "a commit in doubt is called refused",
         f"{_ICEBERG}/table/file_system_table.py",
-        '        return Unknown(f"{path} may have been published: {failure}")\n',
+        "        return Unknown(reason, arguments=self.arguments)\n",
         "        return Conflicted(failure)\n",
         (f"{_TESTS}/test_commit_faults.py",),
     ),
