@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError
@@ -150,3 +151,26 @@ def test_a_write_that_began_before_it_was_known_conflicts(operation: str) -> Non
     with pytest.raises(ConflictError, match="became unique in the whole table"):
         table.write(operation, batch([0], 2), before_files=lambda: with_record_index(table))
     assert table.values() == [(f"k00{number}", 1) for number in range(4)]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_declared_index_that_the_properties_lost_is_set_again(version: int) -> None:
+    """As Spark SQL renames a table: nothing of ours is left in hoodie.properties."""
+    index = IndexType.GLOBAL_SIMPLE.value
+    table = SmallTable.in_memory({HUDI_INDEX: index}, table_version=version)
+    table.write("insert", batch(range(4), 1))
+    table.lake().hoodie_table.update_properties({INDEX_TYPE: None})
+    moved = pa.table({"id": ["k000"], "part": ["p1"], "v": [2]})
+    with pytest.raises(ConflictError, match="RENAME TO of Spark SQL; it is set again"):
+        table.write("upsert", moved)
+    assert table.values().count(("k000", 1)) == 1
+    table.write("upsert", moved)
+    assert [value for key, value in table.values() if key == "k000"] == [2]
+
+
+def test_an_index_that_is_declared_instead_is_not_taken_for_a_loss() -> None:
+    table = SmallTable.in_memory({HUDI_INDEX: IndexType.GLOBAL_SIMPLE.value})
+    table.write("insert", batch(range(4), 1))
+    table.lake().hoodie_table.update_properties({INDEX_TYPE: IndexType.SIMPLE.value})
+    table.write("upsert", batch(range(2), 2))
+    assert index_of(table) is IndexType.SIMPLE

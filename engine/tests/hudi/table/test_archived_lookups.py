@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import ObjectNotFoundError, UnsupportedTableError
+from tideline.errors import ConflictError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.archive_block import encode_archive_block
 from tideline.formats.log_block import MAGIC
 from tideline.hudi.services.archival.config import ArchivalConfig
@@ -64,6 +64,17 @@ def test_a_checkpoint_survives_when_all_active_commits_are_another_engines(
     table.write("upsert", batch(range(4), 9))
     newest = opened.timeline().instants[-1]
     assert opened.timelines.read_commit(newest).extra_metadata[KEY] == checkpoint
+
+
+def test_a_lost_index_is_found_in_the_archive_when_all_active_commits_are_another_engines(
+    table: SmallTable,
+) -> None:
+    rewrite(table, 1, tideline__index__type="GLOBAL_BLOOM")
+    archive(table)
+    with pytest.raises(ConflictError, match=r"tideline\.index\.type=GLOBAL_BLOOM"):
+        table.write("upsert", batch(range(4), 9))
+    table.write("upsert", batch(range(4), 9))
+    assert open_fresh(table.location).config.index_type == "GLOBAL_BLOOM"
 
 
 def test_the_schema_is_found_in_the_archive_when_no_active_commit_has_one(
