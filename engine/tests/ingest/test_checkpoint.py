@@ -178,6 +178,23 @@ def test_what_left_the_landing_prefix_is_forgotten() -> None:
     assert second.generation == 2
 
 
+def test_an_older_file_that_comes_later_leaves_the_watermark() -> None:
+    new, old = landed("new", 5), landed("old", 1)
+    first = advance(None, landing_of(new), [new])
+    second = advance(first, landing_of(old, new), [old])
+    assert second.watermark == new.position
+
+
+def test_settled_files_that_left_hide_no_late_ones() -> None:
+    old = [landed(f"old{number}", number) for number in range(4)]
+    fresh, later = landed("fresh", 2 * FLOOR_DISTANCE_MS), landed("later", 3 * FLOOR_DISTANCE_MS)
+    first = advance(None, landing_of(*old, fresh), [*old, fresh], taken_max=1)
+    second = advance(first, landing_of(old[0], fresh, later), [later], taken_max=2)
+    assert (first.settled, second.settled) == (4, 1)
+    assert second.late_files(landing_of(old[0], fresh, later)) == 0
+    assert second.late_files(landing_of(old[0], landed("late", 1), fresh, later)) == 1
+
+
 def test_deleting_settled_files_makes_none_late() -> None:
     old = [landed(f"old{number}", number) for number in range(4)]
     fresh = landed("fresh", 2 * FLOOR_DISTANCE_MS)

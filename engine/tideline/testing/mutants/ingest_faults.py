@@ -31,6 +31,20 @@ INGEST_FAULTS = (
         ("engine/tests/ingest/test_checkpoint.py",),
     ),
     Fault(
+        "the watermark of a checkpoint goes back with an older file",
+        "engine/tideline/ingest/landing/checkpoint.py",
+        "watermark=max(start.watermark, newest),",
+        "watermark=newest,",
+        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
+    ),
+    Fault(
+        "files that left the landing prefix hide as many late ones",
+        "engine/tideline/ingest/landing/checkpoint.py",
+        "settled = min(start.settled, _count_settled(landing, start.floor))",
+        "settled = start.settled",
+        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
+    ),
+    Fault(
         "a prefix that moved keeps a checkpoint that is not about it",
         _CONTINUATION,
         '    return checkpoint.prefix in ("", claim.prefix, claim.former_prefix)\n',

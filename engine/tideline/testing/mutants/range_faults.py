@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
+_STREAM = "engine/tideline/spark/read/stream_source.py"
+_STREAM_TESTS = ("engine/tests/spark/read/test_stream_offsets.py",)
+
 _ASKED = "engine/tideline/hudi/read/asked_range.py"
 _NET = "engine/tideline/hudi/read/net_changes.py"
 _COMPLETION_TESTS = ("engine/tests/spark/read/test_incremental_by_completion.py",)
@@ -101,5 +104,40 @@ RANGE_FAULTS = (
             "engine/tests/erasure/test_erase_landing.py::"
             "test_a_file_that_was_replaced_since_it_was_read_stays",
         ),
+    ),
+    Fault(
+        "a stream goes back with a table that was restored",
+        _STREAM,
+        "if newest is None or newest <= begin:",
+        "if newest is None or newest == begin:",
+        _STREAM_TESTS,
+    ),
+    Fault(
+        "a first batch that is run again begins where `after` is by now",
+        _STREAM,
+        "InstantTime(end[_AFTER]) if _AFTER in end else _time(start), _time(end)",
+        "_time(start), _time(end)",
+        _STREAM_TESTS,
+    ),
+    Fault(
+        "a query of what is available follows the writers",
+        _STREAM,
+        "newest = self._last or newest_readable(table)",
+        "newest = newest_readable(table)",
+        _STREAM_TESTS,
+    ),
+    Fault(
+        "a commit that is larger than a batch stops the stream",
+        "engine/tideline/hudi/read/batch_limit.py",
+        "if commits > 1 and self._is_exceeded(commits, size_bytes):",
+        "if self._is_exceeded(commits, size_bytes):",
+        _STREAM_TESTS,
+    ),
+    Fault(
+        "a stream passes over a write that is pending",
+        "engine/tideline/hudi/read/incremental.py",
+        "newest = readable_commits(table, timeline).last()",
+        "newest = timeline.of(*COMMIT_ACTIONS).completed().last()",
+        _STREAM_TESTS,
     ),
 )
