@@ -24,7 +24,8 @@ class CommitReport:
     person should know, such as a metadata table that had to be switched off; `services` is what
     table services did after the commit. `is_repeat`: an earlier write with the same token made the
     commit, and nothing was written now. `keys_unique_in`: "partition" or "table", what an upsert of
-    a partitioned table kept unique.
+    a partitioned table kept unique. `columns_added` names new columns with the types they were
+    given, `columns_widened` others with the old and the new type; of many the first.
     """
 
     instant: str
@@ -44,6 +45,8 @@ class CommitReport:
     services: tuple[AfterCommit, ...] = ()
     is_repeat: bool = False
     keys_unique_in: str | None = None
+    columns_added: tuple[str, ...] = ()
+    columns_widened: tuple[str, ...] = ()
 
     def to_json_object(self) -> dict[str, Any]:
         services = [service.to_json_object() for service in self.services]
@@ -72,6 +75,8 @@ def report_write(done: WriteDone) -> CommitReport:
         notes=_notes(done),
         is_repeat=done.is_repeat,
         keys_unique_in=done.keys_unique_in,
+        columns_added=done.schema_change.added_texts,
+        columns_widened=done.schema_change.widened_texts,
     )
 
 

@@ -166,6 +166,7 @@ class LakeTable:
         options: Options = None,
         require: Requirement | None = None,
         token: str | None = None,
+        strict: bool = False,
     ) -> CommitReport:
         """Write rows as one commit: of a Spark DataFrame, or of what is in memory here.
 
@@ -179,13 +180,17 @@ class LakeTable:
         into the commit; `require` is asked under the table lock just before the commit completes.
         `token` names this write: repeated with the same token it is never written twice, and the
         report is that of the commit that took place (see tideline.hudi.write.token).
+        Rows are null in optional columns, and fields of structs, that they lack; `strict` refuses
+        such rows. A new column waits for its type until a row has a value in it.
         Raises InvalidDataError when the rows do not fit, ConflictError when another writer was
         faster (nothing of this write is visible; write again), UnknownOutcomeError when the store
         went away while the commit became visible (look, or write again with the same token),
         ConfigError, UnsupportedTableError. A conflict is retried
         `hoodie.write.num.retries.on.conflict.failures` times first.
         """
-        return write_rows(self.writer, rows, operation, options, extra_metadata, require, token)
+        return write_rows(
+            self.writer, rows, operation, options, extra_metadata, require, token, strict=strict
+        )
 
     def delete(
         self,

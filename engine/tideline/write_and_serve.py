@@ -26,6 +26,7 @@ from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
+from tideline.hudi.write.config import refusing_missing_columns
 from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
@@ -47,9 +48,13 @@ def write_rows(
     extra_metadata: Mapping[str, str] | None,
     require: Requirement | None,
     token: str | None,
+    *,
+    strict: bool = False,
 ) -> CommitReport:
     """See `LakeTable.write`."""
     given = writer.given(options, Place.WRITE)
+    if strict:
+        given = refusing_missing_columns(given)
     wanted, config = writer.planned(operation, given)
     batch = RowBatch.of(rows, writer.table, wanted, config)
     if wanted is WriteOperation.DELETE_PARTITION:

@@ -287,9 +287,24 @@ def test_columns_that_files_lack_are_null_unless_the_write_is_strict(
     with pytest.raises(InvalidDataError, match="lacks columns of the table: w"):
         write_sources(table, lambda: spark, strict)
     lacks = land(tmp_path / "lacks", [keyed(v=["a"])])
-    with pytest.raises(InvalidDataError, match="lacks columns of the table: needed"):
+    with pytest.raises(InvalidDataError, match="lacks required columns of the table: needed"):
         write_sources(table, lambda: spark, replace(strict, location=lacks, strict=False))
     write_sources(table, lambda: spark, replace(strict, strict=False))
     assert table.to_arrow(columns=["id", "v", "w", "needed"]).to_pylist() == [
         {"id": 0, "v": "a", "w": None, "needed": 1}
     ]
+
+
+@pytest.mark.parametrize("options", [ON_SPARK, {}], ids=["spark", "in_process"])
+def test_new_and_wider_columns_are_reported_alike(
+    options: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    table = LakeTable.create(str(tmp_path / "table"), record_key="id")
+    first = land(tmp_path / "a", [keyed(v=pa.array([1], pa.int32()))])
+    wanted = SourceWrite(first, "parquet", None, options=options)
+    report = write_sources(table, lambda: spark, wanted).report
+    assert report.columns_added == ("id int64", "v int32")
+    wider = land(tmp_path / "b", [keyed(v=pa.array([2**40]), w=["x"])])
+    report = write_sources(table, lambda: spark, replace(wanted, location=wider)).report
+    assert report.columns_added == ("w string",)
+    assert report.columns_widened == ("v int32 to int64",)

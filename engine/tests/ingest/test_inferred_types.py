@@ -268,3 +268,57 @@ def test_csv_that_is_not_utf8_is_set_aside_with_the_line(csv: Taker) -> None:
     (named.folder / "latin.csv").write_bytes(latin)
     named.take(options={"encoding": "ISO-8859-1"})
     assert named.values("id") == ["Möller", "Müller", "x"]
+
+
+def test_types_that_files_decide_are_in_the_report(csv: Taker, json: Taker) -> None:
+    first = csv.take("id,ts,v\n1,1,x\n")
+    assert first.columns_added == ("id string", "ts int64", "v string")
+    second = csv.take("id,ts,day\n1,2,2024-01-31\n")
+    assert (second.columns_added, second.columns_widened) == (("day date32[day]",), ())
+    assert csv.take("id,ts\n1,3\n").columns_added == ()
+    json.take('{"id": 1, "ts": 1, "s": {"a": 1}}\n')
+    nested = json.take('{"id": 2, "ts": 1, "s": {"a": 1, "b": [1.5]}}\n')
+    assert nested.columns_added == ("s.b list<element: double>",)
+
+
+def test_types_of_source_columns_outlast_a_file_that_lacks_them(csv: Taker) -> None:
+    query = "SELECT id, ts, v FROM source"
+    first = csv.take("id,ts,v\n1,1,A-1\n", transform=query)
+    assert "v string in the source files" in first.columns_added
+    csv.take("id,ts\n2,1\n", transform="SELECT id, ts, '' v FROM source")
+    last = csv.take("id,ts,v\n3,1,007\n4,1,8\n", transform=query)
+    assert last.columns_added == ()
+    assert csv.values("v") == ["A-1", "", "007", "8"]
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("id,ts,v,v", "line 1 names column v twice"),
+        ("id,ts,v,V", "line 1 names columns v and V, which differ by case only"),
+        ('ID,ts,"v",id', "line 1 names columns ID and id, which differ by case only"),
+    ],
+)
+def test_a_header_that_names_a_column_twice_is_said_to(header: str, said: str, csv: Taker) -> None:
+    (csv.folder / "packed.csv.gz").write_bytes(gzip.compress(f"{header}\n1,1,1,2\n".encode()))
+    result = csv.take(f"{header}\n1,1,1,2\n", "id,ts,v\n1,1,1\n")
+    assert {file.path: file.reason for file in result.skipped} == {
+        "1.csv": said, "packed.csv.gz": said
+    }  # fmt: skip
+    assert csv.values("v") == [1]
+
+
+def test_numbers_of_json_that_a_double_would_change_are_text(json: Taker) -> None:
+    columns = {
+        "huge": ("1" * 20, "2"),
+        "precise": ("0.12345678901234567890", "1"),
+        "both": ("1234567890123456789", "1.5"),
+    }
+    lines = [
+        f'{{"id": {n}, "ts": 1, "good": {n}.25, "exact": {n}e3, '
+        + ", ".join(f'"{name}": {pair[n]}' for name, pair in columns.items()) + "}\n"
+        for n in (0, 1)
+    ]  # fmt: skip
+    json.take("".join(lines))
+    assert {name: tuple(json.values(name)) for name in columns} == columns
+    assert (json.values("good"), json.values("exact")) == ([0.25, 1.25], [0.0, 1000.0])

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.ingest.landing.source_listing import find_sources, source_bytes
+from tideline.ingest.landing.source_listing import Sources, find_sources, source_bytes
 from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import judge
 from tideline.spark.landing.landed_rows import (
+    cast_text,
     column_types,
-    fit_to_table,
     known_types,
     mark_deletes,
     struct_of,
@@ -298,9 +298,7 @@ def test_a_condition_marks_deletes_and_null_does_not_delete(
         mark_deletes(rows, "no_such_column = 1")
 
 
-def test_rows_are_given_the_columns_they_lack_and_text_the_types_of_the_table(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_text_is_cast_to_the_types_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
     paths = put(tmp_path, {"1.csv": "id,t\n1,2026-01-31\n"})
     rows = read_files(
         spark, paths, settings(tmp_path, known=types_of(pa.schema({"t": pa.string()})))
@@ -310,45 +308,9 @@ def test_rows_are_given_the_columns_they_lack_and_text_the_types_of_the_table(
             pa.field("id", pa.int32()),
             pa.field("t", pa.date32()),
             pa.field("absent", pa.float64()),
-            pa.field("needed", pa.int64(), nullable=False),
-            pa.field("_hoodie_is_deleted", pa.bool_()),
         ]
     )
-    fitted = fit_to_table(rows, table, is_text=True)
-    assert dict(column_types(fitted)) == {
-        "id": "int", "t": "date", "absent": "double", "_hoodie_is_deleted": "boolean"
-    }  # fmt: skip
-    assert [row._hoodie_is_deleted for row in fitted.collect()] == [False]
-    untouched = fit_to_table(rows, table, is_text=False)
-    assert dict(column_types(untouched))["t"] == "string"
-
-
-def test_fields_that_structs_lack_are_null_at_any_depth(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    lines = '{"id": 1, "n": {"x": 1}, "l": [{"a": 1}, null], "m": {"k": {"p": 1}}}\n{"id": 2}\n'
-    paths = put(tmp_path, {"1.json": lines})
-    inner = pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.struct([("c", pa.string())]))])
-    table = pa.schema(
-        [
-            pa.field("id", pa.int64()),
-            pa.field("n", pa.struct([("x", pa.int64()), ("y", pa.string())])),
-            pa.field("l", pa.list_(inner)),
-            pa.field("m", pa.map_(pa.string(), pa.struct([("p", pa.int64()), ("q", pa.date32())]))),
-        ]
-    )
-    known = types_of(table)
-    rows = read_files(spark, paths, settings(tmp_path, "json", known=known))
-    fitted = fit_to_table(rows, table, is_text=True)
-    assert {item.name: item.dataType for item in fitted.schema if item.name in known}.keys() == (
-        known.keys()
-    )
-    found = [row.asDict(recursive=True) for row in fitted.orderBy(SEQUENCE).collect()]
-    assert [{name: row[name] for name in known} for row in found] == [
-        {"id": 1, "n": {"x": 1, "y": None}, "l": [{"a": 1, "b": None}, None],
-         "m": {"k": {"p": 1, "q": None}}},
-        {"id": 2, "n": None, "l": None, "m": None},
-    ]  # fmt: skip
+    assert dict(column_types(cast_text(rows, table))) == {"id": "int", "t": "date"}
 
 
 def test_types_survive_being_remembered(spark: SparkSession) -> None:
@@ -360,8 +322,9 @@ def test_types_survive_being_remembered(spark: SparkSession) -> None:
 def test_a_file_or_a_folder_is_one_source(tmp_path: Path) -> None:
     put(tmp_path, {"in/b.csv": "id\n2\n", "in/a.csv": "id\n1\n", "in/_hidden.csv": "x\ny\n"})
     folder = StoreLocation.of(str(tmp_path / "in"))
-    assert find_sources(folder) == (folder, ["a.csv", "b.csv"])
-    assert find_sources(StoreLocation.of(str(tmp_path / "in/b.csv"))) == (folder, ["b.csv"])
+    assert find_sources(folder) == Sources(folder, ("a.csv", "b.csv"))
+    single = StoreLocation.of(str(tmp_path / "in/b.csv"))
+    assert find_sources(single) == Sources(folder, ("b.csv",))
     with pytest.raises(InvalidDataError, match="no source file"):
         find_sources(StoreLocation.of(str(tmp_path / "none")))
 

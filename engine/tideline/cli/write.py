@@ -177,7 +177,8 @@ def _print_plan(
     table: LakeTable, operation: WriteOperation, source: StoreLocation, *, as_json: bool
 ) -> None:
     """What a write would take; whether its rows fit is found out by writing them."""
-    folder, paths = find_sources(source)
+    sources = find_sources(source)
+    folder, paths = sources.folder, sources.paths
     if as_json:
         files = [f"{folder.uri}/{path}" for path in paths]
         print_json({"dry_run": True, "operation": operation, "source_files": files})
@@ -197,6 +198,8 @@ def print_report(report: CommitReport) -> None:
             "rows": f"{report.rows_inserted:,} inserted, {report.rows_updated:,} updated, "
             f"{report.rows_deleted:,} deleted",
             "files": f"{report.files_written:,} written, {size_text(report.bytes_written)}",
+            "new columns": ", ".join(report.columns_added) or None,
+            "wider columns": ", ".join(report.columns_widened) or None,
             "keys": _UNIQUENESS.get(report.keys_unique_in or ""),
             "took": f"{report.seconds:.1f} s",
             "spent": spending_text(report.core_seconds, report.requests),

@@ -20,6 +20,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.ordering_value import is_lower
 from tideline.hudi.table.schema import stored_schema
+from tideline.hudi.table.schema_change import SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import SortMode, WriteConfig
@@ -84,6 +85,10 @@ class InProcessWriteEngine:
     @property
     def schema(self) -> pa.Schema:
         return self._batch.schema.schema
+
+    @property
+    def schema_change(self) -> SchemaChange:
+        return self._batch.schema.change
 
     @property
     def partitions(self) -> tuple[str, ...]:

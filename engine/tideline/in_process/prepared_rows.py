@@ -24,6 +24,7 @@ from pyarrow import types
 from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.table.stored_value import cast_array
 from tideline.hudi.write.batch_rules import (
@@ -33,6 +34,7 @@ from tideline.hudi.write.batch_rules import (
     is_ignored,
     key_columns,
     require_stored_keys,
+    require_typed,
 )
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -108,7 +110,7 @@ def prepare_rows(
     *,
     ordering: tuple[str, ...] = (),
     deletes_only: bool = False,
-    null_missing_columns: bool = False,
+    missing: MissingColumns = MissingColumns.REFUSED,
     delete_marker: DeleteMarker | None = None,
 ) -> PreparedRows:
     """Bring a caller's rows into the table's shape.
@@ -130,7 +132,8 @@ def prepare_rows(
         evolved = EvolvedSchema(table_schema)
         keyed = _key_values(user, table_schema)
     else:
-        evolved = evolve(table_schema, user.schema, null_missing_columns=null_missing_columns)
+        evolved = evolve(table_schema, user.schema, missing=missing)
+        require_typed(evolved.change.untyped, keys, ordering)
         keyed = _cast(user, evolved.schema)
     batch = PreparedRows(
         evolved,

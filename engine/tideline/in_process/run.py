@@ -17,10 +17,10 @@ from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.batch_rules import (
     check_columns,
     check_computed_keys,
+    missing_columns,
     named_partitions,
     needed_ordering,
     new_spellings,
-    nulls_missing_columns,
     unique_columns,
 )
 from tideline.hudi.write.config import WriteConfig
@@ -185,7 +185,7 @@ def _prepare(
         table_schema,
         ordering=needed_ordering(table.config, operation),
         deletes_only=operation is WriteOperation.DELETE,
-        null_missing_columns=nulls_missing_columns(operation, config),
+        missing=missing_columns(operation, config),
         delete_marker=config.delete_marker,
     )
     check_computed_keys(batch.schema.schema, table.config, keys)

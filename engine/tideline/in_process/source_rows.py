@@ -3,7 +3,6 @@
 1. Footers say whether the files are read here (`source_schema`), and about how large they get.
 2. Rows are read file by file in the order of arrival; times in nanoseconds are rounded down.
 3. Files of other columns are brought to one schema, by name, as a write would evolve a table's.
-4. `fitted` gives rows the columns of the table that they lack.
 
 What Hudi puts into an export is left out. Whatever is wrong with a file is for Spark to judge: it
 finds out which files and which rows are at fault.
@@ -24,9 +23,10 @@ from pyarrow import types
 from tideline.errors import InvalidDataError, ObjectNotFoundError
 from tideline.formats.arrow_stream import arrow_stream
 from tideline.hudi.table.column_type import stored_schema
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.table.stored_value import cast_array
-from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored
+from tideline.hudi.write.batch_rules import ARRIVAL, is_ignored
 from tideline.in_process.source_schema import (
     SourceFooter,
     memory_bytes,
@@ -67,30 +67,6 @@ def read_source_rows(
             raise
         return " ".join(str(error).split())
     return _united(parts)
-
-
-def fitted(rows: pa.Table, table_schema: pa.Schema, *, adds_columns: bool) -> pa.Table:
-    """Rows with every column of the table: optional ones that are absent become null, unless
-    `adds_columns` is false, and so do absent fields of structs, at any depth."""
-    known = {item.name.lower(): item for item in table_schema}
-    columns, names = [], []
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        wanted = known.get(name.lower())
-        kind = column.type if wanted is None else _filled_type(column.type, wanted.type)
-        columns.append(_cast(column, kind))
-        names.append(name)
-    present = {name.lower() for name in names}
-    for item in table_schema if adds_columns else ():
-        if item.name.lower() in present:
-            continue
-        if item.name == DELETED_FLAG:
-            columns.append(pa.repeat(pa.scalar(False), rows.num_rows))
-        elif item.nullable:
-            columns.append(pa.nulls(rows.num_rows, item.type))
-        else:
-            continue
-        names.append(item.name)
-    return pa.table(columns, names)
 
 
 def _too_large(size_bytes_max: int) -> str:
@@ -161,7 +137,7 @@ def _united(parts: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(parts)
     merged: pa.Schema | None = None
     for schema in distinct:
-        merged = evolve(merged or stored_schema(schema), schema, null_missing_columns=True).schema
+        merged = evolve(merged or stored_schema(schema), schema, missing=MissingColumns.NULL).schema
     assert merged is not None
     return pa.concat_tables([_in_schema(part, merged) for part in parts])
 
@@ -180,25 +156,3 @@ def _in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             message = f"column {item.name} has a value that does not fit {item.type}"
             raise InvalidDataError(message) from error
     return pa.table(columns, schema=pa.schema([item.with_nullable(True) for item in schema]))
-
-
-def _filled_type(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """The type with the optional fields that its structs lack."""
-    if types.is_struct(found) and types.is_struct(wanted):
-        known = {item.name.lower(): item for item in wanted}
-        present = {item.name.lower() for item in found}
-        fields = [
-            item.with_type(_filled_type(item.type, known[item.name.lower()].type))
-            if item.name.lower() in known
-            else item
-            for item in found
-        ]
-        absent = [item for item in wanted if item.nullable and item.name.lower() not in present]
-        return pa.struct([*fields, *absent])
-    if types.is_list(found) and types.is_list(wanted):
-        item = found.value_field
-        return pa.list_(item.with_type(_filled_type(item.type, wanted.value_type)))
-    if types.is_map(found) and types.is_map(wanted):
-        item = found.item_field
-        return pa.map_(found.key_type, item.with_type(_filled_type(item.type, wanted.item_type)))
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -71,6 +72,25 @@ def test_a_failure_after_a_success_begins_another_series() -> None:
     assert failures(attempt(1)) != failures(attempt(1), good=(good,))
     # The same operation succeeds in its second run and fails in its third.
     assert failures(attempt(1)) != failures(attempt(3, failures=0))
+
+
+def test_new_and_wider_columns_of_a_commit_are_events_of_bounded_length() -> None:
+    added = tuple(f"c{number} struct<{'x' * 90}>" for number in range(20))
+    result = OperationResult(
+        "people-x", Outcome.SUCCEEDED, instant="1", columns_added=added,
+        columns_widened=("v int32 to int64",),
+    )  # fmt: skip
+    read = OperationResult.from_json_object(json.loads(result.to_json(2_000)))
+    assert len(result.to_json(2_000).encode()) <= 2_000
+    for found in (result, read):
+        events = {event.reason: event for event in events_of(attempt(1), found, LakeTableStatus())}
+        assert events["SchemaWidened"].note == "ingest landing widened columns: v int32 to int64"
+        inferred = events["SchemaInferred"]
+        assert inferred.note.startswith("ingest landing gave types to new columns: c0 struct<x")
+        assert (inferred.is_warning, inferred.occurrence) == (False, "1")
+    again = events_of(attempt(2), replace(read, columns_added=(), columns_widened=()),
+                      LakeTableStatus())  # fmt: skip
+    assert [event.reason for event in again] == ["Committed"]
 
 
 @pytest.mark.api_server

@@ -51,6 +51,12 @@ def events_of(
     elif result.outcome is Outcome.SUCCEEDED:
         reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
         events.append(_once(reason, result.instant or attempt, _done(name, result)))
+    if result.columns_added:
+        note = f"{name} gave types to new columns: {', '.join(result.columns_added)}"
+        events.append(_once("SchemaInferred", result.instant or attempt, note))
+    if result.columns_widened:
+        note = f"{name} widened columns: {', '.join(result.columns_widened)}"
+        events.append(_once("SchemaWidened", result.instant or attempt, note))
     if result.rolled_back and OperationKind(entry.kind) is not OperationKind.ROLLBACK:
         instants = ", ".join(result.rolled_back)
         events.append(_once("RolledBack", instants, f"{name} rolled back {instants} first"))

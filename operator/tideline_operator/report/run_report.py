@@ -100,6 +100,8 @@ class LineReporter:
         failed = result.outcome is Outcome.FAILED
         self._say(event, f"{table}  {describe_result(operation, result)}", is_problem=failed)
         if not self._as_json:
+            for line in describe_columns(result):
+                self._print(f"{table}    {line}")
             for line in describe_details(result):
                 self._print(f"{table}    {line}", is_problem=True)
 
@@ -264,6 +266,12 @@ def _describe_service(result: OperationResult) -> str:
         return line
     spent = spending_text(result.core_seconds, result.requests)
     return f"{line}; saves {result.saved.words}, took {spent}"
+
+
+def describe_columns(result: OperationResult) -> list[str]:
+    """Which columns of the table are new, or wider."""
+    changes = (("new", result.columns_added), ("wider", result.columns_widened))
+    return [f"{what} columns: {', '.join(columns)}" for what, columns in changes if columns]
 
 
 def describe_details(result: OperationResult) -> list[str]:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import InvalidDataError
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import evolve, with_meta_fields
+from tideline.hudi.table.schema_change import NO_CHANGE
 
 TABLE = pa.schema([("id", pa.string()), ("n", pa.int32()), ("x", pa.float64())])
 
@@ -24,8 +26,8 @@ def changed(table: Any, incoming: Any) -> pa.DataType:
 def test_the_same_schema_changes_nothing() -> None:
     evolved = evolve(TABLE, TABLE)
     assert evolved.schema == TABLE
-    assert evolved.added == ()
-    assert evolved.widened == ()
+    assert evolved.change.added == ()
+    assert evolved.change.widened == ()
 
 
 @given(st.permutations(["ID", "n", "X"]))
@@ -38,7 +40,7 @@ def test_new_columns_come_last_and_are_nullable() -> None:
     incoming = pa.schema([pa.field("new", pa.int16(), nullable=False), *TABLE])
     evolved = evolve(TABLE, incoming)
     assert evolved.schema == TABLE.append(pa.field("new", pa.int32()))
-    assert evolved.added == ("new",)
+    assert evolved.change.added == (("new", "int32"),)
 
 
 def test_meta_columns_of_the_input_are_not_looked_at() -> None:
@@ -49,7 +51,7 @@ def test_a_table_without_schema_takes_that_of_the_input() -> None:
     incoming = pa.schema([pa.field("id", pa.large_string()), pa.field("at", pa.timestamp("ns"))])
     evolved = evolve(None, incoming)
     assert evolved.schema == pa.schema([("id", pa.string()), ("at", pa.timestamp("us"))])
-    assert evolved.added == ()
+    assert evolved.change.added == (("id", "string"), ("at", "timestamp[us]"))
 
 
 NUMBERS = [pa.int32(), pa.int64(), pa.float32(), pa.float64()]
@@ -61,7 +63,7 @@ def test_numbers_end_as_the_wider_of_both_types(old: pa.DataType, new: pa.DataTy
     wider = max(old, new, key=NUMBERS.index)
     evolved = evolve(pa.schema([("c", old)]), pa.schema([("c", new)]))
     assert evolved.schema.field("c").type == wider
-    assert evolved.widened == ((("c", str(old), str(new)),) if wider != old else ())
+    assert evolved.change.widened == ((("c", str(old), str(new)),) if wider != old else ())
 
 
 @pytest.mark.parametrize(
@@ -121,12 +123,12 @@ def test_a_missing_column_is_refused_by_name_or_becomes_null() -> None:
     with pytest.raises(InvalidDataError, match="lacks columns") as caught:
         evolve(TABLE, incoming)
     assert caught.value.value == "n, x"
-    assert evolve(TABLE, incoming, null_missing_columns=True).schema == TABLE
+    assert evolve(TABLE, incoming, missing=MissingColumns.NULL).schema == TABLE
 
 
 def test_a_missing_required_column_becomes_nullable_when_nulls_are_allowed() -> None:
     table = pa.schema([pa.field("id", pa.string()), pa.field("n", pa.int32(), nullable=False)])
-    evolved = evolve(table, pa.schema([("id", pa.string())]), null_missing_columns=True)
+    evolved = evolve(table, pa.schema([("id", pa.string())]), missing=MissingColumns.NULL)
     assert evolved.schema.field("n").nullable
 
 
@@ -157,8 +159,9 @@ def test_structs_lists_and_maps_evolve_part_by_part() -> None:
 
     evolved = evolve(nested(number=pa.int32()), nested(pa.field("y", pa.int8()), number=pa.int64()))
     assert evolved.schema == nested(pa.field("y", pa.int32()), number=pa.int64())
-    assert evolved.added == ("s.y", "l.element.y", "m.value.y")
-    assert [name for name, _, _ in evolved.widened] == ["s.x", "l.element.x", "m.value.x"]
+    added = [(f"{name}.y", "int32") for name in ("s", "l.element", "m.value")]
+    assert list(evolved.change.added) == added
+    assert [name for name, _, _ in evolved.change.widened] == ["s.x", "l.element.x", "m.value.x"]
 
 
 def test_nested_columns_match_without_case_and_are_missed_by_their_dotted_name() -> None:
@@ -195,9 +198,40 @@ def test_a_table_whose_columns_differ_only_by_case_is_matched_exactly() -> None:
     assert evolve(table, pa.schema([("A", pa.int32()), ("a", pa.int32())])).schema == table
 
 
-def test_a_new_column_without_a_type_is_refused() -> None:
-    with pytest.raises(InvalidDataError, match="new column y has no type"):
-        evolve(TABLE, TABLE.append(pa.field("y", pa.null())))
+def test_a_new_column_waits_for_its_type_at_any_depth() -> None:
+    nothing, point = pa.null(), pa.struct([("x", pa.int32())])
+    untyped = pa.struct([("x", pa.int32()), ("y", nothing)])
+    table = TABLE.append(pa.field("s", point))
+    incoming = pa.schema(
+        [
+            *TABLE,
+            pa.field("s", untyped),
+            pa.field("a", nothing),
+            pa.field("b", pa.list_(nothing)),
+            pa.field("c", pa.struct([("y", nothing)])),
+            pa.field("d", pa.list_(untyped)),
+            pa.field("e", pa.map_(pa.string(), nothing)),
+        ]
+    )
+    evolved = evolve(table, incoming)
+    assert evolved.schema == table.append(pa.field("d", pa.list_(pa.field("element", point))))
+    assert evolved.change.untyped == ("s.y", "a", "b", "c", "d.element.y", "e")
+    assert evolve(evolved.schema, incoming).schema == evolved.schema
+
+
+def test_a_missing_column_is_null_where_it_may_be_and_refused_by_name_elsewhere() -> None:
+    inner = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.int32())])
+    table = pa.schema([*TABLE, pa.field("s", inner), pa.field("w", pa.int32(), nullable=False)])
+    may = {"missing": MissingColumns.OPTIONAL_ARE_NULL}
+    with pytest.raises(InvalidDataError, match="lacks required columns of the table") as caught:
+        evolve(table, pa.schema([("id", pa.string())]), **may)
+    assert caught.value.value == "w"
+    some = pa.schema([pa.field("w", pa.int32(), nullable=False), pa.field("id", pa.string())])
+    assert evolve(table, some, **may).schema == table
+    lacking = some.append(pa.field("s", pa.struct([("b", pa.int32())])))
+    with pytest.raises(InvalidDataError, match="lacks required columns of the table") as caught:
+        evolve(table, lacking, **may)
+    assert caught.value.value == "s.a"
 
 
 COLUMN_TYPES = st.sampled_from([*NUMBERS, pa.string(), pa.date32(), pa.list_(pa.int32())])
@@ -211,12 +245,12 @@ def test_what_evolved_once_takes_both_schemas_without_another_change(
     table: pa.Schema, incoming: pa.Schema
 ) -> None:
     try:
-        evolved = evolve(table, incoming, null_missing_columns=True).schema
+        evolved = evolve(table, incoming, missing=MissingColumns.NULL).schema
     except InvalidDataError:
         return
     assert evolved.names[: len(table.names)] == table.names
     assert set(evolved.names) == {*table.names, *incoming.names}
     for schema in (table, incoming):
-        again = evolve(evolved, schema, null_missing_columns=True)
+        again = evolve(evolved, schema, missing=MissingColumns.NULL)
         assert again.schema == evolved
-        assert (again.added, again.widened) == ((), ())
+        assert again.change == NO_CHANGE

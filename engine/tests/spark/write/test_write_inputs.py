@@ -189,7 +189,7 @@ def test_a_table_whose_commits_name_no_schema_is_known_by_its_files(
         path.write_text(json.dumps(metadata))
     frame = table.frame([("k0", "r0", 2, "new")])
     with pytest.raises(InvalidDataError, match=r"the input lacks columns of the table .*value=v"):
-        table.lake.write(frame.drop("v"), "upsert")
+        table.lake.write(frame.drop("v"), "upsert", strict=True)
     table.write(frame.withColumn("ts", F.col("ts").cast("double")))
     assert table.rows() == [("k0", "r0", 2.0, "new"), ("k1", "r1", 1.0, "v1")]
 

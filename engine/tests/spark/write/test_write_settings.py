@@ -87,7 +87,7 @@ def test_columns_that_the_input_lacks_are_null_when_asked_for(
         [(1, "north", 2), (2, "north", 2)], "id long, region string, ts long"
     )
     with pytest.raises(InvalidDataError, match="lacks columns"):
-        table.write(lacking)
+        table.lake.write(lacking, strict=True)
     table.write(lacking, options={name: "true"})
     assert table.rows("id", "ts", "v") == [(1, 2, None), (2, 2, None)]
 

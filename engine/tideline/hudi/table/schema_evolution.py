@@ -6,7 +6,8 @@
 3. A column both have keeps its type, is widened to the incoming type, or the incoming values are
    promoted to the table's type; structs, lists and maps likewise, part by part. Where either side
    may be null the result may.
-4. A column the input lacks is an error, or null when the caller asks for that.
+4. A column the input lacks is an error, or null: see `MissingColumns`.
+5. A new column of which all values are null is left out until one has a type, at any depth.
 
 Anything else is refused, naming the column and both types.
 Source: Hudi's AvroSchemaUtils, HoodieSchemaCompatibility.checkValidEvolution (1.x defaults).
@@ -31,44 +32,45 @@ from tideline.hudi.table.column_type import (
     widens_to,
 )
 from tideline.hudi.table.meta_column import is_meta_column
+from tideline.hudi.table.missing_columns import MissingColumns
+from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 
 
 @dataclass(frozen=True, slots=True)
 class EvolvedSchema:
-    """The schema to write with, and how it differs from the table's.
-
-    Names are dotted; a widened column comes with its old and its new type.
-    """
+    """The schema to write with, and how it differs from the table's."""
 
     schema: pa.Schema
-    added: tuple[str, ...] = ()
-    widened: tuple[tuple[str, str, str], ...] = ()
+    change: SchemaChange = NO_CHANGE
 
 
 def evolve(
-    table_schema: pa.Schema | None, incoming: pa.Schema, *, null_missing_columns: bool = False
+    table_schema: pa.Schema | None,
+    incoming: pa.Schema,
+    *,
+    missing: MissingColumns = MissingColumns.REFUSED,
 ) -> EvolvedSchema:
     """The schema after a write of `incoming` to a table of `table_schema`.
 
     Both without meta columns, `table_schema` None for a table that has none yet.
-    `null_missing_columns` allows the input to lack columns (partial updates, deletes).
     Raises InvalidDataError naming column and types for a change that is not allowed, for a missing
     column and for names that differ only by case where it matters.
     """
     columns = [column for column in incoming if not is_meta_column(column.name)]
-    evolution = _Evolution(null_missing_columns)
+    evolution = _Evolution(missing)
     fields = evolution.evolve_fields(table_schema or (), columns, "")
-    added = () if table_schema is None else tuple(evolution.added)
-    return EvolvedSchema(pa.schema(fields), added, tuple(evolution.widened))
+    changes = tuple(evolution.added), tuple(evolution.widened), tuple(evolution.untyped)
+    return EvolvedSchema(pa.schema(fields), SchemaChange(*changes))
 
 
 @dataclass(slots=True)
 class _Evolution:
     """One run of `evolve`, collecting what changes."""
 
-    null_missing_columns: bool
-    added: list[str] = field(default_factory=list)
+    missing: MissingColumns
+    added: list[tuple[str, str]] = field(default_factory=list)
     widened: list[tuple[str, str, str]] = field(default_factory=list)
+    untyped: list[str] = field(default_factory=list)
 
     def evolve_fields(
         self, table: Iterable[pa.Field], incoming: Iterable[pa.Field], path: str
@@ -76,28 +78,56 @@ class _Evolution:
         """The fields of a schema or struct; `path` is the dotted name of the struct."""
         known = list(table)
         matched, new = _match(known, incoming, path)
-        missing = [item.name for item in known if item.name not in matched]
-        if missing and not self.null_missing_columns:
-            names = ", ".join(_dotted(path, name) for name in missing)
-            raise InvalidDataError("the input lacks columns of the table", value=names)
+        self._check_missing([item for item in known if item.name not in matched], path)
         fields = [
             self._evolve_field(item, matched[item.name], _dotted(path, item.name))
             if item.name in matched
             else item.with_nullable(True)
             for item in known
         ]
-        return fields + [self._add(item, _dotted(path, item.name)) for item in new]
+        added = (self._add(item, _dotted(path, item.name)) for item in new)
+        return fields + [item for item in added if item is not None]
 
-    def _add(self, item: pa.Field, name: str) -> pa.Field:
+    def _check_missing(self, missing: list[pa.Field], path: str) -> None:
+        refused = {
+            MissingColumns.REFUSED: (missing, "columns"),
+            MissingColumns.OPTIONAL_ARE_NULL: (
+                [item for item in missing if not item.nullable],
+                "required columns",
+            ),
+            MissingColumns.NULL: ([], ""),
+        }
+        lacking, what = refused[self.missing]
+        if lacking:
+            names = ", ".join(_dotted(path, item.name) for item in lacking)
+            raise InvalidDataError(f"the input lacks {what} of the table", value=names)
+
+    def _add(self, item: pa.Field, name: str) -> pa.Field | None:
         if not is_column_name(item.name):
             raise InvalidDataError(COLUMN_NAMES, value=name)
-        self.added.append(name)
-        stored = stored_field(item, name)
-        if types.is_null(stored.type):
-            raise InvalidDataError(
-                f"new column {name} has no type: all its values are null", value=name
-            )
-        return stored.with_nullable(True)
+        kind = self._typed(stored_field(item, name).type, name)
+        if kind is None:
+            self.untyped.append(name)
+            return None
+        self.added.append((name, str(kind)))
+        return pa.field(item.name, kind)
+
+    def _typed(self, kind: pa.DataType, name: str) -> pa.DataType | None:
+        """The type without the parts that have none; None where nothing is left."""
+        if types.is_null(kind):
+            return None
+        if types.is_struct(kind):
+            parts = [(part, self._typed(part.type, f"{name}.{part.name}")) for part in kind]
+            kept = [part.with_type(own) for part, own in parts if own is not None]
+            self.untyped += [f"{name}.{part.name}" for part, own in parts if own is None and kept]
+            return pa.struct(kept) if kept else None
+        if types.is_list(kind):
+            item = self._typed(kind.value_type, f"{name}.{ELEMENT}")
+            return None if item is None else pa.list_(kind.value_field.with_type(item))
+        if types.is_map(kind):
+            item = self._typed(kind.item_type, f"{name}.{VALUE}")
+            return None if item is None else pa.map_(kind.key_type, kind.item_field.with_type(item))
+        return kind
 
     def _evolve_field(self, table: pa.Field, incoming: pa.Field, name: str) -> pa.Field:
         data_type = self._evolve_type(table.type, incoming.type, name)

@@ -13,6 +13,7 @@ from tideline.errors import (
 )
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -81,6 +82,15 @@ def key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
     return [name for name in names if name.lower() in wanted]
 
 
+def require_typed(untyped: Iterable[str], keys: KeyGenerator, ordering: Iterable[str]) -> None:
+    """Raise InvalidDataError for a column without a type that rows are found or ordered by."""
+    left_out = {name.lower() for name in untyped}
+    for name in (*keys.record_fields, *(part.field for part in keys.partition_fields), *ordering):
+        steps = name.lower().split(".")
+        if any(".".join(steps[: end + 1]) in left_out for end in range(len(steps))):
+            raise InvalidDataError(f"column {name} has no value in any row", value=name)
+
+
 def check_computed_keys(schema: pa.Schema, config: TableConfig, keys: KeyGenerator) -> None:
     """Raise UnsupportedTableError where the keys of stored rows are not computed as they were made:
     timestamps as text in a table without meta columns."""
@@ -131,9 +141,10 @@ def updated_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str
     return config.partial_update_columns if operation is WriteOperation.UPSERT else None
 
 
-def nulls_missing_columns(operation: WriteOperation, config: WriteConfig) -> bool:
-    """Whether columns that the input lacks are null in its rows."""
-    return updated_columns(operation, config) is not None or config.nulls_missing_columns
+def missing_columns(operation: WriteOperation, config: WriteConfig) -> MissingColumns:
+    """What becomes of columns that the input lacks."""
+    is_partial = updated_columns(operation, config) is not None
+    return MissingColumns.NULL if is_partial else config.missing_columns
 
 
 def _require(names: Iterable[str], wanted: tuple[str, ...], role: str) -> None:

@@ -99,8 +99,9 @@ def _done(
         tuple(transaction.rolled_back),
         seconds,
         spent,
-        notes=(*searched, *warnings, *undeclared),
+        notes=(*searched, *warnings, *undeclared, *request.schema_change.notes),
         keys_unique_in=None if kept is None else kept.value,
+        schema_change=request.schema_change,
     )
 
 

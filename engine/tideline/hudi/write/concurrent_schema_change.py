@@ -20,6 +20,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tideline.errors import InvalidDataError
+from tideline.hudi.table.missing_columns import MissingColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +58,7 @@ def agree_on_schema(before: str | None, now: str | None, mine: str, *, table: st
     ours, theirs = _columns(mine), _columns(now)
     if _types(ours) == _types(theirs):
         return mine
-    both = evolve(theirs, ours, null_missing_columns=True).schema
+    both = evolve(theirs, ours, missing=MissingColumns.NULL).schema
     name, namespace = record_name(table)
     return json.dumps(arrow_to_avro(both, name=name, namespace=namespace))
 

@@ -19,6 +19,7 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.write.upsert_partitioner import Sizing
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
@@ -30,6 +31,7 @@ PARTITION_MOVES = {
     IndexType.RECORD_INDEX: "hoodie.record.index.update.partition.path",
 }
 """Whether an index moves a row whose partition changed."""
+NULLS_MISSING_COLUMNS = "hoodie.write.set.null.for.missing.columns"
 
 
 class FailedWritesPolicy(Enum):
@@ -195,6 +197,9 @@ class DeleteMarker:
     text: str
 
 
+NULLS_MISSING_COLUMNS = "hoodie.write.set.null.for.missing.columns"
+
+
 @dataclass(frozen=True, slots=True)
 class WriteConfig:
     """All settings of one write.
@@ -224,7 +229,7 @@ class WriteConfig:
     partial_update_columns: tuple[str, ...] | None = None
     insert_duplicates: InsertDuplicates = InsertDuplicates.NONE
     overwrite_mode: OverwriteMode | None = None
-    nulls_missing_columns: bool = False
+    missing_columns: MissingColumns = MissingColumns.OPTIONAL_ARE_NULL
     bulk_insert_tasks: int = 0
     clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
     withdraws_clustering: bool = False
@@ -263,8 +268,7 @@ class WriteConfig:
             partial_update_columns=read.names("tideline.write.partial.update.columns") or None,
             insert_duplicates=_insert_duplicates(read),
             overwrite_mode=_overwrite_mode(read),
-            nulls_missing_columns=read.boolean("hoodie.write.set.null.for.missing.columns")
-            or read.boolean("hoodie.datasource.write.reconcile.schema"),
+            missing_columns=_missing_columns(read),
             bulk_insert_tasks=read.integer("hoodie.bulkinsert.shuffle.parallelism"),
             clustering_updates=read.member("hoodie.clustering.updates.strategy", ClusteringUpdates),
             withdraws_clustering=read.boolean(
@@ -274,6 +278,27 @@ class WriteConfig:
             metadata_table=MetadataTableConfig.from_settings(read),
             small_engine=read.member("tideline.engine.small", SmallEngine),
         )
+
+
+def refusing_missing_columns(options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options of a strict write: input that lacks a column of the table is refused.
+
+    Raises ConfigError where they say the opposite.
+    """
+    given = dict(options or {})
+    said = given.setdefault(NULLS_MISSING_COLUMNS, "false")
+    if said.strip().lower() != "false":
+        raise ConfigError(f"{NULLS_MISSING_COLUMNS} contradicts a strict write", value=said)
+    return given
+
+
+def _missing_columns(read: Settings) -> MissingColumns:
+    if read.is_set(NULLS_MISSING_COLUMNS):
+        is_null = read.boolean(NULLS_MISSING_COLUMNS)
+        return MissingColumns.NULL if is_null else MissingColumns.REFUSED
+    if read.boolean("hoodie.datasource.write.reconcile.schema"):
+        return MissingColumns.NULL
+    return MissingColumns.OPTIONAL_ARE_NULL
 
 
 def _sizing(read: Settings) -> Sizing:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.hash_ring import RingHash
 from tideline.hudi.table.file_group import BaseFile, FileSlice
+from tideline.hudi.table.schema_change import SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -94,6 +95,11 @@ class WriteEngine(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """The user columns as they will be written, evolved from the table's."""
+        ...
+
+    @property
+    def schema_change(self) -> SchemaChange:
+        """How they differ from the table's."""
         ...
 
     @property

@@ -106,7 +106,12 @@ class TableWriter:
         schema = arrow_to_avro(engine.schema, name=name, namespace=namespace)
         return commit_write(
             self.table,
-            replace(request, schema_json=json.dumps(schema), matched=engine.matched),
+            replace(
+                request,
+                schema_json=json.dumps(schema),
+                matched=engine.matched,
+                schema_change=engine.schema_change,
+            ),
             lambda transaction: execute_write(transaction, engine),
             self.failed_writes(request.config),
         )

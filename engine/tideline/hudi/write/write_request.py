@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tideline.hudi.recovery.execute import RolledBack
+from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import WriteConfig
@@ -33,6 +34,7 @@ class WriteRequest:
     require: Requirement | None = None
     token: TokenSearch | None = None
     matched: MatchedRows | None = None
+    schema_change: SchemaChange = NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,4 @@ class WriteDone:
     notes: tuple[str, ...] = ()
     is_repeat: bool = False
     keys_unique_in: str | None = None
+    schema_change: SchemaChange = NO_CHANGE

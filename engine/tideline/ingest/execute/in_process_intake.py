@@ -44,11 +44,8 @@ class InProcessIntake:
     location: StoreLocation
     file_format: str
     reading: Mapping[str, str] = field(default_factory=dict)
-    schema: pa.Schema | None = None
     transform: str | None = None
     delete_when: str | None = None
-    fits: bool = True
-    adds_columns: bool = True
 
     def why_spark(
         self,
@@ -83,7 +80,7 @@ class InProcessIntake:
         operation: WriteOperation,
         options: Mapping[str, str],
     ) -> pa.Table | ForSpark:
-        """The rows of the files, in the shape of the table.
+        """The rows of the files.
 
         Raises InvalidDataError where they do not fit, StorageUnavailableError.
         """
@@ -91,15 +88,11 @@ class InProcessIntake:
         if reason is not None:
             return ForSpark(reason)
         from tideline.in_process.run import BATCH_BYTES_MAX
-        from tideline.in_process.source_rows import fitted, read_source_rows
+        from tideline.in_process.source_rows import read_source_rows
 
         size_bytes_max = min(BATCH_BYTES_MAX, memory_bytes() // _MEMORY_SHARE)
         found = read_source_rows(self.location.open(), paths, size_bytes_max)
-        if isinstance(found, str):
-            return ForSpark(found)
-        if self.schema is None or not self.fits:
-            return found
-        return fitted(found, self.schema, adds_columns=self.adds_columns)
+        return ForSpark(found) if isinstance(found, str) else found
 
 
 def require_spark(needed: ForSpark) -> None:

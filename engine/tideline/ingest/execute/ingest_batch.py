@@ -67,7 +67,7 @@ class IngestBatch:
 
     @property
     def fits(self) -> bool:
-        """Whether rows are given the columns of the table that they lack."""
+        """Whether text is cast to the types of the table."""
         return not self.deletes and _PARTIAL_UPDATE not in self.operation.table.write_properties
 
     @property

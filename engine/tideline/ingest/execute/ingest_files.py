@@ -156,17 +156,15 @@ def _take_in(
 
 def _write_in_process(batch: IngestBatch) -> CommitReport | ForSpark:
     """The commit, or why it is for Spark; nothing has been written then."""
-    work, schema = batch.work, batch.table_schema()
-    if schema is None and batch.deletes:
+    work = batch.work
+    if batch.deletes and batch.table_schema() is None:
         return ForSpark("there is no table yet")
     intake = InProcessIntake(
         locate(work.landing),
         work.file_format.value,
         work.options,
-        schema,
         work.transform,
         work.delete_when,
-        fits=batch.fits,
     )
     kind = WriteOperation.parse(work.write_operation)
     properties = batch.operation.table.write_properties
@@ -291,6 +289,8 @@ def _result(
         skipped=tuple(gathered.skipped),
         rolled_back=report.rolled_back,
         notes=(*_row_notes(gathered), *gathered.notes, *report.notes),
+        columns_added=report.columns_added,
+        columns_widened=report.columns_widened,
     )
 
 

@@ -3,7 +3,7 @@ when it fails, finding out which files or rows are at fault."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tideline.commit_report import CommitReport
@@ -21,6 +21,7 @@ from tideline.spark.landing.landed_rows import (
     column_types,
     is_infrastructure_failure,
     known_types,
+    new_columns,
     struct_of,
 )
 from tideline.spark.landing.sources import (
@@ -129,7 +130,13 @@ class SparkAttempt:
         rows = intake.finished(source)
         if intake.schema is None:
             self._require_rows(rows)
-        return batch.write(rows, column_types(source) if self._remembers_columns else ())
+        if not self._remembers_columns:
+            return batch.write(rows)
+        before = batch.checkpoint.columns if batch.checkpoint else ()
+        new = new_columns(column_types(source), before)
+        report = batch.write(rows, (*before, *new))
+        inferred = tuple(f"{name} {kind} in the source files" for name, kind in new)
+        return replace(report, columns_added=(*report.columns_added, *inferred))
 
     def _require_rows(self, rows: DataFrame) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""

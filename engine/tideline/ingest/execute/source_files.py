@@ -8,20 +8,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.config import refusing_missing_columns
 from tideline.ingest.execute.in_process_intake import (
     ForSpark,
     InProcessIntake,
     require_spark,
 )
-from tideline.ingest.landing.source_listing import find_sources
+from tideline.ingest.landing.source_listing import UNNAMABLE, find_sources
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +47,11 @@ class SourceWrite:
     token: str | None = None
     strict: bool = False
 
+    @property
+    def write_options(self) -> Mapping[str, str]:
+        """The options of the write. Raises ConfigError for those that contradict `strict`."""
+        return refusing_missing_columns(self.options) if self.strict else self.options
+
 
 @dataclass(frozen=True, slots=True)
 class SourceWritten:
@@ -64,37 +70,40 @@ def write_sources(
     Raises InvalidDataError naming the files at fault, or that none is left, and as
     `LakeTable.write` does; ConfigError where Spark is needed and not installed.
     """
-    folder, paths = find_sources(wanted.location)
+    sources = find_sources(wanted.location)
+    folder, paths, unnamable = sources.folder, sources.paths, sources.unnamable
+    if unnamable and not (wanted.skips_bad_files and paths):
+        more = f" (and {counted(len(unnamable) - 1, 'more file')})" if len(unnamable) > 1 else ""
+        message = f"source file cannot be taken in: {UNNAMABLE}{more}"
+        raise InvalidDataError(message, path=f"{folder.uri}/{unnamable[0]}")
+    skipped = dict.fromkeys(unnamable, UNNAMABLE)
     done = _write_in_process(table, wanted, folder, paths)
     if isinstance(done, CommitReport):
-        return SourceWritten(done)
+        return SourceWritten(done, skipped)
     require_spark(done)
     from tideline.ingest.execute.sources_on_spark import write_on_spark
 
-    return write_on_spark(table, open_session(), wanted, folder, paths)
+    written = write_on_spark(table, open_session(), wanted, folder, paths)
+    return replace(written, skipped={**skipped, **written.skipped})
 
 
 def _write_in_process(
     table: LakeTable, wanted: SourceWrite, folder: StoreLocation, paths: Sequence[str]
 ) -> CommitReport | ForSpark:
     """The commit, or why it is for Spark; nothing has been written then."""
-    operation, config = table.writer.planned_write(wanted.operation, wanted.options)
-    deletes = operation is WriteOperation.DELETE
+    operation, _ = table.writer.planned_write(wanted.operation, wanted.write_options)
     intake = InProcessIntake(
         folder,
         wanted.file_format,
         wanted.reading,
-        schema=table.schema,
-        fits=not deletes and config.partial_update_columns is None,
-        adds_columns=not wanted.strict,
     )
     try:
-        rows = intake.rows(paths, table, operation, wanted.options)
+        rows = intake.rows(paths, table, operation, wanted.write_options)
         if isinstance(rows, ForSpark):
             return rows
-        reason = intake.why_spark(table, operation, wanted.options, rows.nbytes)
+        reason = intake.why_spark(table, operation, wanted.write_options, rows.nbytes)
         if reason is not None:
             return ForSpark(reason)
-        return table.write(rows, wanted.operation, options=wanted.options, token=wanted.token)
+        return table.write(rows, wanted.operation, options=wanted.write_options, token=wanted.token)
     except (InvalidDataError, ConfigError) as error:
         return ForSpark("something does not fit", error)

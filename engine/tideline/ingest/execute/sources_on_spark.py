@@ -54,7 +54,7 @@ def write_on_spark(
         try:
             rows_now = intake.rows(paths)
             report = table.write(
-                rows_now, wanted.operation, options=wanted.options, token=wanted.token
+                rows_now, wanted.operation, options=wanted.write_options, token=wanted.token
             )
             return SourceWritten(report, skipped, rows)
         except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
@@ -79,7 +79,7 @@ def _intake(
     table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
 ) -> Intake:
     hoodie = table.hoodie_table
-    operation, config = table.writer.planned_write(wanted.operation, wanted.options)
+    operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
     deletes = operation is WriteOperation.DELETE
     schema = hoodie.table_schema(table.timeline())
     return Intake(
@@ -93,7 +93,6 @@ def _intake(
         ),
         schema,
         fits=not deletes and config.partial_update_columns is None,
-        adds_columns=not wanted.strict,
         only_keys=deletes,
         keys=key_generator(hoodie),
         ordering=() if deletes else hoodie.config.ordering_fields,
@@ -112,7 +111,7 @@ def _judge(
     if isinstance(error, ConfigError):
         verdict = Verdict(misfits(intake, paths))
     else:
-        operation, config = table.writer.planned_write(wanted.operation, wanted.options)
+        operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
 
         def try_rows(rows: DataFrame) -> None:
             try_write(rows, table.hoodie_table, operation, config)

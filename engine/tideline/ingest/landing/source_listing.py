@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tideline.errors import InvalidDataError
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectInfo
+from tideline.storage.object_store import ObjectInfo, is_possible_path
 
 PARQUET = "parquet"
+UNNAMABLE = "its name has a control character or is not UTF-8: rename it"
 
 
-def find_sources(location: StoreLocation) -> tuple[StoreLocation, list[str]]:
-    """One file, or every file below a folder, in path order: the folder, and paths in it.
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The folder, paths in it in order, and names, spelled in ASCII, that no object can have."""
+
+    folder: StoreLocation
+    paths: tuple[str, ...]
+    unnamable: tuple[str, ...] = ()
+
+
+def find_sources(location: StoreLocation) -> Sources:
+    """One file, or every file below a folder.
 
     Hidden and empty files are passed over. Raises InvalidDataError when there is none.
     """
     folder, files = _listed(location)
-    return folder, [item.path for item in files]
+    paths = [item.path for item in files]
+    return Sources(
+        folder,
+        tuple(path for path in paths if is_possible_path(path)),
+        tuple(ascii(path) for path in paths if not is_possible_path(path)),
+    )
 
 
 def source_bytes(location: StoreLocation) -> int:

@@ -61,6 +61,7 @@ class OperationResult:
 
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
     `files_cleared` are source files that were moved, or removed, once they were in the table.
+    `columns_added` and `columns_widened` are those of the commit.
 
     `audit` says what a service did, file by file. It is the first to go when a result has to be
     short: the metrics are in the commit's metadata as well.
@@ -94,6 +95,8 @@ class OperationResult:
     skipped: tuple[SkippedFile, ...] = ()
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    columns_added: tuple[str, ...] = ()
+    columns_widened: tuple[str, ...] = ()
     audit: tuple[Mapping[str, Any], ...] = ()
 
     @property
@@ -135,7 +138,7 @@ class OperationResult:
         """Raises ConfigError when `content` is no result."""
         try:
             values = {name: content[name] for name in _RESULT_FIELDS if name in content}
-            for name in ("rolled_back", "notes"):
+            for name in _LISTS:
                 values[name] = tuple(str(item) for item in values.get(name, ()))
             skipped = tuple(SkippedFile(path, why) for path, why in content.get("skipped", ()))
             audit = tuple(dict(item) for item in content.get("audit", ()))
@@ -178,8 +181,11 @@ _RESULT_FIELDS = (
     "files_cleared",
     "rolled_back",
     "notes",
+    "columns_added",
+    "columns_widened",
 )
-_TEXTS = ("message", "rolled_back", "notes")
+_LISTS = ("rolled_back", "notes", "columns_added", "columns_widened")
+_TEXTS = ("message", *_LISTS)
 # Longest text and most items, one after the other, until a result fits.
 _CUTS = ((1_000, 10), (300, 5), (100, 3), (40, 1))
 
@@ -207,5 +213,7 @@ def _cut(result: OperationResult, text_max: int, items_max: int) -> OperationRes
         skipped=skipped,
         rolled_back=fewer(result.rolled_back),
         notes=notes,
+        columns_added=fewer(result.columns_added),
+        columns_widened=fewer(result.columns_widened),
         audit=(),
     )

@@ -74,8 +74,11 @@ SETTINGS = (
     ),
     flag(
         "hoodie.write.set.null.for.missing.columns",
-        "false",
-        "columns that the input lacks are null in its rows; else such input is refused",
+        "",
+        "true: columns that the input lacks are null in its rows, and required ones become "
+        "optional; false: such input is refused; without it optional columns are null, and input "
+        "that lacks a required one is refused",
+        hudi_default="false",
     ),
     flag(
         "hoodie.datasource.write.reconcile.schema",

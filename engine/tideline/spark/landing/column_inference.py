@@ -10,7 +10,9 @@ them:
    than a number has) is text; so is one with dates or times in short forms (`2024-01`, `12:30`).
 3. Of a column with values of several kinds most of them decide: the others do not fit, and are set
    aside as they would be in a later batch. Where no kind has more than half, it is text.
-4. An ordering column with any number is one of numbers, else with any time one of times: as texts
+4. A column of JSON with a number of more digits than a double gives back is text, unless all are
+   whole numbers of 64 bits.
+5. An ordering column with any number is one of numbers, else with any time one of times: as texts
    `10` loses to `9`.
 """
 
@@ -159,6 +161,22 @@ def json_type(name: str, proposed: T.DataType, kinds: Kinds, roles: Roles) -> T.
     return _type_of_most(kinds) if isinstance(proposed, T.StringType) else proposed
 
 
+def columns_with_long_numbers(rows: DataFrame, names: Sequence[str]) -> set[str]:
+    """Those of the columns, which `rows` have as text, with a number that a double, or one of 64
+    bits, would not give back."""
+    if not names:
+        return set()
+    counts = []
+    for place, name in enumerate(names):
+        value = column_named(name)
+        digits = _digits(value)
+        is_whole = ~value.rlike("[.eE]")
+        is_long = F.length(digits) > F.when(is_whole, _SAFE_DIGITS).otherwise(_FRACTION_DIGITS_MAX)
+        counts.append(F.count_if(is_long).alias(str(place)))
+    (found,) = rows.agg(*counts).collect()
+    return {name for place, name in enumerate(names) if found[str(place)]}
+
+
 def _ordering_type(proposed: T.DataType, kinds: Kinds) -> T.DataType:
     if not isinstance(proposed, T.StringType):
         return proposed
@@ -196,8 +214,13 @@ def _counted(rows: DataFrame, counts: Mapping[str, Mapping[str, Column]]) -> dic
     return kinds
 
 
+def _digits(value: Column) -> Column:
+    """The digits of a numeral from the first that is not zero."""
+    return F.ltrim(F.regexp_replace(value, r"[eE].*$|[^0-9]", ""), F.lit("0"))
+
+
 def _text_counts(value: Column) -> dict[str, Column]:
-    digits = F.ltrim(F.regexp_replace(value, r"[eE].*$|[^0-9]", ""), F.lit("0"))
+    digits = _digits(value)
     is_whole = value.rlike(_WHOLE) & value.try_cast("bigint").isNotNull()
     is_fraction = value.rlike(_FRACTION) & (F.length(digits) <= _FRACTION_DIGITS_MAX)
     return {

@@ -19,7 +19,7 @@ from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.spark.landing.bad_rows import RowFault, any_fault, record_text
 from tideline.spark.landing.landed_rows import (
     cast_faults,
-    fit_to_table,
+    cast_text,
     mark_deletes,
     transform_rows,
 )
@@ -33,10 +33,10 @@ FaultsOf = Callable[[DataFrame], list[RowFault]]
 class Intake:
     """How files become rows.
 
-    `schema` is the table's, None where the first batch decides it. With `fits` rows are given the
-    fields they lack, with `adds_columns` whole columns too; with `only_keys` (a delete) the other
-    columns do not matter. `keys` and `ordering` say what a row must have; `keys` is None where
-    there is no table yet. `left_out` are the digests of rows that are set aside.
+    `schema` is the table's, None where the first batch decides it. With `fits` text is cast to its
+    types; with `only_keys` (a delete) columns that are no keys do not matter. `keys` and `ordering`
+    say what a row must have; `keys` is None where there is no table yet. `left_out` are the digests
+    of rows that are set aside.
     """
 
     session: SparkSession
@@ -45,7 +45,6 @@ class Intake:
     transform: str | None = None
     delete_when: str | None = None
     fits: bool = True
-    adds_columns: bool = True
     only_keys: bool = False
     keys: KeyGenerator | None = None
     ordering: tuple[str, ...] = ()
@@ -91,12 +90,10 @@ class Intake:
         return rows
 
     def fitted(self, shaped: DataFrame) -> DataFrame:
-        """Shaped rows with the columns of the table."""
-        if self.schema is None or not self.fits:
+        """Shaped rows in the types of the table."""
+        if self.schema is None or not self.fits or not self.is_text:
             return shaped
-        return fit_to_table(
-            shaped, self.schema, is_text=self.is_text, adds_columns=self.adds_columns
-        )
+        return cast_text(shaped, self.schema)
 
     def cast_faults(self, shaped: DataFrame) -> list[RowFault]:
         """What no column of the table can hold, in shaped rows."""

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.bad_rows import (
@@ -126,7 +127,7 @@ def misfits(intake: Intake, paths: Sequence[str]) -> dict[str, str]:
             try:
                 rows = intake.fitted(group.frame).drop(ARRIVAL)
                 schema = to_arrow_schema(rows.schema, timezone="UTC")
-                merged = evolve(merged, schema, null_missing_columns=True).schema
+                merged = evolve(merged, schema, missing=MissingColumns.NULL).schema
             except InvalidDataError as error:
                 reason = with_value(error)
             except SPARK_FAILURES as error:

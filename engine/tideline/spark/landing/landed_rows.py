@@ -1,4 +1,4 @@
-"""From landed rows to rows a table takes: transform, mark deletes, fit the table's columns."""
+"""From landed rows to rows a table takes: transform, mark deletes, cast to the table's types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -55,38 +55,20 @@ def mark_deletes(rows: DataFrame, condition: str) -> DataFrame:
         raise ConfigError(f"deleteWhen fails: {failure_reason(error)}", value=condition) from error
 
 
-def fit_to_table(
-    rows: DataFrame, table_schema: pa.Schema, *, is_text: bool, adds_columns: bool = True
-) -> DataFrame:
-    """Rows with every column of the table: nullable ones that are absent become null, unless
-    `adds_columns` is false, and so do absent fields of structs, at any depth.
-
-    Text files have no types of their own: their strings and long numbers are cast to the table's
-    type, and a value that does not fit fails the write. Everything else is left for the write to
-    judge.
-    """
+def cast_text(rows: DataFrame, table_schema: pa.Schema) -> DataFrame:
+    """Rows of text files, which have no types of their own, with strings and long numbers cast to
+    the table's types; a value that does not fit fails the write."""
     known = types_of(table_schema)
-    spelled = {name.lower(): name for name in rows.columns}
-    columns = [
-        column_named(item.name).cast(known[item.name.lower()]).alias(item.name)
-        if is_text and _is_cast(item.dataType, known.get(item.name.lower()))
-        else _filled(column_named(item.name), item.dataType, known.get(item.name.lower())).alias(
-            item.name
-        )
-        for item in rows.schema
-    ]
-    for column in table_schema:
-        if column.name.lower() in spelled or not adds_columns:
-            continue
-        if column.name == DELETED_FLAG:
-            columns.append(F.lit(False).alias(DELETED_FLAG))
-        elif column.nullable:
-            columns.append(F.lit(None).cast(known[column.name.lower()]).alias(column.name))
+    columns = []
+    for item in rows.schema:
+        column, wanted = column_named(item.name), known.get(item.name.lower())
+        is_cast = wanted is not None and _is_cast(item.dataType, wanted)
+        columns.append(column.cast(wanted).alias(item.name) if is_cast else column)
     return rows.select(*columns)
 
 
 def cast_faults(rows: DataFrame, table_schema: pa.Schema) -> list[RowFault]:
-    """Values of text files that `fit_to_table` cannot cast."""
+    """Values of text files that `cast_text` cannot cast."""
     known = types_of(table_schema)
     faults = []
     for item in rows.schema:
@@ -105,6 +87,14 @@ def column_types(rows: DataFrame) -> tuple[tuple[str, str], ...]:
     return tuple(
         (item.name, item.dataType.simpleString()) for item in rows.schema if item.name != ARRIVAL
     )
+
+
+def new_columns(
+    columns: Iterable[tuple[str, str]], known: Iterable[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
+    """Those of the columns, as `column_types` gives them, that are not among the known."""
+    names = {name.lower() for name, _ in known}
+    return tuple((name, kind) for name, kind in columns if name.lower() not in names)
 
 
 def known_types(columns: Iterable[tuple[str, str]]) -> dict[str, T.DataType]:
@@ -132,53 +122,6 @@ def is_alive(session: SparkSession) -> bool:
         return not session.sparkContext._jsc.sc().isStopped()
     except Exception:
         return False
-
-
-def _filled(column: Column, found: T.DataType, wanted: T.DataType | None) -> Column:
-    """The column with null in the optional fields that its structs lack."""
-    if not _lacks_fields(found, wanted):
-        return column
-    match found, wanted:
-        case T.StructType(), T.StructType():
-            known = {item.name.lower(): item for item in wanted}
-            fields = [
-                _filled(
-                    column.getField(item.name),
-                    item.dataType,
-                    known[item.name.lower()].dataType if item.name.lower() in known else None,
-                ).alias(item.name)
-                for item in found
-            ]
-            absent = [F.lit(None).cast(item.dataType).alias(item.name)
-                      for item in _absent_fields(found, wanted)]  # fmt: skip
-            return F.when(column.isNotNull(), F.struct(*fields, *absent))
-        case T.ArrayType(), T.ArrayType():
-            kinds = found.elementType, wanted.elementType
-            return F.transform(column, lambda item: _filled(item, *kinds))
-        case T.MapType(), T.MapType():
-            kinds = found.valueType, wanted.valueType
-            return F.transform_values(column, lambda _, item: _filled(item, *kinds))
-    return column
-
-
-def _lacks_fields(found: T.DataType, wanted: T.DataType | None) -> bool:
-    """Whether a struct somewhere in `found` lacks an optional field that `wanted` has there."""
-    match found, wanted:
-        case T.StructType(), T.StructType():
-            parts = {item.name.lower(): item.dataType for item in wanted}
-            return bool(_absent_fields(found, wanted)) or any(
-                _lacks_fields(item.dataType, parts.get(item.name.lower())) for item in found
-            )
-        case T.ArrayType(), T.ArrayType():
-            return _lacks_fields(found.elementType, wanted.elementType)
-        case T.MapType(), T.MapType():
-            return _lacks_fields(found.valueType, wanted.valueType)
-    return False
-
-
-def _absent_fields(found: T.StructType, wanted: T.StructType) -> list[T.StructField]:
-    present = {item.name.lower() for item in found}
-    return [item for item in wanted if item.nullable and item.name.lower() not in present]
 
 
 def _is_cast(found: T.DataType, wanted: T.DataType | None) -> bool:

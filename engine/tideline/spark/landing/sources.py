@@ -31,6 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.column_type import stored_schema
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import TEXT_FILES_MAX, with_arrival
@@ -106,10 +107,19 @@ class SourceSettings:
         return self.file_format == CSV and given.lower() == "true"
 
     @property
+    def has_time_formats(self) -> bool:
+        """Whether the options say how days or times are written."""
+        return _given(self.options, "dateFormat", "timestampFormat") is not None
+
+    @property
+    def encoding(self) -> str:
+        """How the bytes of csv are text."""
+        return _given(self.options, "encoding", "charset") or "UTF-8"
+
+    @property
     def is_utf8_csv(self) -> bool:
         """Whether it is csv whose bytes have to be UTF-8."""
-        given = _given(self.options, "encoding", "charset") or "UTF-8"
-        return self.file_format == CSV and given.upper() in ("UTF-8", "UTF8")
+        return self.file_format == CSV and self.encoding.upper() in ("UTF-8", "UTF8")
 
     @property
     def sep(self) -> str:
@@ -172,8 +182,13 @@ def header_names(settings: SourceSettings, path: str) -> list[str]:
     """The columns of a csv file, in its order, as its first line has them."""
     if settings.declared is not None and not settings.has_header:
         return list(settings.declared.names)
-    line = first_line(settings.location.open(), path).decode("utf-8", "replace").lstrip("\ufeff")
-    return next(csv.reader([line], delimiter=settings.sep, quotechar=settings.quote), [])
+    line = first_line(settings.location.open(), path)
+    try:
+        text = line.decode(settings.encoding, "replace").lstrip("\ufeff")
+        return next(csv.reader([text], delimiter=settings.sep, quotechar=settings.quote), [])
+    except (LookupError, TypeError, csv.Error):
+        # Java has encodings, and Spark separators, that Python does not.
+        return []
 
 
 def failure_reason(error: Exception) -> str:
@@ -238,6 +253,10 @@ def _read_text(
         foreign = files_not_utf8(session, settings.location, _loadable(paths), _LITERAL_PATHS)
         if foreign:
             raise UnreadableFilesError(foreign)
+    if has_header:
+        repeated = {path: why for group in groups for path, why in _repeated(settings, group)}
+        if repeated:
+            raise UnreadableFilesError(repeated)
     uris = [[settings.location.spark_uri(path) for path in part] for part in parts]
     schemas = text_schemas(
         lambda part: _schema_reader(session, settings.file_format, options, part),
@@ -247,7 +266,7 @@ def _read_text(
         settings.known,
         has_header=has_header,
         roles=settings.roles,
-        has_time_formats=_given(settings.options, "dateFormat", "timestampFormat") is not None,
+        has_time_formats=settings.has_time_formats,
     )
     empty = [
         path
@@ -266,6 +285,19 @@ def _read_text(
         yield SourceGroup(
             _only_declared(arrived, settings.declared).drop(*text.untyped), tuple(part)
         )
+
+
+def _repeated(settings: SourceSettings, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Files, of one header, that name a column twice, and why they are bad: Spark would number
+    them."""
+    spelled: dict[str, str] = {}
+    for name in header_names(settings, paths[0]):
+        other = spelled.setdefault(name.strip().lower(), name)
+        if name and other is not name:
+            both = f"{other} and {name}, which differ by case only"
+            why = f"line 1 names {f'column {name} twice' if name == other else f'columns {both}'}"
+            yield from ((path, why) for path in paths)
+            return
 
 
 def _schema_reader(
@@ -346,7 +378,7 @@ def _union(parts: list[SourceGroup]) -> DataFrame:
         try:
             schema = to_arrow_schema(part.frame.schema, timezone="UTC")
             known = merged.schema if merged else stored_schema(schema)
-            merged = evolve(known, schema, null_missing_columns=True)
+            merged = evolve(known, schema, missing=MissingColumns.NULL)
         except InvalidDataError as error:
             reason = f"it does not match the files before it: {with_value(error)}"
             clashing |= dict.fromkeys(part.paths, reason)

@@ -18,6 +18,7 @@ from tideline.spark.landing.column_inference import (
     NO_ROLES,
     Kinds,
     Roles,
+    columns_with_long_numbers,
     csv_kinds,
     csv_type,
     json_kinds,
@@ -168,6 +169,18 @@ def _json_schema(
         rows = open_rows(as_values).load(list(part))
         for name, kinds in json_kinds(rows, looked_at).items():
             decided[name.lower()] = json_type(name, found[name].dataType, kinds, roles)
+    inexact = [
+        item.name
+        for item in found
+        if item.name.lower() not in {*known, *roles.ordering}
+        and not item.name.startswith(_OWN_PREFIX)
+        and isinstance(decided.get(item.name.lower(), item.dataType), T.DoubleType | T.DecimalType)
+    ]
+    as_text = T.StructType([T.StructField(name, T.StringType()) for name in inexact])
+    if inexact:
+        rows = open_rows(as_text).load(list(part))
+        for name in columns_with_long_numbers(rows, inexact):
+            decided[name.lower()] = T.StringType()
     return TextSchema(_typed(found, {**known, **decided}))
 
 

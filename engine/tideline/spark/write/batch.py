@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
+from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
 from tideline.hudi.write.batch_rules import (
     ARRIVAL,
@@ -27,6 +28,7 @@ from tideline.hudi.write.batch_rules import (
     is_ignored,
     key_columns,
     require_stored_keys,
+    require_typed,
 )
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
@@ -34,6 +36,7 @@ from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.partition_path import check_partition_paths
 from tideline.read_limits import too_many_columns
 from tideline.spark.quoting import column_named
+from tideline.spark.write.column_cast import cast_by_name
 from tideline.spark.write.keys import column_of, partition_path_column, record_key_column
 from tideline.spark.write.routing_sources import RoutingSources
 from tideline.wording import counted
@@ -72,8 +75,9 @@ def prepare_batch(
     keys: KeyGenerator,
     table_schema: pa.Schema | None,
     *,
+    ordering: tuple[str, ...] = (),
     deletes_only: bool = False,
-    null_missing_columns: bool = False,
+    missing: MissingColumns = MissingColumns.REFUSED,
     delete_marker: DeleteMarker | None = None,
 ) -> PreparedBatch:
     """Bring a caller's frame into the table's shape.
@@ -99,7 +103,8 @@ def prepare_batch(
         evolved = EvolvedSchema(table_schema)
         typed = _key_values(user, incoming, table_schema)
     else:
-        evolved = evolve(table_schema, incoming, null_missing_columns=null_missing_columns)
+        evolved = evolve(table_schema, incoming, missing=missing)
+        require_typed(evolved.change.untyped, keys, ordering)
         typed = _cast_columns(user, evolved.schema)
     if flag is not None:
         typed.append(flag.alias(IS_DELETE))
@@ -186,10 +191,31 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
         if not _is_storable(item.dataType):
             raise refusal
         try:
-            fields += to_arrow_schema(T.StructType([item]), timezone="UTC")
+            typed = T.StructField(item.name, nullable_voids(item.dataType), item.nullable)
+            fields += to_arrow_schema(T.StructType([typed]), timezone="UTC")
         except (PySparkException, ValueError) as error:
             raise refusal from error
     return pa.schema(fields)
+
+
+def nullable_voids(kind: T.DataType) -> T.DataType:
+    """The type with nulls where it has nothing else: `array()` has elements that are never null."""
+    match kind:
+        case T.StructType():
+            fields = []
+            for item in kind:
+                part = nullable_voids(item.dataType)
+                may_be_null = item.nullable or isinstance(part, T.NullType)
+                fields.append(T.StructField(item.name, part, may_be_null))
+            return T.StructType(fields)
+        case T.ArrayType():
+            part = nullable_voids(kind.elementType)
+            return T.ArrayType(part, kind.containsNull or isinstance(part, T.NullType))
+        case T.MapType():
+            part = nullable_voids(kind.valueType)
+            may_be_null = kind.valueContainsNull or isinstance(part, T.NullType)
+            return T.MapType(nullable_voids(kind.keyType), part, may_be_null)
+    return kind
 
 
 def lacks_ordering(rows: DataFrame, ordering_fields: tuple[str, ...]) -> Column:
@@ -266,9 +292,8 @@ def _cast_columns(frame: DataFrame, schema: pa.Schema) -> list[Column]:
         if name is None:
             columns.append(_null(wanted).alias(wanted.name))
             continue
-        column, target = column_named(name), _spark_type(wanted)
-        same = frame.schema[name].dataType == target
-        columns.append((column if same else column.cast(target)).alias(wanted.name))
+        found, target = frame.schema[name].dataType, _spark_type(wanted)
+        columns.append(cast_by_name(column_named(name), found, target).alias(wanted.name))
     return columns
 
 

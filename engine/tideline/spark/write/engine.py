@@ -26,6 +26,7 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import stored_schema
+from tideline.hudi.table.schema_change import SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.batch_rules import ARRIVAL
@@ -90,6 +91,10 @@ class SparkWriteEngine:
     @property
     def schema(self) -> pa.Schema:
         return self._batch.schema.schema
+
+    @property
+    def schema_change(self) -> SchemaChange:
+        return self._batch.schema.change
 
     @property
     def partitions(self) -> tuple[str, ...]:

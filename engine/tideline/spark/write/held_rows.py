@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from tideline.errors import TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -23,7 +23,7 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named
 from tideline.spark.session.spark_session import is_local
 from tideline.spark.task_errors import raised_errors
-from tideline.spark.write.batch import arrow_schema
+from tideline.spark.write.batch import arrow_schema, nullable_voids
 from tideline.spark.write.piece_tasks import SparkPieceRunner
 
 CLUSTER_BYTES_MAX = 128 * 1024 * 1024
@@ -64,7 +64,7 @@ def held_rows(
         return None
     if not operation.writes_rows and not has_stored_keys:
         wanted = key_columns(wanted, KeyGenerator.from_config(table.config))
-    chosen = frame.select(*map(column_named, wanted))
+    chosen = frame.select(*[_in_arrow(frame, name) for name in wanted])
     if not runs_here(frame.sparkSession):
         bytes_max = min(bytes_max, CLUSTER_BYTES_MAX)
     if not may_be_held(chosen, bytes_max):
@@ -88,3 +88,10 @@ def may_be_held(frame: DataFrame, bytes_max: int) -> bool:
     """Whether rows of this frame are worth asking for, by Spark's estimate of their size."""
     estimate = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     return estimate * _GROWTH <= bytes_max
+
+
+def _in_arrow(frame: DataFrame, name: str) -> Column:
+    """The column in a type that Arrow has."""
+    column, found = column_named(name), frame.schema[name].dataType
+    wanted = nullable_voids(found)
+    return column if wanted == found else column.cast(wanted).alias(name)

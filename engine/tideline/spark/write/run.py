@@ -21,10 +21,10 @@ from tideline.hudi.write.batch_rules import (
     check_columns,
     check_computed_keys,
     key_columns,
+    missing_columns,
     named_partitions,
     needed_ordering,
     new_spellings,
-    nulls_missing_columns,
     unique_columns,
 )
 from tideline.hudi.write.config import WriteConfig
@@ -251,8 +251,9 @@ def _prepare(
         frame,
         keys,
         table_schema,
+        ordering=needed_ordering(table.config, operation),
         deletes_only=operation is WriteOperation.DELETE,
-        null_missing_columns=nulls_missing_columns(operation, config),
+        missing=missing_columns(operation, config),
         delete_marker=config.delete_marker,
     )
     check_computed_keys(batch.schema.schema, table.config, keys)
