@@ -81,7 +81,9 @@ def test_a_catalog_that_has_no_time_for_long_did_not_commit(catalog: HostileCata
     assert sent(catalog, "commit") == ATTEMPTS_MAX
 
 
-@pytest.mark.parametrize("statuses", [[503] * 99, [503, *[429] * 99]])
+@pytest.mark.parametrize(
+    "statuses", [[503] * 99, [503, *[429] * 99], [503, 404], [503, 409], [503, 429, 422]]
+)
 def test_one_that_was_unavailable_may_have_committed(
     catalog: HostileCatalog, statuses: list[int]
 ) -> None:

@@ -15,11 +15,14 @@ import pytest
 
 from tideline.iceberg.commit.replacement import AddedDelete, RewriteFiles
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
 from tideline.iceberg.metadata.metadata_update import SetSnapshotRef
 from tideline.iceberg.table.table_operations import CommitOutcome, Committed, Conflicted
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.iceberg_model_files import PATH_FIELD_ID, ModelFiles
+from tideline.testing.iceberg_row_delta import RowDelta
 from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.stepping_store import Step, SteppingStore
 
@@ -204,6 +207,63 @@ def test_a_delete_that_is_younger_than_all_other_data_stays() -> None:
     assert isinstance(commit(model, rewrite, model.location.open()), Committed)
     assert model.rows() == [0, 1, 2, 3, *range(5, 20)]
     assert len(model.files().deletes()) == 1
+
+
+def append_file(model: IcebergModel, name: str, numbers: range) -> DataFile:
+    """A data file of this name."""
+    files = ModelFiles.of(model.operations().io, model.metadata())
+    (file,) = files.write_rows(numbers, 1)
+    path = f"{model.location.uri}/data/{name}"
+    files.io.write(path, files.io.read(file.file_path))
+    named = replace(file, file_path=path)
+    model._commit(model.operations(), RowDelta("append", [named]))
+    return named
+
+
+def delete_between(model: IcebergModel, first: str, last: str, hit: DataFile) -> None:
+    """A row of a file, by a delete file that names paths from `first` to `last`."""
+    files = ModelFiles.of(model.operations().io, model.metadata())
+    lower, upper = (f"{model.location.uri}/data/{name}" for name in (first, last))
+    delete = replace(
+        files._write([[lower, 9], [hit.file_path, 0], [upper, 9]], hit.partition, hit.spec_id),
+        content=FileContent.POSITION_DELETES,
+        lower_bounds={PATH_FIELD_ID: lower.encode()},
+        upper_bounds={PATH_FIELD_ID: upper.encode()},
+    )
+    model._commit(model.operations(), RowDelta("delete", [delete]))
+
+
+HALF_WIDTH, EMOJI = "\uff5e.json", "\U0001f600.json"
+"""In Java's order of texts the second comes first, in that of their bytes the first."""
+
+
+@pytest.mark.parametrize(
+    ("first", "name", "last", "is_hit"),
+    [
+        ("k.json", "k.json", "m.json", True),
+        ("a.json", "k.json", "k.json", True),
+        ("a.json", "k.json", "m.json", True),
+        ("l.json", "k.json", "m.json", False),
+        ("a.json", "k.json", "b.json", False),
+        (EMOJI, HALF_WIDTH, HALF_WIDTH, True),
+        (EMOJI, EMOJI, HALF_WIDTH, True),
+        ("a.json", "k.json", HALF_WIDTH, True),
+        ("l.json", "k.json", HALF_WIDTH, False),
+        (HALF_WIDTH, "k.json", HALF_WIDTH, False),
+    ],
+)
+def test_a_position_delete_conflicts_by_the_bounds_of_its_paths(
+    first: str, name: str, last: str, is_hit: bool
+) -> None:
+    model = IcebergModel.create()
+    file = append_file(model, name, range(4))
+    other = append_file(model, "other.json", range(10, 14))
+    rewrite = model.plan_rewrite([file.file_path])
+    delete_between(model, first, last, file if is_hit else other)
+    outcome = commit(model, rewrite, model.location.open())
+    assert isinstance(outcome, Conflicted if is_hit else Committed)
+    if is_hit:
+        assert model.rows() == [1, 2, 3, *range(10, 14)]
 
 
 def test_deletes_that_another_rewrite_took_over_are_still_seen() -> None:

@@ -208,9 +208,9 @@ def test_a_user_of_a_store_who_may_only_read_expires_nothing(
         s3_location.open().put(info.path, made.location.open().get(info.path))
     before = stored(model)
     users = MinioUsers(minio_server.address, minio_server.access_key, minio_server.secret_key)
-    for rights in ({minio_bucket: Right.READ}, {}):
+    for bucket in (minio_bucket, "another"):
         with monkeypatch.context() as patched:
-            for name, value in users.add(rights).environment().items():
+            for name, value in users.add({bucket: Right.READ}).environment().items():
                 patched.setenv(name, value)
             denied = s3_location.open()
             with pytest.raises(StorageUnavailableError):

@@ -13,13 +13,19 @@ from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
+from tideline.iceberg.metadata.snapshot import SnapshotRef
 from tideline.iceberg.table.table_operations import Committed
+from tideline.testing.fake_clock import FakeClock
+from tideline.testing.hostile_catalog import TOKEN, Answer, Received
+from tideline.testing.iceberg_audit import rows_by_snapshot, set_ref
 
 pytest.importorskip("pyiceberg")
 
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tideline.iceberg.table.catalog_opening import open_catalog
 from tideline.iceberg.table.catalog_table import CatalogTable
+from tideline.testing.served_catalog import ServedCatalog
 
 NAME = "lake.orders"
 EVERYTHING = ExpireOptions(older_than_ms=2**62)
@@ -76,6 +82,32 @@ def test_snapshots_expire_through_the_catalog(lake: Lake) -> None:
     assert len(lake.catalog.load_table(NAME).metadata.snapshots) == 2
     assert (lake.rows(), lake.tagged()) == (CURRENT, list(range(20)))
     assert execute_expire(lake.open(), EVERYTHING).outcome is None
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_a_branch_or_tag_that_moves_before_the_commit_is_expired_around(kind: str) -> None:
+    with ServedCatalog() as catalog:
+        model = catalog.create(NAME)
+        for number in range(4):
+            model.append([number])
+        oldest, *_, newest = (one.snapshot_id for one in model.metadata().snapshots)
+        set_ref(model, "audit", SnapshotRef(newest, kind))
+
+        def moved(request: Received) -> Answer:
+            if request.kind == "commit":
+                catalog.fate = catalog.honest
+                set_ref(model, "audit", SnapshotRef(oldest, kind))
+            return catalog.honest(request)
+
+        catalog.fate = moved
+        opened = open_catalog("lake", {"uri": catalog.url}, credentials={"token": TOKEN})
+        operations = CatalogTable(opened, NAME, clock=FakeClock())
+        run = execute_expire(operations, EVERYTHING, clock=FakeClock())
+        assert isinstance(run.outcome, Committed)
+        metadata = model.metadata()
+        assert metadata.refs["audit"].snapshot_id == oldest
+        assert {one.snapshot_id for one in metadata.snapshots} == {oldest, newest}
+        assert rows_by_snapshot(model) == {oldest: [0], newest: [0, 1, 2, 3]}
 
 
 def test_orphans_are_found_and_all_metadata_files_in_the_log_stay(lake: Lake) -> None:

@@ -7,6 +7,7 @@ new one its own, and the verb ends with a conflict unless it was done before.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
+from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
+from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.rewrite.in_process import engine_for
 from tideline.iceberg.rewrite.options import RewriteOptions
@@ -30,7 +33,9 @@ from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import CommitOutcome, Replaced, committed_location
 from tideline.testing.fake_clock import FakeClock
-from tideline.testing.iceberg_audit import empty_and_create_anew, stored
+from tideline.testing.hostile_catalog import TOKEN, Answer, Received
+from tideline.testing.iceberg_audit import empty_and_create_anew, referenced, stored
+from tideline.testing.iceberg_delete_table import DeleteTable
 from tideline.testing.iceberg_model import IcebergModel
 
 pytest.importorskip("pyiceberg")
@@ -38,7 +43,9 @@ pytest.importorskip("pyiceberg")
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
+from tideline.iceberg.table.catalog_opening import open_catalog
 from tideline.iceberg.table.catalog_table import CatalogTable
+from tideline.testing.served_catalog import ServedCatalog, ServedModel
 
 NAME, RENAMED = "lake.orders", "lake.orders_old"
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -200,10 +207,95 @@ def test_a_rename_after_the_commit_leaves_what_it_needs(
 ) -> None:
     lake = Lake(tmp_path)
     lake.catalog.replaces_after_commit, lake.catalog.reply = True, reply
-    ends = {"Conflict"} if reply or verb is not manifests else {"done"}
-    assert outcome_of(partial(verb, lake.open())) in ends
+    looks_again = reply is not None or verb is expire
+    assert outcome_of(partial(verb, lake.open())) == ("Conflict" if looks_again else "done")
     assert_whole(lake)
     assert lake.snapshots_read(RENAMED) == (1 if verb is expire else SNAPSHOTS + 1)
+
+
+@dataclass(slots=True)
+class DeletesLake:
+    """A catalog that replaces a table with deletes by position before the request of this number,
+    or after a commit, whose answer may then be lost."""
+
+    catalog: ServedCatalog
+    table: DeleteTable = field(init=False)
+    other: DeleteTable = field(init=False)
+    replaces_before: int | None = None
+    replaces_after_commit: bool = False
+    loses_answer: bool = False
+    requests: int = 0
+
+    def __post_init__(self) -> None:
+        self.table = DeleteTable(self.catalog.create(NAME))
+        for name in "ab":
+            self.table.append(name, [ord(name) * 100 + at for at in range(9)])
+        for at in range(4):
+            self.table.delete({"a": [at], "b": [8 - at]})
+        self.table.delete({"a": [7]}, names_file=True)
+        self.catalog.fate = self.answered
+
+    def answered(self, request: Received) -> Answer:
+        self.requests += request.kind in ("table", "commit")
+        if self.requests == self.replaces_before:
+            self.replace()
+        answer = self.catalog.honest(request)
+        if request.kind == "commit" and self.replaces_after_commit:
+            self.replace()
+            return Answer(lost=True) if self.loses_answer else answer
+        return answer
+
+    def replace(self) -> None:
+        self.replaces_before, self.replaces_after_commit = None, False
+        self.catalog.rename(NAME, RENAMED)
+        model = self.table.model
+        assert isinstance(model, ServedModel)
+        model.name = RENAMED
+        self.other = DeleteTable(self.catalog.create(NAME, model.location.uri))
+        self.other.append("c", range(3))
+
+    def open(self) -> CatalogTable:
+        opened = open_catalog("lake", {"uri": self.catalog.url}, credentials={"token": TOKEN})
+        return CatalogTable(opened, NAME, clock=FakeClock())
+
+    def assert_whole(self, snapshots: int) -> None:
+        assert self.table.rows() == [97_04, 97_05, 97_06, 97_08, *range(98_00, 98_05)]
+        assert self.other.rows() == [0, 1, 2]
+        hint = {"metadata/version-hint.text"}
+        for table in (self.table, self.other):
+            assert referenced(table.model) - hint <= stored(table.model)
+        assert len(self.table.model.metadata().snapshots) == snapshots
+
+
+DELETES_SNAPSHOTS = 7
+
+
+def position_deletes(operations: CatalogTable) -> CommitOutcome | None:
+    options = delete_rewrite_options({"rewrite-all": "true"}, {})
+    (outcome,) = execute_position_deletes(operations, options, clock=FakeClock()).outcomes
+    return outcome
+
+
+def test_a_rename_before_any_request_of_a_rewrite_of_deletes_is_a_conflict() -> None:
+    with ServedCatalog() as catalog:
+        rehearsal = DeletesLake(catalog)
+        assert outcome_of(partial(position_deletes, rehearsal.open())) == "done"
+    assert rehearsal.requests >= 3
+    for number in range(2, rehearsal.requests + 1):
+        with ServedCatalog() as catalog:
+            lake = DeletesLake(catalog, replaces_before=number)
+            operations = lake.open()
+            assert outcome_of(partial(position_deletes, operations)) == "Conflict", number
+            lake.assert_whole(DELETES_SNAPSHOTS)
+
+
+@pytest.mark.parametrize("loses_answer", [True, False])
+def test_a_rename_after_a_rewrite_of_deletes_leaves_what_it_needs(loses_answer: bool) -> None:
+    with ServedCatalog() as catalog:
+        lake = DeletesLake(catalog, replaces_after_commit=True, loses_answer=loses_answer)
+        ends = "Conflict" if loses_answer else "done"
+        assert outcome_of(partial(position_deletes, lake.open())) == ends
+        lake.assert_whole(DELETES_SNAPSHOTS + 1)
 
 
 @pytest.mark.spark

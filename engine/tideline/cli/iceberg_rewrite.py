@@ -70,6 +70,7 @@ def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending)
         "bytes_rewritten": report.bytes_rewritten,
         "bytes_added": report.bytes_added,
         "delete_files_removed": report.deletes_removed,
+        "delete_files_left": report.deletes_left,
         **saved_json(report.saving, spent),
         "failed_groups": [
             {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
@@ -104,6 +105,8 @@ def _print_report(report: RewriteReport, spent: Spending) -> None:
     if report.deletes_removed:
         removed = counted(report.deletes_removed, "delete file")
         print_line(f"Removed {removed} without any row to delete.")
+    if report.deletes_left:
+        print_line(f"Left delete files without any row to delete: {report.deletes_left}")
     for group in report.failed_groups:
         print_line(f"Group {group.index} failed: {group.error}")
     for failed in report.failed_commits:

@@ -35,13 +35,14 @@ _PAUSE_S = 0.05
 @dataclass(frozen=True)
 class Answer:
     """What is sent back; `endless` is repeated until the client goes away, `drips` sends one byte
-    after another, in the head as well."""
+    after another, in the head as well. One that is `lost` is not sent: the connection ends."""
 
     status: int = 200
     body: bytes = b"{}"
     headers: Mapping[str, str] = field(default_factory=dict)
     endless: bytes = b""
     drips: str = ""
+    lost: bool = False
 
     @property
     def document(self) -> dict[str, Any]:
@@ -323,6 +324,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_HEAD = do_DELETE = _answer
 
     def _send(self, answer: Answer) -> None:
+        if answer.lost:
+            self.close_connection = True
+            return
         if answer.drips or answer.endless:
             self.close_connection = True
             self._without_end(answer)

@@ -6,7 +6,8 @@
 3. Commit all groups at once; or, with partial progress, so many at a time that there are at most
    `partial-progress.max-commits`, a failed group or commit leaving the others alone.
 4. With `remove-dangling-deletes` one more commit removes the delete files that are left without a
-   purpose. Should another writer be in its way, they stay until the next time.
+   purpose. Should anything be in its way, they stay until the next time: what was committed before
+   is reported.
 5. With `tideline.quiet-for-ms` groups give way where another writer has changed rows of their
    partitions by the time of the commit; the others are committed.
 
@@ -28,7 +29,7 @@ from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.commit.validation import snapshots_since
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.owner import refuse_publication
-from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import (
@@ -73,7 +74,8 @@ class FailedCommit:
 
 @dataclass(frozen=True, slots=True)
 class RewriteReport:
-    """What a rewrite did; counts are of what was committed, `saving` is what readers save by it."""
+    """What a rewrite did; counts are of what was committed, `saving` is what readers save by it.
+    `deletes_left` is why delete files stay that have no purpose any more."""
 
     plan: RewritePlan
     snapshot_ids: tuple[int, ...] = ()
@@ -82,6 +84,7 @@ class RewriteReport:
     bytes_rewritten: int = 0
     bytes_added: int = 0
     deletes_removed: int = 0
+    deletes_left: str = ""
     saving: Saving = NO_SAVING
     failed_groups: tuple[GroupFailed, ...] = ()
     failed_commits: tuple[FailedCommit, ...] = ()
@@ -113,15 +116,15 @@ def rewrite_data_files(
     )
     if not plan.groups:
         return RewriteReport(plan)
-    run = _Run(table, options, plan, branch, dict(summary or {}), clock)
+    starting = table.metadata.snapshot(plan.starting_snapshot_id)
+    assert starting is not None, "only a table with a snapshot has files to rewrite"
+    run = _Run(table, options, plan, starting, branch, dict(summary or {}), clock)
     if options.partial_progress:
         run.in_parts(engine)
     else:
         run.at_once(engine)
-    table.refresh()
     if options.remove_dangling_deletes:
         run.remove_dangling_deletes()
-        table.refresh()
     return run.report()
 
 
@@ -132,6 +135,7 @@ class _Run:
     table: IcebergTable
     options: RewriteOptions
     plan: RewritePlan
+    starting: Snapshot
     branch: str
     summary: Mapping[str, str]
     clock: Clock | None
@@ -139,6 +143,7 @@ class _Run:
     rewritten: list[FileScanTask] = field(default_factory=list)
     added: list[DataFile] = field(default_factory=list)
     deletes_removed: int = 0
+    deletes_left: str = ""
     failed_groups: list[GroupFailed] = field(default_factory=list)
     failed_commits: list[FailedCommit] = field(default_factory=list)
 
@@ -199,7 +204,14 @@ class _Run:
         return unknown_error(outcome, table=table, what="the rewrite is committed")
 
     def remove_dangling_deletes(self) -> None:
-        """A commit of its own, as Iceberg's action makes one."""
+        """A commit of its own, as Iceberg's action makes one. Raises nothing that is known: other
+        commits may have taken place."""
+        try:
+            self._remove_dangling_deletes()
+        except TidelineError as error:
+            self.deletes_left = str(error)
+
+    def _remove_dangling_deletes(self) -> None:
         head = self.table.metadata.ref_snapshot(self.branch)
         if head is None:
             return
@@ -213,8 +225,12 @@ class _Run:
             summary_extra=self.summary,
         )
         outcome = commit_rewrite(self.table.operations, rewrite, clock=self.clock)
-        if isinstance(outcome, Committed):
-            self.deletes_removed = len(dangling)
+        match outcome:
+            case Committed(loaded):
+                self.table.take(loaded)
+                self.deletes_removed = len(dangling)
+            case Conflicted(reason) | Unknown(reason):
+                self.deletes_left = reason
 
     def report(self) -> RewriteReport:
         bytes_added = sum(file.file_size_bytes for file in self.added)
@@ -226,6 +242,7 @@ class _Run:
             bytes_rewritten=sum(task.data_file.file_size_bytes for task in self.rewritten),
             bytes_added=bytes_added,
             deletes_removed=self.deletes_removed,
+            deletes_left=self.deletes_left,
             saving=saving_of_rewrite(
                 self.rewritten, files_after=len(self.added), bytes_after=bytes_added
             ),
@@ -285,10 +302,9 @@ class _Run:
             return written
         metadata = self.table.operations.load().metadata
         head = metadata.ref_snapshot(self.branch)
-        starting_id = self.plan.starting_snapshot_id
-        if head is None or starting_id is None:
+        if head is None:
             return written
-        since = snapshots_since(metadata, head, starting_id) or ()
+        since = snapshots_since(metadata, head, self.starting.snapshot_id) or ()
         changed = changed_by(self.table.io, since)
         return [one for one in written if first_changed(changed, self._replaced(one)) is None]
 
@@ -308,7 +324,8 @@ class _Run:
             self._remove(written)
             raise
         match outcome:
-            case Committed(_, snapshot_id):
+            case Committed(loaded, snapshot_id):
+                self.table.take(loaded)
                 assert snapshot_id is not None, "a rewrite makes a snapshot"
                 self.snapshot_ids.append(snapshot_id)
                 self.rewritten += tasks
@@ -320,14 +337,12 @@ class _Run:
         return outcome
 
     def _publish(self, removed: tuple[DataFile, ...], added: tuple[DataFile, ...]) -> CommitOutcome:
-        starting = self.table.metadata.snapshot(self.plan.starting_snapshot_id)
-        assert starting is not None, "only a table with a snapshot has files to rewrite"
         keeps_number = self.options.use_starting_sequence_number
         rewrite = RewriteFiles(
-            starting_snapshot_id=starting.snapshot_id,
+            starting_snapshot_id=self.starting.snapshot_id,
             removed_data=removed,
             added_data=added,
-            sequence_number=starting.sequence_number if keeps_number else None,
+            sequence_number=self.starting.sequence_number if keeps_number else None,
             branch=self.branch,
             summary_extra=self.summary,
             gives_way=self.options.quiet_for_ms > 0,

@@ -9,8 +9,9 @@
    it decompresses to has the same limit, and its JSON those of all files that others wrote.
 4. The pages of one listing have these limits together.
 5. A request that the server had no time for (429, 503) is sent again when the server says, within
-   the time of one answer. Where one of the answers was 503 the last one of these is given: behind a
-   gateway such a request may have been handled.
+   the time of one answer. Where one of the answers was 503 the last one of these is given, unless
+   the request was done in the end: behind a gateway the first may have been handled, or be yet, and
+   a refusal of the second says nothing about that.
 
 Needs the extra `iceberg`.
 """
@@ -121,7 +122,8 @@ class BoundedSession(requests.Session):
             if wait_s is None or time.monotonic() + wait_s > until_s:
                 break
             time.sleep(wait_s)
-        if status == TOO_MANY_REQUESTS and doubtful is not None:
+        is_change = request.method not in ("GET", "HEAD")
+        if doubtful is not None and (status == TOO_MANY_REQUESTS or (is_change and status >= 400)):
             return doubtful
         return response
 

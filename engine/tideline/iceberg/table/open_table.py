@@ -101,6 +101,10 @@ class IcebergTable:
         """The table's files."""
         return self.operations.io
 
+    def take(self, loaded: Loaded) -> None:
+        """What a commit has just published counts as found."""
+        self._loaded = loaded
+
     def refresh(self) -> TableMetadata:
         """Load the newest metadata. Raises what `open` raises."""
         self._loaded = self.operations.load()

@@ -118,6 +118,7 @@ def _rewrite(run: _Run) -> OperationResult:
     )
     failures = [str(failed.error) for failed in report.failed_groups]
     failures += [failed.reason for failed in report.failed_commits]
+    failures += [report.deletes_left] if report.deletes_left else []
     notes = tuple(f"left undone: {reason}" for reason in failures[:_FAILURES_NAMED])
     if not report.files_rewritten:
         open_ones = (failed.unknown for failed in report.failed_commits if failed.unknown)
