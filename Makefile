@@ -80,8 +80,8 @@ mutants: setup peers ## Plant faults in the code, one after the other: a test mu
 	@$(BIN)/python -m tideline.testing.mutants $(TESTS)
 
 .PHONY: storms
-storms: setup peers ## Kill writers, movers and keepers by the hundred: nothing is lost or duplicated.
-	@$(PYTEST) -m storm $(TESTS)
+storms: setup peers ## Kill writers, services, erasers, publishers by the hundred: nothing is lost or doubled.
+	@TIDELINE_KILLS=$(or $(KILLS),500) $(PYTEST) -m storm $(TESTS)
 
 .PHONY: histories
 histories: setup peers ## Let Hudi and Tideline write a hundred random tables alternately, publish a hundred (an hour).

@@ -10,7 +10,8 @@
    finished first, by this run or the next.
 5. The savepoints are given up. Died after: nothing keeps older versions, the next run cleans them.
 6. An Iceberg publication comes up to the newest commit and loses its older snapshots, whose files
-   go now, and bounds of files that were removed.
+   go now, bounds of files that were removed, and files of publications that died: a new snapshot
+   first voids those that are under way.
 7. A clean leaves the newest version of each file group alone. A pending clean is finished first.
 
 What happens concurrently is not undone: rows that match and come in meanwhile stay, and the proof
@@ -43,7 +44,12 @@ from tideline.hudi.table.meta_column import without_meta_fields
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.table_writer import TableWriter
-from tideline.publication.expiry import drop_old_bounds, drop_snapshots, remove_unlisted
+from tideline.publication.expiry import (
+    drop_old_bounds,
+    drop_snapshots,
+    remove_unlisted,
+    unlisted_files,
+)
 from tideline.publication.publish import publish_table
 from tideline.publication.published_table import PublishedTable
 from tideline.settings.setting import Place
@@ -250,13 +256,12 @@ def _drop_snapshots(table: HoodieTable, remarks: list[str]) -> int:
         remarks.append(f"Iceberg metadata was left as it is: {error.message}")
         return 0
     publish_table(table)
-    drop_old_bounds(place)
+    unlisted = unlisted_files(place)
+    drop_old_bounds(place, voids_others=bool(unlisted))
     loaded = place.load()
     assert loaded is not None, "a publication does not go away"
     current = loaded.metadata.current_snapshot_id
     ids = (one.snapshot_id for one in loaded.metadata.snapshots if one.snapshot_id != current)
     dropped = drop_snapshots(place, tuple(ids))
-    if not dropped:
-        # Else the drop has removed these as well.
-        remove_unlisted(place)
+    remove_unlisted(place, unlisted)
     return dropped

@@ -9,7 +9,8 @@
    Memory depends on the number of threads and the size of a batch or a log's block.
 
 An Iceberg publication lists the same files. Where it has rows of logs in files of its own, these
-are read as well, whether a snapshot lists them or their publication died.
+are read as well, whether a snapshot lists them or their publication died. Manifests that no
+snapshot lists are named: they may give bounds of files that are gone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.publication.expiry import unlisted_files
 from tideline.publication.merged_slices import own_file
+from tideline.publication.published_files import is_manifest
+from tideline.publication.published_table import PublishedTable
 from tideline.spark.read.matching import columns_of_condition, count_matching
 from tideline.storage.object_store import ObjectInfo
 
@@ -46,7 +50,8 @@ _EMPTY_SIGNS = ("_SUCCESS", ".gitkeep")
 def prove(table: HoodieTable, where: str | Column, spark: SparkSession | None) -> Proof:
     """Count the rows that match in every file. Raises ConfigError for what is no condition."""
     timeline = table.timeline()
-    files, unread = _listed(table)
+    files, others = _listed(table)
+    unread = [*others, *_unlisted_manifests(table)]
     reader = StoredRowsReader.of(table, timeline)
     columns = columns_of_condition(spark, table.location, where, reader.schema)
     reading = _Reading(reader.with_columns(columns), files)
@@ -107,6 +112,21 @@ def _listed(table: HoodieTable) -> tuple[list[StoredFile], list[UnreadFile]]:
         elif not _is_sign(info):
             others.append(UnreadFile(info.path, "it is not a data file of the table"))
     return sorted(files, key=lambda file: file.path), others
+
+
+def _unlisted_manifests(table: HoodieTable) -> Iterator[UnreadFile]:
+    """Those of publications that died or are under way."""
+    try:
+        place = PublishedTable(table)
+        if place.load() is None:
+            return
+        unlisted = unlisted_files(place)
+    except UnsupportedTableError:
+        return  # another's Iceberg table
+    for info in unlisted:
+        if is_manifest(info.path):
+            reason = "of a publication that died or is under way; the next erasure takes it"
+            yield UnreadFile(info.path, f"a manifest {reason}")
 
 
 def _is_sign(info: ObjectInfo) -> bool:

@@ -2,8 +2,9 @@
 and when there are too many.
 
 The metadata says so first, then manifests and lists that no snapshot names any more are deleted,
-with the publication's own files of rows. Died in between: these stay, and cost nothing but room. No
-other data file is ever deleted here: those are Hudi's.
+with the publication's own files of rows. Died in between, or on the way to a commit: these stay for
+a day, and go with snapshots that are dropped later. No other data file is ever deleted here: those
+are Hudi's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from tideline.errors import ConflictError, TidelineError
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
 from tideline.iceberg.commit.manifest_filter import has_old_bounds
-from tideline.iceberg.manifest.manifest_entry import ManifestFile
 from tideline.iceberg.manifest.manifest_reading import in_parallel, live_paths, manifests_of
 from tideline.iceberg.metadata.metadata_update import RemoveSnapshots
 from tideline.iceberg.metadata.snapshot import Snapshot
@@ -24,9 +24,11 @@ from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.iceberg.table.retry import RetryPolicy
-from tideline.iceberg.table.table_operations import Committed, Unknown, unknown_error
-from tideline.publication.published_files import MERGED
+from tideline.iceberg.table.table_operations import Committed, Loaded, Unknown, unknown_error
+from tideline.publication.published_files import MERGED, version_of
 from tideline.publication.published_table import INSTANT, PUBLICATION, SNAPSHOT, PublishedTable
+from tideline.storage.nested_tables import is_table_metadata_file
+from tideline.storage.object_store import ObjectInfo
 
 SNAPSHOTS_MAX = 100
 _UNLISTED_KEPT_MS = 86_400_000
@@ -93,20 +95,22 @@ def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
         ids = tuple(one.snapshot_id for one in gone)
         outcome = place.commit(base, (RemoveSnapshots(ids),))
         if isinstance(outcome, Committed):
-            _remove_metadata(place, gone, outcome.loaded.metadata)
+            _remove_metadata(place, gone, outcome.loaded)
             return len(gone)
     raise ConflictError("snapshots could not be dropped: others were first", table=place.table.uri)
 
 
-def drop_old_bounds(place: PublishedTable) -> None:
+def drop_old_bounds(place: PublishedTable, *, voids_others: bool = False) -> None:
     """Rewrite manifests of the newest snapshot that give bounds of files removed before.
 
+    With `voids_others` a new snapshot is made in any case: publications that were under way are
+    void then, so that files which they wrote before will never be listed.
     Raises ConflictError when others were always first, UnknownOutcomeError.
     """
     for _ in RetryPolicy().attempts(place.table.clock):
         metadata = place.operations.load().metadata
         snapshot = metadata.snapshot()
-        if snapshot is None or not has_old_bounds(place.operations.io, snapshot):
+        if snapshot is None or not (voids_others or has_old_bounds(place.operations.io, snapshot)):
             return
         kept = (INSTANT, PUBLICATION)
         exchange = ExchangeFiles(
@@ -126,47 +130,86 @@ def drop_old_bounds(place: PublishedTable) -> None:
     raise ConflictError("old bounds could not be dropped: others were first", table=place.table.uri)
 
 
-def remove_unlisted(place: PublishedTable) -> None:
-    """Remove old files of rows of the publication's own that no snapshot lists."""
-    _remove_metadata(place, (), place.operations.load().metadata)
+def unlisted_files(place: PublishedTable) -> list[ObjectInfo]:
+    """Files of the publication's own that its newest metadata does not lead to: metadata files,
+    lists, manifests and rows of logs. Their publication died, or is under way.
+
+    Raises ObjectNotFoundError, CorruptTableError and StorageUnavailableError.
+    """
+    # Listed first: what is committed in between is led to.
+    written = _own_files(place)
+    return _not_led_to(place, written, place.operations.load())
 
 
-def _remove_metadata(
-    place: PublishedTable, gone: Collection[Snapshot], after: TableMetadata
-) -> None:
-    """Remove the lists and manifests of dropped snapshots that no other names, and the files of
-    rows of the publication's own that only they have."""
-    io = place.operations.io
+def remove_unlisted(place: PublishedTable, written: Iterable[ObjectInfo]) -> None:
+    """Remove those of these files that the newest metadata does not lead to. Only where no
+    publication that is under way can need them."""
     try:
-        lists = {one.manifest_list for one in gone if one.manifest_list}
-        kept = {one.path: one for snapshot in after.snapshots for one in manifests_of(io, snapshot)}
-        listed = {one.path: one for snapshot in gone for one in manifests_of(io, snapshot)}
-        dropped = [one for path, one in listed.items() if path not in kept]
-        files = _own_files(place, dropped, kept.values(), after)
+        left = _not_led_to(place, written, place.operations.load())
     except TidelineError:
         return  # What cannot be read now stays.
-    own = f"{after.location}/{FOLDER}/"
-    paths = (*(one.path for one in dropped), *lists, *files)
-    remove_quietly(io, [path for path in paths if path.startswith(own)])
+    _remove(place, [info.path for info in left])
 
 
-def _own_files(
-    place: PublishedTable,
-    dropped: Iterable[ManifestFile],
-    kept: Iterable[ManifestFile],
-    after: TableMetadata,
-) -> list[str]:
-    """Files for logs that no snapshot lists any more, also old ones that none ever did."""
-    written = list(place.table.store.list(MERGED))
-    if not written:
-        return []
+def _remove_metadata(place: PublishedTable, gone: Collection[Snapshot], after: Loaded) -> None:
+    """Remove the lists and manifests of dropped snapshots that no other names, the files of rows of
+    the publication's own that only they have, and old files that nothing leads to."""
     io = place.operations.io
-    live = set(chain.from_iterable(in_parallel(lambda one: set(live_paths(io, one)), kept)))
-    lost = set(chain.from_iterable(in_parallel(lambda one: set(live_paths(io, one)), dropped)))
-    before_ms = place.table.clock.now_ms() - _UNLISTED_KEPT_MS
+    old_ms = place.table.clock.now_ms() - _UNLISTED_KEPT_MS
+    try:
+        left = _not_led_to(place, _own_files(place), after)
+        listed = {one.path: one for snapshot in gone for one in manifests_of(io, snapshot)}
+        files = in_parallel(lambda one: set(live_paths(io, one)), listed.values())
+    except TidelineError:
+        return  # What cannot be read now stays.
+    lists = (one.manifest_list for one in gone if one.manifest_list)
+    dropped = set(chain(lists, listed, *files))
+    location = after.metadata.location
+    _remove(
+        place,
+        [
+            info.path
+            for info in left
+            if f"{location}/{info.path}" in dropped or info.modified_ms < old_ms
+        ],
+    )
+
+
+def _own_files(place: PublishedTable) -> tuple[ObjectInfo, ...]:
+    """All that publications write, the hint aside."""
+    return tuple(
+        info
+        for info in place.table.store.list(FOLDER)
+        if info.path.startswith(f"{MERGED}/")
+        or info.path.endswith(".avro")
+        or is_table_metadata_file(info.path)
+    )
+
+
+def _not_led_to(
+    place: PublishedTable, written: Iterable[ObjectInfo], loaded: Loaded
+) -> list[ObjectInfo]:
+    """Those of the files that no snapshot and no log of `loaded` names; no newer metadata."""
+    io, metadata = place.operations.io, loaded.metadata
+    manifests = {one.path: one for each in metadata.snapshots for one in manifests_of(io, each)}
+    named = {
+        loaded.metadata_location,
+        *(entry.metadata_file for entry in metadata.metadata_log),
+        *(one.manifest_list for one in metadata.snapshots),
+        *manifests,
+    }
+    found = [info for info in written if f"{metadata.location}/{info.path}" not in named]
+    if any(info.path.startswith(f"{MERGED}/") for info in found):
+        named |= set(chain(*in_parallel(lambda one: set(live_paths(io, one)), manifests.values())))
+    newest = version_of(loaded.metadata_location)
     return [
-        location
-        for info in written
-        if (location := f"{after.location}/{info.path}") not in live
-        and (location in lost or info.modified_ms < before_ms)
+        info
+        for info in found
+        if f"{metadata.location}/{info.path}" not in named
+        and not (is_table_metadata_file(info.path) and version_of(info.path) >= newest)
     ]
+
+
+def _remove(place: PublishedTable, paths: Collection[str]) -> None:
+    location = place.operations.io.recorded
+    remove_quietly(place.operations.io, [f"{location}/{path}" for path in paths])

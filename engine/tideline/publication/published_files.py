@@ -29,7 +29,7 @@ class PublishedFiles:
     def of(cls, store: ObjectStore) -> PublishedFiles:
         """What is there, whosever it is. Raises StorageUnavailableError."""
         paths = [info.path for info in store.list_directory(FOLDER).objects]
-        versions = sorted(filter(is_table_metadata_file, paths), key=_version)
+        versions = sorted(filter(is_table_metadata_file, paths), key=version_of)
         others = tuple(path for path in paths if path.endswith(_OTHERS))
         return cls(tuple(versions), others, tuple(info.path for info in store.list(MERGED)))
 
@@ -55,6 +55,12 @@ class PublishedFiles:
         return (*self.merged, *self.others, *self.versions)
 
 
-def _version(path: str) -> int:
+def version_of(path: str) -> int:
+    """The number in the name of a metadata file."""
     match = _NUMBER.match(path.rpartition("/")[2])
     return int(match[1]) if match else 0
+
+
+def is_manifest(path: str) -> bool:
+    """Whether the name is that of a manifest, and not of a list of them."""
+    return path.endswith(".avro") and not path.rpartition("/")[2].startswith("snap-")

@@ -57,7 +57,7 @@ SLICES = (
     *_parts("slow", 8),
     *_parts("e2e-rest", 3),
     *(Slice("mutants", words) for words in MUTANTS),
-    Slice("storms"),
+    *_parts("storms", 3),
 )
 
 

@@ -2,7 +2,7 @@
 
 Half of all lives end at a write to the store that was drawn beforehand, the others at a moment of
 the parent's choosing, in the middle of their work. A successor starts at once. The mover runs the
-services that move rows, the keeper cleans, archives and rolls back.
+services that move rows, the keeper cleans, archives and rolls back. Others may take part.
 
 While the storm lasts every acknowledged row is seen once; after it each batch is in the table once.
 """
@@ -30,7 +30,7 @@ from tideline.hudi.services.service import TableService
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
-from tideline.testing.service_process import local_services
+from tideline.testing.late_listings import late_listings
 from tideline.testing.small_table import SmallTable
 from tideline.testing.storm_writer import (
     Event,
@@ -58,6 +58,11 @@ _WRITES_OF_A_LIFE_MAX = 80
 _CALM_S_MAX = 420.0
 
 
+Parts = Mapping[str, Callable[[FaultPlan], tuple[Callable[..., object], object]]]
+"""What other processes in a storm do, by their names: a function and its argument. It returns when
+the file `stop` exists and nothing that it began is open."""
+
+
 @dataclass(slots=True)
 class _Life:
     """A process that is about to die."""
@@ -80,6 +85,9 @@ class KillStorm:
     options: Mapping[str, str]
     seed: int
     life_s_max: float
+    listing_delay_s_max: float = 0.0
+    """See `LateListings`."""
+    parts: Parts = field(default_factory=dict)
     kills: int = 0
     looks: int = 0
     _lives: dict[str, _Life] = field(default_factory=dict)
@@ -93,7 +101,7 @@ class KillStorm:
 
     def step(self) -> None:
         """Kill whose time has come, and replace the dead. Fails on a process that gave up."""
-        for role in (*(f"writer-{number}" for number in WRITERS), "mover", "keeper"):
+        for role in (*(f"writer-{number}" for number in WRITERS), "mover", "keeper", *self.parts):
             life = self._lives.get(role)
             if life is not None and life.process.exitcode is None:
                 if time.monotonic() < life.ends_s:
@@ -121,19 +129,26 @@ class KillStorm:
         A mover stays as long: writers keep off what a clustering has planned, and a dead one's plan
         waits for a process to run it.
         """
-        self._stop.touch()
+        self.stop.touch()
         for role in ("mover", "keeper"):
             writer_process.kill(self._lives.pop(role).process)
         self._lives["mover"] = self._born("mover", immortal=True)
-        for number in WRITERS:
-            self._survive(f"writer-{number}")
+        for role in (*(f"writer-{number}" for number in WRITERS), *self.parts):
+            self._survive(role)
         writer_process.kill(self._lives.pop("mover").process)
 
     def audit(self) -> None:
         """Every batch is there once, and what was left behind can be finished and swept up."""
         expected = expected_values(self.acknowledged())
         assert self.table.values() == expected
-        services = local_services(self.table, {**self.options, **SERVICE_OPTIONS})
+        self.sweep()
+        assert self.table.values() == expected
+        assert self.table.merged_values() == expected
+        assert self.table.lake().check(keys=True) == ()
+
+    def sweep(self) -> None:
+        """Finish or give up what the dead have left, as a table's keeper would."""
+        services = self.table.lake().services(self.service_options)
         for service in (ROLLBACK, *MOVER):
             # A plan that another overtook is given up by the process that tries it.
             with suppress(ConflictError):
@@ -141,9 +156,6 @@ class KillStorm:
         services.run(CLEANING)
         services.run(ROLLBACK)
         self.table.lake().repair()
-        assert self.table.values() == expected
-        assert self.table.merged_values() == expected
-        assert self.table.lake().check(keys=True) == ()
 
     def acknowledged(self) -> dict[int, list[int]]:
         """The batches of each writer whose write returned."""
@@ -180,13 +192,16 @@ class KillStorm:
 
     def _task(self, role: str, plan: FaultPlan) -> tuple[Callable[..., object], object]:
         error_file = str(self.folder / f"{role}.error")
+        delay_s_max = self.listing_delay_s_max
+        if role in self.parts:
+            return _reporting, (*self.parts[role](plan), error_file)
         if role.startswith("writer-"):
             writer = int(role.removeprefix("writer-"))
-            journal, stop = str(self._journal(writer)), str(self._stop)
-            job = StormJob(self.location, writer, self.options, journal, stop, plan)
+            journal, stop = str(self._journal(writer)), str(self.stop)
+            job = StormJob(self.location, writer, self.options, journal, stop, plan, delay_s_max)
             return _reporting, (write_in_a_storm, job, error_file)
-        services = MOVER if role == "mover" else KEEPER
-        work = _ServiceJob(self.location, services, {**self.options, **SERVICE_OPTIONS}, plan)
+        services, options = MOVER if role == "mover" else KEEPER, self.service_options
+        work = _ServiceJob(self.location, services, options, plan, delay_s_max)
         return _reporting, (_serve, work, error_file)
 
     def _survive(self, role: str) -> None:
@@ -205,8 +220,14 @@ class KillStorm:
         return self.folder / f"writer-{writer}"
 
     @property
-    def _stop(self) -> Path:
+    def stop(self) -> Path:
+        """Exists once no new work is begun."""
         return self.folder / "stop"
+
+    @property
+    def service_options(self) -> Mapping[str, str]:
+        """Of all services of the table."""
+        return {**self.options, **SERVICE_OPTIONS}
 
     def _errors(self) -> list[str]:
         return [file.read_text() for file in sorted(self.folder.glob("*.error"))]
@@ -218,17 +239,19 @@ class _ServiceJob:
     services: tuple[TableService, ...]
     options: Mapping[str, str]
     plan: FaultPlan
+    listing_delay_s_max: float
 
 
 def _serve(job: _ServiceJob) -> None:
     table = SmallTable(job.location)
-    store = FaultyStore(table.store(), job.plan, kernel_locks=True)
+    listed = late_listings(table.store(), job.listing_delay_s_max)
+    store = FaultyStore(listed, job.plan, kernel_locks=True)
     random = Random()
     while True:
         service = random.choice(job.services)
         # A process that loses, or does not know, tries again: that is what services do.
         with suppress(ConflictError, StorageUnavailableError, UnknownOutcomeError):
-            local_services(table, job.options, store).run(service)
+            table.lake(store).run(str(service), options=job.options)
         time.sleep(random.uniform(0, 0.05))
 
 

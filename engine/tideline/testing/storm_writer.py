@@ -22,6 +22,7 @@ import pyarrow as pa
 from tideline.errors import ConflictError, StorageUnavailableError, UnknownOutcomeError
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
+from tideline.testing.late_listings import late_listings
 from tideline.testing.small_table import SmallTable, batch
 
 _KEYS_OF_A_WRITER = 100_000
@@ -88,12 +89,14 @@ class StormJob:
     journal: str
     stop: str
     plan: FaultPlan = field(default_factory=FaultPlan)
+    listing_delay_s_max: float = 0.0
 
 
 def write_in_a_storm(job: StormJob) -> None:
     """Write batch after batch until the file `stop` exists and nothing is in doubt."""
     table = SmallTable(job.location)
-    store = FaultyStore(table.store(), job.plan, kernel_locks=True)
+    listed = late_listings(table.store(), job.listing_delay_s_max)
+    store = FaultyStore(listed, job.plan, kernel_locks=True)
     random = Random()
     journal = Path(job.journal)
     with journal.open("a") as lines:

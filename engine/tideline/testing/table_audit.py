@@ -25,6 +25,7 @@ from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.archived import ArchivedTimeline
+from tideline.hudi.timeline.archived_tokens import TOKENS_PATH
 from tideline.hudi.timeline.carried import REMEMBERED_PATH
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -40,6 +41,7 @@ _STANDING = (
     ".hoodie/.locks/table.lock",
     ".hoodie/.locks/table_lock.json",
     REMEMBERED_PATH,
+    TOKENS_PATH,
 )
 _SYSTEM_CLOCK = SystemClock()
 

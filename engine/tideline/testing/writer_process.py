@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from tideline.testing.small_table import SmallTable
 
 _JOIN_S_MAX = 60.0
 _CONFLICTS_MAX = 200
+_PRELOADED_WHERE_IMPORTED = ("tideline.testing.storm_parts",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class WriterTask:
 def writer_processes() -> ForkServerContext:
     """Where to start them: `writer_processes().Process(target=..., args=...)`."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    # What few tests need costs the others nothing.
+    also = [name for name in _PRELOADED_WHERE_IMPORTED if name in sys.modules]
+    context.set_forkserver_preload([__name__, *also])
     return context
 
 

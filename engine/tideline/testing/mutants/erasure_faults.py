@@ -76,8 +76,22 @@ ERASURE_FAULTS = (
     Fault(
         "files of a publication under way are deleted, as no snapshot lists them yet",
         "engine/tideline/publication/expiry.py",
-        "    before_ms = place.table.clock.now_ms() - _UNLISTED_KEPT_MS\n",
-        "    before_ms = place.table.clock.now_ms() + _UNLISTED_KEPT_MS\n",
-        (f"{_ERASURE}/test_erase.py",),
+        "    old_ms = place.table.clock.now_ms() - _UNLISTED_KEPT_MS\n",
+        "    old_ms = place.table.clock.now_ms() + _UNLISTED_KEPT_MS\n",
+        (f"{_ERASURE}/test_erase_published.py",),
+    ),
+    Fault(
+        "an erasure leaves the manifests of publications that died",
+        "engine/tideline/publication/expiry.py",
+        '        or info.path.endswith(".avro")\n',
+        "",
+        (f"{_ERASURE}/test_erase_published.py",),
+    ),
+    Fault(
+        "an erasure deletes files of a publication that can still be committed",
+        "engine/tideline/erasure/execute.py",
+        "    drop_old_bounds(place, voids_others=bool(unlisted))\n",
+        "    drop_old_bounds(place)\n",
+        (f"{_ERASURE}/test_erase_published.py",),
     ),
 )
