@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,11 @@ import pytest
 from tideline.erasure.report import Erasure
 from tideline.hudi.table.table_config import PUBLISH_MERGE, TableType
 from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
+from tideline.iceberg.table.catalog_name import DEFAULT_CATALOG, address_variable
+from tideline.iceberg.table.catalog_table import CatalogTable
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.publication.expiry import unlisted_files
+from tideline.publication.place import CatalogPlace
 from tideline.publication.published_table import PublishedTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -27,6 +30,7 @@ from tideline.testing.small_table import COMPACTED_OFTEN, QUIET, SmallTable, bat
 from tideline.testing.table_audit import unexplained_objects
 
 READABLE = {"hoodie.parquet.compression.codec": "uncompressed"}
+pytest.importorskip("sqlalchemy")
 TYPES = pytest.mark.parametrize("table_type", TableType, ids=str)
 
 
@@ -34,11 +38,25 @@ class Died(BaseException):
     pass
 
 
-def made(folder: Path | None, table_type: TableType) -> SmallTable:
+@pytest.fixture(params=["folder", "catalog"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Mapping[str, str]:
+    """Properties of a table: where it is published."""
+    if request.param == "folder":
+        return {}
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    monkeypatch.setenv(address_variable(DEFAULT_CATALOG), uri)
+    return CatalogPlace.of(uri, "lake.erased").to_properties()
+
+
+def made(
+    folder: Path | None, table_type: TableType, place: Mapping[str, str] | None = None
+) -> SmallTable:
     """Published, and written to since; k002 and k003 are to be erased. In memory without a
     folder."""
     merged = {PUBLISH_MERGE: "true"} if table_type is TableType.MERGE_ON_READ else {}
-    properties = {**READABLE, **COMPACTED_OFTEN, **merged}
+    properties = {**READABLE, **COMPACTED_OFTEN, **merged, **(place or {})}
     if folder is None:
         table = SmallTable.in_memory(properties, table_type=table_type)
     else:
@@ -53,15 +71,19 @@ def made(folder: Path | None, table_type: TableType) -> SmallTable:
 @contextmanager
 def at_the_commit(monkeypatch: pytest.MonkeyPatch, act: Any) -> Iterator[None]:
     """Within, `act` is called once when a publication has written all and is about to commit."""
-    commit, acts = FileSystemTable.commit, [act]
+    acts = [act]
 
-    def interrupted(*arguments: Any) -> Any:
-        if acts:
-            acts.pop()()
-        return commit(*arguments)
+    def interrupted(commit: Any) -> Any:
+        def committed(*arguments: Any) -> Any:
+            if acts:
+                acts.pop()()
+            return commit(*arguments)
+
+        return committed
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileSystemTable, "commit", interrupted)
+        for kind in (FileSystemTable, CatalogTable):
+            patched.setattr(kind, "commit", interrupted(kind.commit))
         yield
 
 
@@ -99,9 +121,12 @@ def missing(table: SmallTable) -> list[str]:
 
 @TYPES
 def test_what_a_publication_wrote_before_it_died_goes_with_the_erasure(
-    table_type: TableType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table_type: TableType,
+    place: Mapping[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = made(tmp_path / "t", table_type)
+    table = made(tmp_path / "t", table_type, place)
     publish_and_die(table, monkeypatch)
     assert unlisted(table)
     done = erase(table)
@@ -116,9 +141,12 @@ def test_what_a_publication_wrote_before_it_died_goes_with_the_erasure(
 
 @TYPES
 def test_a_publication_that_is_under_way_begins_anew_after_the_erasure(
-    table_type: TableType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table_type: TableType,
+    place: Mapping[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = made(tmp_path / "t", table_type)
+    table = made(tmp_path / "t", table_type, place)
     reports: list[Erasure] = []
     with at_the_commit(monkeypatch, lambda: reports.append(erase(table))):
         assert table.lake().publish().instant
