@@ -35,7 +35,7 @@ STORM_S_MAX = 1200.0
 S3_OPTIONS = {
     "hoodie.client.heartbeat.interval_in_ms": "1000",
     "hoodie.client.heartbeat.tolerable.misses": "4",
-    "hoodie.write.lock.storage.validity.timeout.secs": "6",
+    "hoodie.write.lock.storage.validity.timeout.secs": "10",
     "hoodie.write.lock.storage.renew.interval.secs": "1",
 }
 KINDS = [(table_type, version) for table_type in TableType for version in (6, 9)]

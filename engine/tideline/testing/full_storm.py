@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, PUBLISH_MERGE, TableType
 from tideline.publication.expiry import unlisted_files
 from tideline.publication.published_table import PublishedTable
@@ -89,10 +90,12 @@ def audit_all(storm: KillStorm) -> None:
     assert published_values(table.lake()) == expected
     follow_in_a_storm(PartJob(table.location, str(storm.folder)))
     assert Followed.of(storm.folder / "follower").values == expected
+    table.lake().run(str(ARCHIVAL), options=storm.service_options)
     findings = table.lake().check(keys=True)
     assert findings == (), findings
     left = unexplained_objects(open_fresh(table.location))
-    assert [path for path in left if not path.startswith(_PUBLICATION)] == []
+    left = [path for path in left if not path.startswith(_PUBLICATION)]
+    assert left == [], left
     erased = frozenset[str]().union(*progress.erased)
     found = dict(files_with_text(table.store(), erased))
     # What a publication writes after the proof, and dies, goes with the next erasure.

@@ -27,7 +27,7 @@ from tideline.testing.small_table import SmallTable
 
 _JOIN_S_MAX = 60.0
 _CONFLICTS_MAX = 200
-_PRELOADED_WHERE_IMPORTED = ("tideline.testing.storm_parts",)
+_PRELOADED_WHERE_IMPORTED = ("tideline.testing.storm_parts", "tideline.testing.iceberg_storm")
 
 
 @dataclass(frozen=True, slots=True)
