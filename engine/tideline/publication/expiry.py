@@ -10,6 +10,7 @@ are Hudi's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from itertools import chain
 
 from tideline.errors import ConflictError, TidelineError
@@ -108,9 +109,9 @@ def drop_old_bounds(place: PublishedTable, *, voids_others: bool = False) -> Non
     Raises ConflictError when others were always first, UnknownOutcomeError.
     """
     for _ in RetryPolicy().attempts(place.table.clock):
-        metadata = place.operations.load().metadata
+        metadata, is_due = place.read_newest(partial(_with_old_bounds, place))
         snapshot = metadata.snapshot()
-        if snapshot is None or not (voids_others or has_old_bounds(place.operations.io, snapshot)):
+        if snapshot is None or not (is_due or voids_others):
             return
         kept = (INSTANT, PUBLICATION)
         exchange = ExchangeFiles(
@@ -130,6 +131,11 @@ def drop_old_bounds(place: PublishedTable, *, voids_others: bool = False) -> Non
     raise ConflictError("old bounds could not be dropped: others were first", table=place.table.uri)
 
 
+def _with_old_bounds(place: PublishedTable, loaded: Loaded) -> tuple[TableMetadata, bool]:
+    metadata = loaded.metadata
+    return metadata, has_old_bounds(place.operations.io, metadata.snapshot())
+
+
 def unlisted_files(place: PublishedTable) -> list[ObjectInfo]:
     """Files of the publication's own that its newest metadata does not lead to: metadata files,
     lists, manifests and rows of logs. Their publication died, or is under way.
@@ -137,15 +143,14 @@ def unlisted_files(place: PublishedTable) -> list[ObjectInfo]:
     Raises ObjectNotFoundError, CorruptTableError and StorageUnavailableError.
     """
     # Listed first: what is committed in between is led to.
-    written = _own_files(place)
-    return _not_led_to(place, written, place.operations.load())
+    return place.read_newest(partial(_not_led_to, place, _own_files(place)))
 
 
 def remove_unlisted(place: PublishedTable, written: Iterable[ObjectInfo]) -> None:
     """Remove those of these files that the newest metadata does not lead to. Only where no
     publication that is under way can need them."""
     try:
-        left = _not_led_to(place, written, place.operations.load())
+        left = place.read_newest(partial(_not_led_to, place, tuple(written)))
     except TidelineError:
         return  # What cannot be read now stays.
     _remove(place, [info.path for info in left])

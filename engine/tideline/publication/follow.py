@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 
 from tideline.errors import ConflictError, UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.table_operations import Loaded
 from tideline.publication.expiry import drop_snapshots, snapshots_needing
 from tideline.publication.place import place_in, stored_place
 from tideline.publication.publish import publish_table
@@ -58,9 +60,13 @@ def make_way(
         raise UnsupportedTableError(
             message, table=table.uri, path=error.path, value=error.value
         ) from error
-    metadata = place.operations.load().metadata
-    locations = {f"{metadata.location}/{path}" for path in paths}
-    needing = snapshots_needing(place.operations.io, metadata, locations)
+
+    def needing_now(loaded: Loaded) -> tuple[TableMetadata, set[int]]:
+        locations = {f"{loaded.metadata.location}/{path}" for path in paths}
+        found = snapshots_needing(place.operations.io, loaded.metadata, locations)
+        return loaded.metadata, found
+
+    metadata, needing = place.read_newest(needing_now)
     if metadata.current_snapshot_id in needing:
         message = (
             "files to be deleted are part of what is published as Iceberg; nothing was deleted"

@@ -7,8 +7,8 @@
    time, after a restore, and when another writer has changed the publication.
 3. Footers of new files are read, files are written for what logs hold where that is published
    (`merged_slices`), and one Iceberg commit exchanges the files, with the schema and
-   the list of published instants. It is void when another process published meanwhile; then all of
-   it is done again.
+   the list of published instants. It is void when another process published meanwhile, or dropped
+   or cleaned what was being read; then all of it is done again.
 
 Died before the commit: the next publication does all of it. Died after it: the next finds nothing
 to do. Manifests of a commit that was not made are left, as with any writer of Iceberg.
@@ -16,7 +16,12 @@ to do. Manifests of a commit that was not made are left, as with any writer of I
 
 from __future__ import annotations
 
-from tideline.errors import ConflictError, UnsupportedTableError
+from tideline.errors import (
+    ConflictError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import Loaded
@@ -69,10 +74,23 @@ def publish_table(
             place.create(columns)
             continue
         step = PublicationStep(table, place, base, timeline, columns)
-        outcome = step.take()
+        try:
+            outcome = step.take()
+        except (ObjectNotFoundError, CorruptTableError):
+            # A log that was cleaned is a table that is corrupt, to whoever reads it.
+            if not _has_moved(table, place, step):
+                raise
+            continue
         if isinstance(outcome, Published):
             return outcome
     raise ConflictError("other processes were always first to publish", table=table.uri)
+
+
+def _has_moved(table: HoodieTable, place: PublishedTable, step: PublicationStep) -> bool:
+    """Whether others published, or wrote or cleaned, since a step began: files may have gone."""
+    now = place.operations.load()
+    is_known = now.metadata_location == step.base.metadata_location
+    return not is_known or table.timeline().instants != step.timeline.instants
 
 
 def refuse_unpublishable(table: HoodieTable) -> None:

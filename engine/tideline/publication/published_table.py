@@ -7,12 +7,13 @@ so that no engine of Iceberg deletes Hudi's files, whether as expired or as orph
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
+from typing import TypeVar
 
 import pyarrow as pa
 
-from tideline.errors import TableNotFoundError, UnsupportedTableError
+from tideline.errors import ObjectNotFoundError, TableNotFoundError, UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.table.table_config import PUBLISH_MERGE
@@ -33,6 +34,8 @@ from tideline.publication.operations import operations_at
 from tideline.publication.partitions import PublishedPartitions
 from tideline.publication.place import CatalogPlace, place_in, without_place
 from tideline.publication.presence import FIRST_VERSION, is_publication, refuse_lost
+
+T = TypeVar("T")
 
 INSTANT = "tideline.hudi.instant"
 """Of a snapshot, and of the table: the newest Hudi commit that it holds."""
@@ -87,6 +90,21 @@ class PublishedTable:
             message = f"{where} holds an Iceberg table that is not a publication of this one"
             raise UnsupportedTableError(message, table=self.table.uri, path=FOLDER)
         return loaded
+
+    def read_newest(self, read: Callable[[Loaded], T]) -> T:
+        """What `read` makes of the newest metadata: again where another process has dropped
+        snapshots while they were read.
+
+        Raises TableNotFoundError, and what `read` raises.
+        """
+        loaded = self.operations.load()
+        while True:
+            try:
+                return read(loaded)
+            except ObjectNotFoundError:
+                known, loaded = loaded, self.operations.load()
+                if loaded.metadata_location == known.metadata_location:
+                    raise
 
     def beginning(self, columns: pa.Schema) -> TableMetadata:
         """What an empty publication is."""
