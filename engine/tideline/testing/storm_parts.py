@@ -38,6 +38,7 @@ from tideline.testing.storm_writer import StormBatch
 _PAUSE_S_MAX = 0.2
 _CYCLE = 5
 """Batches after which a writer never comes back to their keys."""
+_TRY_AGAIN = (ConflictError, StorageUnavailableError, UnknownOutcomeError)
 _NAMED_TIME = re.compile(r"earliest time to begin after is (\d+)")
 
 
@@ -83,7 +84,8 @@ def erase_in_a_storm(job: PartJob) -> None:
                 note("begun", keys)
             else:
                 keys = erasures[-1][1]
-            with suppress(ConflictError, StorageUnavailableError, UnknownOutcomeError):
+            # Rows are looked for in files that a clean may take meanwhile.
+            with suppress(*_TRY_AGAIN, ObjectNotFoundError, CorruptTableError):
                 if lake().erase(condition_of(keys), prove=True).is_complete:
                     note("erased", keys)
             time.sleep(random.uniform(0, _PAUSE_S_MAX))
@@ -120,7 +122,7 @@ def publish_in_a_storm(job: PartJob) -> None:
     lake = job.opener()
     while True:
         is_over = job.is_over
-        with suppress(ConflictError, StorageUnavailableError, UnknownOutcomeError):
+        with suppress(*_TRY_AGAIN):
             lake().publish()
             if is_over:
                 return
