@@ -20,7 +20,6 @@ from tideline.erasure.report import Version
 from tideline.errors import ConfigError
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.table.table_config import TableType
-from tideline.publication import step
 from tideline.publication.published_table import PublishedTable
 from tideline.testing.plain_reader import stored_rows
 from tideline.testing.written_table import WrittenTable
@@ -191,27 +190,6 @@ def test_rows_of_logs_leave_the_publication_that_has_copies_of_them(
         path.relative_to(merge_on_read.folder).as_posix(): 1 for path in rows if "d1" in path.parts
     }
     assert [path for path in copies if path.exists()] == []
-    assert list(files_with_the_person(merge_on_read.folder)) == []
-
-
-def test_rows_that_a_publication_wrote_before_it_died_are_counted_and_go(
-    merge_on_read: WrittenTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def die(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
-
-    merge_on_read.lake.publish(merge=True)
-    merge_on_read.write([(1, "d1", PERSON, 7)])
-    with monkeypatch.context() as patched:
-        patched.setattr(step, "commit_exchange", die)
-        with pytest.raises(KeyboardInterrupt):
-            merge_on_read.lake.publish()
-    done = merge_on_read.lake.erase(WHERE, prove=True)
-    assert done.before
-    left = [one for one in done.before.holding if "merged" in one.path]
-    assert [one.rows for one in left if one.version is Version.NONE] == [1, 1]
-    assert all(one.path.endswith(".rows.parquet") for one in left)
-    assert done.is_complete
     assert list(files_with_the_person(merge_on_read.folder)) == []
 
 

@@ -133,6 +133,10 @@ def test_what_a_publication_wrote_before_it_died_goes_with_the_erasure(
     assert done.before
     named = {one.path for one in done.before.unread}
     assert named and all(path.endswith(".avro") for path in named)
+    own = [one for one in done.before.holding if one.path.startswith("metadata/merged/")]
+    assert all(one.path.endswith(".rows.parquet") for one in own)
+    # One for each of two partitions.
+    assert len(own) == (2 if table_type is TableType.MERGE_ON_READ else 0)
     assert done.is_complete
     assert dict(files_with_text(table.store(), ["k002", "k003"])) == {}
     assert unlisted(table) == missing(table) == []

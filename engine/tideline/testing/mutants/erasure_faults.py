@@ -71,7 +71,7 @@ ERASURE_FAULTS = (
         "engine/tideline/publication/merged_slices.py",
         '    if not (path.startswith(f"{MERGED}/") and path.endswith(_ROWS)):\n',
         "    if path.startswith(MERGED) or not path.endswith(_ROWS):\n",
-        (f"{_ERASURE}/test_erase.py",),
+        (f"{_ERASURE}/test_erase_published.py",),
     ),
     Fault(
         "files of a publication under way are deleted, as no snapshot lists them yet",
