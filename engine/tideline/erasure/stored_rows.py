@@ -65,7 +65,7 @@ class StoredRowsReader:
         if isinstance(file, BaseFile):
             piece = FileSlice(file.group, file.instant, file)
             reader = SliceReader(self.context, self.full_schema)
-            task = SliceTask.by_path(piece, self.layout)
+            task = SliceTask.of(piece, self.layout)
             yield from reader.rows(self.table.store, task, self.schema.names)
         elif isinstance(file, OwnFile):
             yield from self._published_rows(file)

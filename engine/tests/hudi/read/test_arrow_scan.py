@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.hudi.read.arrow_scan import ArrowScan
+from tideline.hudi.read.partition_values import PartitionLayout
+from tideline.hudi.read.slice_rows import SliceTask
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
-from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import merged_rows
 
 PARTITIONS = 4
@@ -49,6 +53,25 @@ def test_only_the_columns_asked_for_in_their_order(small: SmallTable) -> None:
     rows = small.lake().to_arrow(["v", "id"])
     assert rows.schema.names == ["v", "id"]
     assert sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == small.values()
+
+
+def test_values_of_partition_columns_are_those_of_the_path() -> None:
+    """Tasks of Spark have them as well: a MERGE of Hudi may leave nulls in logs of version 6."""
+    table = SmallTable.in_memory()
+    table.write("insert", batch([0, 2], 1))
+    hoodie = table.lake().hoodie_table
+    (piece,) = hoodie.file_system_view(hoodie.timeline()).latest_slices("p0")
+    assert piece.base_file is not None
+    stored = pq.read_table(pa.BufferReader(table.store().get(piece.base_file.path)))
+    nulls = pa.nulls(stored.num_rows, pa.string())
+    changed = stored.set_column(stored.schema.get_field_index("part"), "part", nulls)
+    sink = pa.BufferOutputStream()
+    pq.write_table(changed, sink)
+    table.store().put(piece.base_file.path, sink.getvalue().to_pybytes())
+    assert table.lake().to_arrow(["part"])["part"].to_pylist() == ["p0", "p0"]
+    layout = PartitionLayout.of(hoodie.config, SCHEMA)
+    task = pickle.loads(pickle.dumps(SliceTask.of(piece, layout)))
+    assert task.constants == {"part": pa.scalar("p0")}
 
 
 NUMBERS = st.sampled_from([0, 1, 2, 3])

@@ -73,7 +73,7 @@ class ArrowScan:
             table,
             pa.schema([full.field(name) for name in names]),
             SliceReader(scan.slice_context(table), full, row_filter),
-            tuple(SliceTask.by_path(piece, layout) for piece in slices),
+            tuple(SliceTask.of(piece, layout) for piece in slices),
         )
 
     def batches(self, threads_max: int = THREADS_MAX) -> Generator[pa.RecordBatch]:

@@ -201,7 +201,7 @@ class _Reader:
             self.table, timeline, self.target, schemas=self.newest, merges=self.merges
         )
         reader = SliceReader(context, self.target)
-        task = SliceTask.by_path(piece, self.layout)
+        task = SliceTask.of(piece, self.layout)
         batches = reader.rows(self.table.store, task, self.target.names)
         return pa.Table.from_batches(list(batches), self.target)
 

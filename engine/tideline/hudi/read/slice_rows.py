@@ -26,14 +26,11 @@ class SliceTask:
 
     @classmethod
     def of(cls, file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
-        """The task of a slice; `layout` gives the values of columns that files leave out."""
-        if layout is None or not layout.is_dropped:
-            return cls(file_slice)
-        return cls.by_path(file_slice, layout)
+        """The task of a slice; `layout` gives the values of columns that the path says for certain.
 
-    @classmethod
-    def by_path(cls, file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
-        """The same, with every value that the path gives for certain."""
+        As in Hudi these count, not what rows of logs store: a MERGE of some columns in version 6
+        leaves nulls there.
+        """
         found = {} if layout is None else layout.scalars(file_slice.group.partition)
         return cls(file_slice, found)
 
