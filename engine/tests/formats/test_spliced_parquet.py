@@ -256,10 +256,10 @@ def test_places_and_sizes_of_a_row_group_are_those_of_its_columns() -> None:
             ]
 
 
-def with_bloom_filter() -> tuple[bytes, bytes]:
+def with_bloom_filter(rows: int = 500) -> tuple[bytes, bytes]:
     """A file whose column has a bloom filter, and the filter's bytes."""
-    rows = pa.table({"text": [f"t{n}" for n in range(500)]})
-    body = stored(rows, bloom_filter_options={"text": {"ndv": 500, "fpp": 0.01}})
+    table = pa.table({"text": [f"t{n}" for n in range(rows)]})
+    body = stored(table, bloom_filter_options={"text": {"ndv": 500, "fpp": 0.01}})
     source = opened(body)
     metadata = source.footer.row_groups[0].chunks[0].metadata
     at = metadata.get(ColumnField.BLOOM_OFFSET)
@@ -267,9 +267,10 @@ def with_bloom_filter() -> tuple[bytes, bytes]:
 
 
 def test_a_bloom_filter_is_where_the_footer_says() -> None:
-    body, bloom = with_bloom_filter()
-    copy = opened(spliced([body, body]))
-    for group in copy.footer.row_groups:
+    first, second = with_bloom_filter(500), with_bloom_filter(400)
+    assert first[1] != second[1]
+    copy = opened(spliced([first[0], second[0]]))
+    for group, (_, bloom) in zip(copy.footer.row_groups, (first, second), strict=True):
         metadata = group.chunks[0].metadata
         at, length = metadata.get(ColumnField.BLOOM_OFFSET), metadata.get(ColumnField.BLOOM_BYTES)
         assert copy.read(at, length) == bloom

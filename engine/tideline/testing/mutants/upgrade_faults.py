@@ -7,6 +7,7 @@ from tideline.testing.mutants.fault import Fault
 _ROOM = "engine/tideline/hudi/upgrade"
 _EXECUTE = f"{_ROOM}/execute.py"
 _CHANGE = ("engine/tests/hudi/upgrade/test_version_change.py",)
+_OLDER_LOGS = (f"{_CHANGE[0]}::test_logs_of_older_slices_stop_a_downgrade",)
 _DEATHS = ("engine/tests/hudi/upgrade/test_deaths_during_a_change.py",)
 _PROPERTIES = ("engine/tests/hudi/upgrade/test_property_changes.py",)
 _TIMES = ("engine/tests/hudi/upgrade/test_completion_times.py",)
@@ -52,14 +53,14 @@ UPGRADE_FAULTS = (
         _EXECUTE,
         "        pieces = whole if plan.forgets else iter(view.latest_slices(partition))\n",
         "        pieces = iter(view.latest_slices(partition))\n",
-        _CHANGE,
+        _OLDER_LOGS,
     ),
     Fault(
         "older slices are not cleaned before a downgrade",
         f"{_ROOM}/run.py",
         "    if plan.forgets:\n",
         "    if plan.forgets and not plan.compacts:\n",
-        _CHANGE,
+        _OLDER_LOGS,
     ),
     Fault(
         "a metadata table goes on under the other version",

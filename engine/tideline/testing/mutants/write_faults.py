@@ -17,7 +17,10 @@ _SPLICED_ORDER = (f"{_SPLICES}::test_the_order_of_rows_goes_with_columns_that_ar
 _SPLICED_SIZES = (f"{_SPLICES}::test_places_and_sizes_of_a_row_group_are_those_of_its_columns",)
 _SPLICED_BLOOM = (f"{_SPLICES}::test_a_bloom_filter_is_where_the_footer_says",)
 _SPLICED_NO_BLOOM = (f"{_SPLICES}::test_of_a_bloom_filter_that_is_not_copied_nothing_is_said",)
-_TRANSCODED = ("engine/tests/formats/test_transcoded_parquet.py", "-k", "rows_and_statistics")
+_TRANSCODED = (
+    "engine/tests/formats/test_transcoded_parquet.py::"
+    "test_bloom_filters_and_columns_of_the_codec_are_copied",
+)
 _COMPLETING = ("engine/tests/hudi/write/test_completion.py",)
 
 WRITE_FAULTS = (
