@@ -146,7 +146,7 @@ def test_a_dead_driver_is_rolled_back_and_its_operation_run_again(
 ) -> None:
     job, pod = running_ingest(case)
     write = Write(case, clock, pod)
-    case.cluster.lose_node(job, pod["metadata"]["name"])
+    case.cluster.lose_driver(job, pod)
     wait(case, clock, SILENT_S)
     assert case.operations()[-1]["phase"] == "Running"
     assert others(case, job) == []
@@ -162,7 +162,7 @@ def test_while_a_driver_that_is_cut_off_renews_its_heartbeat_nothing_begins(
 ) -> None:
     job, pod = running_ingest(case)
     write = Write(case, clock, pod)
-    case.cluster.lose_node(job, pod["metadata"]["name"])
+    case.cluster.lose_driver(job, pod)
     clock.advance(SILENT_S + GRACE_S + 2)
     write.renew()
     touch(case)
@@ -184,7 +184,7 @@ def test_executors_on_a_lost_node_do_not_keep_a_dead_write(
     end = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:00Z"}
     case.cluster.set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
     case.cluster.end_job(job, failed=True)
-    case.cluster.lose_node(job, executor)
+    case.cluster.lose_node(executor)
     touch(case)
     assert others(case, job) == []
     assert case.condition("Healthy")["reason"] == "DeadWriter"
@@ -211,7 +211,7 @@ def test_an_operation_at_a_warm_worker_goes_to_another(
     taken = json.dumps({"operation": case.operations()[-1]["id"], "attempt": 1})
     shown = {"metadata": {"annotations": {REPORT_ANNOTATION: taken}}}
     case.api.patch(PODS, pod_name, shown, case.namespace)
-    case.cluster.lose_node(first, pod_name)
+    case.cluster.lose_driver(first, pod)
     wait(case, clock, SILENT_S)
     assert others(case, first) == []
     until_lost(case, clock)
@@ -232,7 +232,7 @@ def test_the_work_on_an_iceberg_table_is_planned_again(
     case.start()
     job = case.until_job("rewrite")
     pod = seen_pod(case, job)
-    case.cluster.lose_node(job, pod["metadata"]["name"])
+    case.cluster.lose_driver(job, pod)
     wait(case, clock, SILENT_S)
     assert others(case, job) == []
     until_lost(case, clock)

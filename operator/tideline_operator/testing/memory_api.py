@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tideline.clock import Clock
+from tideline.testing.fake_clock import ShiftedClock
 from tideline_operator.api_objects import (
     LAKE_TABLES,
     PODS,
@@ -155,11 +155,11 @@ class _OneApi:
 
 
 class MemoryCase(ControllerCase):
-    """A case whose controller has no threads: who waits takes turns, each of which counts as a
-    second."""
+    """A case whose controller has no threads: who waits takes turns, one a second."""
 
-    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
-        super().__init__(_OneApi(), "lake", folder, clock)
+    def __init__(self, folder: Path, clock: ShiftedClock | None = None) -> None:
+        self._time = clock or ShiftedClock()
+        super().__init__(_OneApi(), "lake", folder, self._time)
 
     def start(
         self,
@@ -175,9 +175,10 @@ class MemoryCase(ControllerCase):
         return controller
 
     def turn(self, name: str = "people") -> None:
-        """One turn for a table, after the watches have shown what there is."""
+        """One turn for a table, after a second and after the watches have shown what there is."""
         controller = self.controller
         assert controller is not None
+        self._time.advance(1)
         self._look(controller)
         controller._take_turn((self.namespace, name))
 

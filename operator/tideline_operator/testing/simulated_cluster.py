@@ -141,12 +141,16 @@ class SimulatedCluster:
         end = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
         self.set_pod(name, "Succeeded", {"terminated": end})
 
-    def lose_node(self, job: Manifest, *pods: str) -> None:
-        """The node of pods of a Job does not answer: they are to end, and nobody confirms it."""
+    def lose_node(self, *pods: str) -> None:
+        """The node of these pods does not answer: they are to end, and nobody confirms it."""
         for pod in pods:
             taint = _condition("DisruptionTarget", "DeletionByTaintManager")
             self._patch(PODS, pod, {"conditions": [taint]})
             self._api.delete(PODS, pod, self._namespace)
+
+    def lose_driver(self, job: Manifest, pod: Manifest) -> None:
+        """The node of a Job's pod does not answer, so that the Job is to fail, and does not."""
+        self.lose_node(pod["metadata"]["name"])
         target = _condition("FailureTarget", "PodFailurePolicy")
         self._patch(JOBS, str(job["metadata"]["name"]), {"conditions": [target]})
 
