@@ -39,8 +39,9 @@ from tideline.iceberg.metadata.sort_order import SortOrder
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupResult, RewriteEngine
 from tideline.iceberg.rewrite.in_process import SMALL_BYTES_MAX, engine_for, write_groups_here
+from tideline.iceberg.rewrite.left_files import Reason
 from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import FileGroup, Reason
+from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.rewrite.stored_file import open_stored
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO

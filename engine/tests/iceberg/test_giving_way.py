@@ -18,8 +18,9 @@ from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.manifest.manifest_entry import FileContent
 from tideline.iceberg.rewrite.in_process import write_groups_here
+from tideline.iceberg.rewrite.left_files import Reason
 from tideline.iceberg.rewrite.options import QUIET_FOR, RewriteOptions
-from tideline.iceberg.rewrite.plan import Reason, RewritePlan
+from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID

@@ -202,6 +202,7 @@ def test_what_cannot_be_rewritten_is_named() -> None:
         other = replace(entry, data_file=replace(entry.data_file, **change))
         plan = plan_position_deletes([other], live, metadata, options)
         assert (plan.groups, plan.skipped) == ((), {reason: 1})
+        assert plan.named == {reason: (entry.data_file.file_path,)}
     with pytest.raises(
         UnsupportedTableError, match=f"deletion vectors.*{entry.data_file.file_path}"
     ):

@@ -27,7 +27,8 @@ from tideline.iceberg.metadata.sort_order import SortField, SortOrder
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupResult
 from tideline.iceberg.rewrite.in_process import sorted_here
-from tideline.iceberg.rewrite.plan import FileGroup, Reason
+from tideline.iceberg.rewrite.left_files import Reason
+from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation

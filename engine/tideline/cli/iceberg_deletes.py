@@ -22,6 +22,8 @@ from tideline.iceberg.table.table_operations import Unknown, unknown_error
 from tideline.spending import Spending
 from tideline.wording import counted, size_text
 
+_PATHS_SHOWN_MAX = 10
+
 
 @command("rewrite-deletes")
 @iceberg_table_options
@@ -59,17 +61,20 @@ def rewrite_deletes_command(
                 "added_positions": run.positions_added,
                 "failures": run.failures,
                 "skipped": run.plan.skipped,
+                "named": run.plan.named,
                 **saved_json(run.saving, spent),
             }
         )
     elif run.plan.is_empty:
         print_line("Nothing to rewrite.")
+        _print_left(run.plan)
     else:
         print_line(
             f"Rewrote {counted(run.files_removed, 'delete file')} into {run.files_added:,}, "
             f"{counted(run.positions_removed, 'position')} into {run.positions_added:,}."
         )
         print_saved(run.saving, spent)
+        _print_left(run.plan)
         for reason in run.failures:
             print_line(f"Failed: {reason}")
 
@@ -100,6 +105,7 @@ def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:
                 "bytes": size_bytes,
                 "dangling_delete_files": len(plan.dangling),
                 "skipped": plan.skipped,
+                "named": plan.named,
             }
         )
         return
@@ -108,5 +114,11 @@ def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:
         f"{counted(len(plan.groups), 'group')}, and remove {len(plan.dangling)} that delete "
         "nothing."
     )
+    _print_left(plan)
+
+
+def _print_left(plan: DeletePlan) -> None:
     for reason, count in plan.skipped.items():
         print_line(f"Left alone: {count} {reason}")
+        for path in plan.named.get(reason, ())[:_PATHS_SHOWN_MAX]:
+            print_line(f"  {path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -17,6 +17,7 @@ from tideline.iceberg.data.copy_rules import Treatment
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.copy_survey import GroupSurvey, survey_groups
+from tideline.iceberg.rewrite.left_files import NAMED_MAX, Skipped
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
@@ -26,6 +27,7 @@ from tideline.iceberg.table.open_table import IcebergTable
 from tideline.wording import counted, size_text
 
 _GROUPS_SHOWN_MAX = 20
+_NAMED_SHOWN_MAX = 10
 
 _OPTIONS = (
     click.option(
@@ -143,10 +145,19 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[Gro
         print_line("Nothing to rewrite.")
     if plan.skipped:
         print_line()
-        for one in plan.skipped:
-            left = counted(one.files, "file")
-            stays = "stays" if one.files == 1 else "stay"
-            print_line(f"{left}, {size_text(one.size_bytes)}, {stays}: {one.reason.value}.")
+    print_left(plan.skipped)
+
+
+def print_left(skipped: Iterable[Skipped]) -> None:
+    """What stays as it is, and which of it cannot be rewritten."""
+    for one in skipped:
+        left = counted(one.files, "file")
+        stays = "stays" if one.files == 1 else "stay"
+        print_line(f"{left}, {size_text(one.size_bytes)}, {stays}: {one.reason.value}.")
+        for name in one.named[:_NAMED_SHOWN_MAX]:
+            print_line(f"  {name}")
+        if len(one.named) > _NAMED_SHOWN_MAX:
+            print_line(f"  and more; --json names up to {NAMED_MAX}")
 
 
 def _print_treatments(surveys: Sequence[GroupSurvey]) -> None:

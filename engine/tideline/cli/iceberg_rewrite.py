@@ -9,7 +9,13 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import dry_run_option
-from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_options, show_plan
+from tideline.cli.iceberg_plan import (
+    parse_options,
+    parse_where,
+    print_left,
+    rewrite_options,
+    show_plan,
+)
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
@@ -93,8 +99,10 @@ def _spark_engine() -> RewriteEngine:
 
 
 def _print_report(report: RewriteReport, spent: Spending) -> None:
+    by_name = [one for one in report.plan.skipped if one.reason.is_by_name]
     if not report.plan.groups:
         print_line("Nothing to rewrite.")
+        print_left(by_name)
         return
     print_line(
         f"Rewrote {counted(report.files_rewritten, 'file')}, {size_text(report.bytes_rewritten)}, "
@@ -107,6 +115,7 @@ def _print_report(report: RewriteReport, spent: Spending) -> None:
         print_line(f"Removed {removed} without any row to delete.")
     if report.deletes_left:
         print_line(f"Left delete files without any row to delete: {report.deletes_left}")
+    print_left(by_name)
     for group in report.failed_groups:
         print_line(f"Group {group.index} failed: {group.error}")
     for failed in report.failed_commits:

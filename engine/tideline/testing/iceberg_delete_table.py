@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,9 +41,17 @@ class DeleteTable:
         """The location of a data file."""
         return f"{self.model.metadata().location}/data/{name}.parquet"
 
-    def append(self, name: str, numbers: Sequence[int], *, parity: str = "even") -> None:
-        """A data file with these rows."""
-        self._commit("append", self._write(self.path(name), {1: pa.array(numbers)}, parity))
+    def append(
+        self,
+        name: str,
+        numbers: Sequence[int],
+        *,
+        parity: str = "even",
+        file_format: str = "PARQUET",
+    ) -> None:
+        """A data file with these rows, which metadata may call one of another format."""
+        file = self._write(self.path(name), {1: pa.array(numbers)}, parity)
+        self._commit("append", replace(file, file_format=file_format))
 
     def delete(
         self,
@@ -52,6 +60,7 @@ class DeleteTable:
         parity: str = "even",
         names_file: bool = False,
         keeps_rows: bool = False,
+        file_format: str = "PARQUET",
         store: ObjectStore | None = None,
     ) -> str:
         """A position delete file, by data file; its location. With `names_file` the manifest says
@@ -74,7 +83,7 @@ class DeleteTable:
             "delete",
             DataFile(
                 FileContent.POSITION_DELETES,
-                *(file.file_path, file.file_format, file.spec_id, file.partition),
+                *(file.file_path, file_format, file.spec_id, file.partition),
                 *(file.record_count, file.file_size_bytes),
                 referenced_data_file=only,
             ),

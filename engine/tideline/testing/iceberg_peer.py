@@ -59,6 +59,16 @@ class DeleteFileOnDisk:
     partition: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class DataFileOnDisk:
+    """A parquet file for `append_files`; `partition` is its path, as `a=1/b=x`, or ""."""
+
+    path: str
+    size_bytes: int
+    record_count: int
+    partition: str = ""
+
+
 class IcebergPeer(SparkPeer):
     """A running Iceberg.
 
@@ -134,6 +144,20 @@ class IcebergPeer(SparkPeer):
         self._process.request(
             "add_deletes", uri=uri, deletes=[asdict(delete) for delete in deletes]
         )
+
+    def create_table(self, uri: str, schema: str, spec: str, properties: Mapping[str, str]) -> None:
+        """A table by Iceberg's JSON of its schema and partition spec: SQL lacks some types."""
+        self._process.request(
+            "create_table", uri=uri, schema=schema, spec=spec, properties=dict(properties)
+        )
+
+    def append_files(self, uri: str, *files: DataFileOnDisk) -> None:
+        """Commit data files that lie there already."""
+        self._process.request("append_files", uri=uri, files=[asdict(file) for file in files])
+
+    def data_location(self, uri: str, below: str) -> str:
+        """Where Iceberg puts a file of this partition path and name."""
+        return str(self._process.request("data_location", uri=uri, below=below).result)
 
     def pyiceberg_plan(self, uri: str, where: str | None = None) -> tuple[PeerScanTask, ...]:
         """The files of a scan of the current snapshot, planned by PyIceberg."""

@@ -111,6 +111,32 @@ class IcebergOperations:
             delta.addDeletes(self._delete_file(table, delete))
         delta.commit()
 
+    def create_table(self, uri: str, schema: str, spec: str, properties: Mapping[str, str]) -> None:
+        """A table by Iceberg's JSON of its schema and partition spec: SQL lacks some types."""
+        iceberg: Any = self._spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        parsed = iceberg.SchemaParser.fromJson(schema)
+        tables = iceberg.hadoop.HadoopTables(self._spark._jsc.hadoopConfiguration())
+        jvm: Any = self._spark._jvm
+        given = jvm.java.util.HashMap(dict(properties))
+        tables.create(parsed, iceberg.PartitionSpecParser.fromJson(parsed, spec), given, uri)
+
+    def append_files(self, uri: str, files: Sequence[Mapping[str, Any]]) -> None:
+        """Commit data files that lie there already: path, size_bytes, record_count, partition."""
+        jvm: Any = self._spark._jvm
+        table = self._table(uri)
+        append = table.newAppend()
+        for file in files:
+            builder = jvm.org.apache.iceberg.DataFiles.builder(table.spec())
+            if file["partition"]:
+                builder = builder.withPartitionPath(file["partition"])
+            builder = builder.withPath(file["path"]).withRecordCount(file["record_count"])
+            append.appendFile(builder.withFileSizeInBytes(file["size_bytes"]).build())
+        append.commit()
+
+    def data_location(self, uri: str, below: str) -> str:
+        """Where the table's location provider puts a file of this partition path and name."""
+        return str(self._table(uri).locationProvider().newDataLocation(below))
+
     def pyiceberg_plan(self, metadata_file: str, where: str | None) -> list[list[Any]]:
         """As `plan`, by PyIceberg's scan."""
         scan = _static_table(metadata_file).scan(**({"row_filter": where} if where else {}))

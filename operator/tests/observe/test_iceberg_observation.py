@@ -145,7 +145,7 @@ def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
     assert "did you mean min-input-files?" in need.reason
 
 
-def test_files_of_other_formats_are_left_and_reported() -> None:
+def test_files_of_other_formats_are_left_by_name_and_others_are_rewritten() -> None:
     one = onlooker(appends=5)
     operations = one.model.operations()
     written = ModelFiles.of(operations.io, one.model.metadata()).write_rows([99], 0)
@@ -154,9 +154,14 @@ def test_files_of_other_formats_are_left_and_reported() -> None:
     change.bind(operations.io, writer)
     commit_snapshot(operations, change, writer, clock=one.model.clock)
     need = one.needs()["rewriteDataFiles"]
+    left = f"1 file stays: not in Parquet, and only Parquet is rewritten: {written[0].file_path}"
+    assert need.is_due
+    assert need.reason.endswith(f"; {left}")
+    one.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 9}}}
+    need = one.needs()["rewriteDataFiles"]
     assert (need.is_due, need.problem) == (False, None)
-    assert "not in Parquet" in need.reason
-    assert "AVRO" in need.reason
+    assert need.reason.startswith("nothing to gain")
+    assert need.reason.endswith(f"; {left}")
 
 
 def test_a_few_position_deletes_are_left_and_wrong_options_named() -> None:

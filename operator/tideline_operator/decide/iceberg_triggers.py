@@ -81,16 +81,15 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, _NOT_COUNTED)
     if files.problem is not None:
         raise files.problem
-    if isinstance(files.rewrite, UnsupportedTableError):
-        return ServiceNeed(service, False, str(files.rewrite))
+    left = "".join(f"; {words}" for words in files.left)
     if files.rewrite is not None:
-        return ServiceNeed(service, True, _promise("data file", files.rewrite))
+        return ServiceNeed(service, True, _promise("data file", files.rewrite) + left)
     small = f"{_percent(files.small_files, files.files)} are small"
     deleted = f"{_percent(files.files_with_deletes, files.files)} have deletes"
     reason = f"nothing to gain: of {counted(files.files, 'data file')} {small}, {deleted}"
     if files.quiet_at_ms is not None:
         reason += "; partitions that other writers changed lately are left to them (quietFor)"
-    return ServiceNeed(service, False, reason if files.files else "there are no data files")
+    return ServiceNeed(service, False, reason + left if files.files else "there are no data files")
 
 
 def _deletes(files: IcebergFiles | None) -> ServiceNeed:

@@ -28,8 +28,9 @@ class IcebergFiles:
 
     `is_filtered`: files that a rewrite's filter excludes are not counted. `rewrite`, `deletes` and
     `manifest_rewrite` are what rewrites would do, None where there is nothing to gain; `problem` is
-    the error that prevents the plan for data files; `deletes` may be an error as well. At
-    `quiet_at_ms` the first of the partitions that are left to their writers may be rewritten.
+    the error that prevents the plan for data files; `deletes` may be an error as well. `left` says
+    which files a rewrite cannot take, and why. At `quiet_at_ms` the first of the partitions that
+    are left to their writers may be rewritten.
     """
 
     files: int = 0
@@ -39,7 +40,8 @@ class IcebergFiles:
     delete_files: int = 0
     manifests: int = 0
     is_filtered: bool = False
-    rewrite: RewriteOutlook | UnsupportedTableError | None = None
+    rewrite: RewriteOutlook | None = None
+    left: tuple[str, ...] = ()
     deletes: RewriteOutlook | ConfigError | UnsupportedTableError | None = None
     manifest_rewrite: RewriteOutlook | None = None
     problem: ConfigError | None = None

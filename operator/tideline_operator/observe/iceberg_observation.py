@@ -125,7 +125,8 @@ def count_snapshot_files(
     except ConfigError as error:
         problem, tasks = error, plan_files(io, metadata, snapshot)
     census = _Census(0 if arguments is None else arguments.options.size_bytes_min)
-    rewrite: RewriteOutlook | UnsupportedTableError | None = None
+    rewrite: RewriteOutlook | None = None
+    left: tuple[str, ...] = ()
     changed: ChangedPartitions = {}
     quiet_ms = 0
     if arguments is None:
@@ -141,6 +142,7 @@ def count_snapshot_files(
             changed=changed,
         )
         rewrite = _outlook(plan)
+        left = tuple(one.words for one in plan.skipped if one.reason.is_by_name)
     return IcebergFiles(
         files=census.files,
         size_bytes=census.size_bytes,
@@ -150,6 +152,7 @@ def count_snapshot_files(
         manifests=len(manifests),
         is_filtered=arguments is not None and arguments.where != ALL_ROWS,
         rewrite=rewrite,
+        left=left,
         deletes=_delete_outlook(io, metadata, manifests, settings.deletes, now_ms),
         manifest_rewrite=_manifest_outlook(manifests, metadata),
         problem=problem,
@@ -181,14 +184,9 @@ class _Census:
             pass
 
 
-def _outlook(plan: RewritePlan) -> RewriteOutlook | UnsupportedTableError | None:
+def _outlook(plan: RewritePlan) -> RewriteOutlook | None:
     if not plan.groups:
         return None
-    files = (task.data_file for group in plan.groups for task in group.tasks)
-    formats = {file.file_format for file in files} - {"PARQUET"}
-    if formats:
-        message = "files that should be rewritten are not in Parquet; only Parquet is supported"
-        return UnsupportedTableError(message, value=", ".join(sorted(formats)))
     reasons = Counter(group.reason.value for group in plan.groups)
     return RewriteOutlook(
         files_before=plan.files_before,

@@ -29,7 +29,8 @@ from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortField, SortOrder
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupResult
-from tideline.iceberg.rewrite.plan import FileGroup, Reason
+from tideline.iceberg.rewrite.left_files import Reason
+from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.rewrite import execute_groups

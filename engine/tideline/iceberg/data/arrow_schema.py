@@ -110,8 +110,10 @@ def relabelled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if isinstance(wanted, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(wanted, array)
     if types.is_struct(wanted):
-        children = [relabelled(array.field(number), child.type)
-                    for number, child in enumerate(wanted)]  # fmt: skip
+        children = [
+            relabelled(array.field(array.type.get_field_index(child.name)), child.type)
+            for child in wanted
+        ]
         return struct_array(array, children, wanted)
     if types.is_list(wanted):
         return list_array(array, relabelled(array.values, wanted.value_type), wanted)
@@ -183,10 +185,14 @@ def _stored_type(kind: FieldType) -> pa.DataType:
         case Primitive(name="uuid"):
             return pa.uuid()
         case Primitive(name="unknown"):
-            raise UnsupportedTableError("a column of unknown type inside another is not supported")
+            raise UnsupportedTableError("lists and maps of unknown type are not supported")
         case StructType():
             return pa.struct(
-                [arrow_field(field).with_type(_stored_type(field.type)) for field in kind.fields]
+                [
+                    arrow_field(field).with_type(_stored_type(field.type))
+                    for field in kind.fields
+                    if not is_unknown(field.type)
+                ]
             )
         case ListType():
             return pa.list_(arrow_type(kind).value_field.with_type(_stored_type(kind.element)))

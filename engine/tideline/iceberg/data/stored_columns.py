@@ -23,6 +23,7 @@ from tideline.iceberg.metadata.field_type import (
     Primitive,
     StructType,
     is_unknown,
+    walk,
 )
 
 _PRIMITIVES: dict[str, tuple[Physical, str]] = {
@@ -50,6 +51,27 @@ def stored_columns(fields: Iterable[NestedField]) -> tuple[SchemaNode, ...]:
     Raises UnsupportedTableError for a type that has no place in a file.
     """
     return tuple(node for field in fields for node in _field(field))
+
+
+def unstorable_columns(fields: tuple[NestedField, ...]) -> tuple[str, ...]:
+    """Names, with types, of the fields at any depth that new files cannot have: those of types that
+    are not written, and of unknown type in lists and maps, or alone in a struct."""
+    found = []
+    for name, field in walk(fields):
+        kind = field.type
+        match kind:
+            case StructType():
+                is_bad = bool(kind.fields) and all(is_unknown(one.type) for one in kind.fields)
+            case ListType() | MapType():
+                is_bad = any(is_unknown(one.type) for one in kind.parts())
+            case Primitive():
+                is_bad = kind.name not in {*_PRIMITIVES, "uuid", "unknown"}
+            case _:
+                is_bad = False
+        if is_bad:
+            type_name = str(kind) if isinstance(kind, Primitive) else "unknown inside"
+            found.append(f"{name} ({type_name})")
+    return tuple(found)
 
 
 def _field(field: NestedField) -> Iterator[SchemaNode]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import ConfigError, UnsupportedTableError
@@ -21,6 +21,7 @@ from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.manifest.manifest_entry import FileContent, ManifestEntry
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.rewrite.left_files import NAMED_MAX
 from tideline.iceberg.rewrite.options import QUIET_FOR, TARGET_SIZE_PROPERTY, RewriteOptions
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
 
@@ -81,12 +82,16 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan:
-    """Groups to rewrite, files about data files that are gone, and why others stay."""
+    """Groups to rewrite, files about data files that are gone, and by reason how many others stay.
+
+    `named` are the first `NAMED_MAX` of those that cannot be rewritten.
+    """
 
     starting_snapshot_id: int | None
     groups: tuple[DeleteGroup, ...]
     dangling: tuple[ManifestEntry, ...]
     skipped: Mapping[str, int]
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -106,6 +111,7 @@ def plan_position_deletes(
     vectors.
     """
     skipped: dict[str, int] = defaultdict(int)
+    named: dict[str, tuple[str, ...]] = defaultdict(tuple)
     by_partition: dict[PartitionKey, list[ManifestEntry]] = defaultdict(list)
     dangling: list[ManifestEntry] = []
     for entry in entries:
@@ -121,6 +127,8 @@ def plan_position_deletes(
             dangling.append(entry)
         elif reason is not None:
             skipped[reason] += 1
+            if len(named[reason]) < NAMED_MAX:
+                named[reason] += (file.file_path,)
         else:
             by_partition[partition_key(file)].append(entry)
     groups = []
@@ -137,6 +145,7 @@ def plan_position_deletes(
         tuple(_ordered(groups, options)),
         tuple(dangling),
         dict(skipped),
+        dict(named),
     )
 
 

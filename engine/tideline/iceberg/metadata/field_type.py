@@ -11,19 +11,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.errors import CorruptTableError
 
 _NUMBERS = ("boolean", "int", "long", "float", "double")
 _TIMES = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 _PLAIN = frozenset({*_NUMBERS, *_TIMES, "string", "uuid", "binary", "unknown"})
-_REFUSED = frozenset({"variant", "geometry", "geography"})
+OPAQUE = re.compile(r"variant|(?:geometry|geography)(?:\(.*\))?")
+"""Types whose values Tideline does not look into."""
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A type without parameters; `name` is one of the spec's words."""
+    """A type without parameters; `name` is one of the spec's words.
+
+    So are variant, geometry and geography, whose values Tideline does not look into: their `name`
+    is all that metadata says of them.
+    """
 
     name: str
 
@@ -117,8 +122,7 @@ STRING = Primitive("string")
 
 
 def parse_type(value: Any) -> FieldType:
-    """A type from its JSON. Raises UnsupportedTableError for types Tideline refuses by name, and
-    CorruptTableError for what is none."""
+    """A type from its JSON. Raises CorruptTableError for what is none."""
     if isinstance(value, str):
         return _parse_primitive(value)
     kind = value.get("type") if isinstance(value, Mapping) else None
@@ -247,12 +251,10 @@ def _parse_field(value: Mapping[str, Any]) -> NestedField:
 
 
 def _parse_primitive(text: str) -> FieldType:
-    if text in _PLAIN:
+    if text in _PLAIN or OPAQUE.fullmatch(text):
         return Primitive(text)
     if match := _DECIMAL.fullmatch(text):
         return Decimal(int(match[1]), int(match[2]))
     if match := _FIXED.fullmatch(text):
         return Fixed(int(match[1]))
-    if text.partition("(")[0] in _REFUSED:
-        raise UnsupportedTableError("Tideline does not maintain tables with this type", value=text)
     raise CorruptTableError("not an Iceberg type", value=text)

@@ -74,8 +74,8 @@ class TableMetadata:
     def parse(cls, body: bytes, *, path: object = None) -> TableMetadata:
         """From a metadata file, gzip or not.
 
-        Raises CorruptTableError naming `path`, and UnsupportedTableError for a version above 3, a
-        type that Tideline refuses, and what exceeds the limits on metadata.
+        Raises CorruptTableError naming `path`, and UnsupportedTableError for a version above 3
+        and what exceeds the limits on metadata.
         """
         is_gzip = body[:2] == b"\x1f\x8b"
         text = decompress_bounded("gzip", body, path=path) if is_gzip else body

@@ -80,6 +80,8 @@ def survey_groups(
 ) -> list[GroupSurvey]:
     """One for each group of a plan. Raises ObjectNotFoundError, StorageUnavailableError,
     ConfigError, UnsupportedTableError."""
+    if not plan.groups:
+        return []
     schema = metadata.schema()
     rules = CopyRules.of(
         fields_with_lineage(schema.fields, has_lineage=has_lineage(metadata)),

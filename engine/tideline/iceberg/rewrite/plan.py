@@ -1,7 +1,8 @@
 """Which files a rewrite takes, and in what groups (Iceberg's bin-pack planner).
 
-1. Candidates are files of the wrong size, and files with too many deletes. Those in partitions
-   whose rows others changed in place lately are left to them.
+1. Candidates are files of the wrong size, and files with too many deletes. Those that cannot be
+   read are left by name (left_files.py), and those in partitions whose rows others changed in place
+   lately are left to them.
 2. They are grouped by partition; those of another spec than the current one belong to one group,
    because their rows may lie in any partition.
 3. Each partition's candidates are packed, in order, into groups of bounded size.
@@ -16,38 +17,24 @@ With `rewrite-all` the first and the fourth step are left out. Pure.
 from __future__ import annotations
 
 import struct
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import ChangedPartitions, partition_key
+from tideline.iceberg.data.stored_columns import unstorable_columns
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.rewrite.left_files import Ledger, Reason, Skipped, unreadable
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
 from tideline.iceberg.rewrite.saving import saving_of_rewrite
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.ranking import benefit_per_core_second, default_core_seconds
 from tideline.saving import NO_SAVING, Saving
-
-
-class Reason(Enum):
-    """Why a group is rewritten, or why files are left as they are."""
-
-    REWRITE_ALL = "all files are to be rewritten"
-    ENOUGH_FILES = "enough files of the wrong size"
-    ENOUGH_BYTES = "enough bytes for a file of the target size"
-    TOO_LARGE = "more bytes than one file may have"
-    DELETE_FILES = "a file with as many delete files as the threshold"
-    DELETE_RATIO = "a file with as many deleted rows as the threshold"
-    RIGHT_SIZE = "the right size, and few deletes"
-    TOO_LITTLE = "too few files and bytes to gain anything"
-    BEYOND_LIMIT = "beyond max-files-to-rewrite"
-    BUSY = "left to a writer that changed rows of the partition lately"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +79,6 @@ class FileGroup:
             files_after=self.outputs_expected,
             bytes_after=self.output_bytes_expected,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Files that stay as they are."""
-
-    reason: Reason
-    files: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +141,16 @@ def plan_rewrite(
     """
     current = metadata.spec()
     output_spec = _output_spec(metadata, options)
-    ledger = _Ledger()
+    columns = unstorable_columns(metadata.schema().fields)
+    ledger = Ledger()
     candidates: dict[Any, list[FileScanTask]] = defaultdict(list)
     for task in tasks:
         if not options.rewrite_all and not _is_candidate(task, options):
             ledger.skip(Reason.RIGHT_SIZE, [task])
+        elif columns:
+            ledger.skip(Reason.COLUMN_TYPE, [task], columns)
+        elif (reason := unreadable(task)) is not None:
+            ledger.skip(reason, [task])
         elif changed and partition_key(task.data_file) in changed:
             ledger.skip(Reason.BUSY, [task])
         else:
@@ -195,26 +178,6 @@ def plan_rewrite(
         tuple(replace(group, index=index) for index, group in enumerate(ordered)),
         ledger.skipped(),
     )
-
-
-class _Ledger:
-    """What becomes of the files."""
-
-    def __init__(self) -> None:
-        self.planned = 0
-        self._files: Counter[Reason] = Counter()
-        self._bytes: Counter[Reason] = Counter()
-
-    def skip(self, reason: Reason, tasks: Sequence[FileScanTask]) -> None:
-        self._files[reason] += len(tasks)
-        self._bytes[reason] += _size_bytes(tasks)
-
-    def skipped(self) -> tuple[Skipped, ...]:
-        return tuple(
-            Skipped(reason, files, self._bytes[reason])
-            for reason, files in self._files.items()
-            if files
-        )
 
 
 def _output_spec(metadata: TableMetadata, options: RewriteOptions) -> PartitionSpec:

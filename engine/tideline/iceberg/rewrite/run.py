@@ -23,7 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConflictError, CorruptTableError, TidelineError
+from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnsupportedTableError
 from tideline.iceberg.commit.changed_partitions import changed_by, first_changed
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.commit.validation import snapshots_since
@@ -38,6 +38,7 @@ from tideline.iceberg.rewrite.group_outcome import (
     GroupResult,
     RewriteEngine,
 )
+from tideline.iceberg.rewrite.left_files import Reason
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.ordering import row_order
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
@@ -102,7 +103,8 @@ def rewrite_data_files(
 ) -> RewriteReport:
     """Plan, write and commit; `summary` goes into the snapshots' summaries.
 
-    Raises ConfigError for a table that a Hudi table is published as, ConflictError when another
+    Raises ConfigError for a table that a Hudi table is published as, UnsupportedTableError for one
+    with columns of types that are not rewritten, ConflictError when another
     writer's change makes the rewrite void or another table has this one's place, the error of
     a group that failed, and UnknownOutcomeError when the store went away while the commit became
     visible. With partial progress these are in the report instead, until there are more failed
@@ -115,6 +117,7 @@ def rewrite_data_files(
         table.io, table.metadata, options, where=where, branch=branch, now_ms=now_ms
     )
     if not plan.groups:
+        _refuse_column_types(table, plan)
         return RewriteReport(plan)
     starting = table.metadata.snapshot(plan.starting_snapshot_id)
     assert starting is not None, "only a table with a snapshot has files to rewrite"
@@ -351,6 +354,14 @@ class _Run:
 
     def _remove(self, written: Sequence[GroupResult]) -> None:
         remove_quietly(self.table.io, (file.file_path for one in written for file in one.added))
+
+
+def _refuse_column_types(table: IcebergTable, plan: RewritePlan) -> None:
+    for one in plan.skipped:
+        if one.reason is Reason.COLUMN_TYPE:
+            message = f"the table's data files are not rewritten: {one.reason.value}"
+            location = table.metadata.location
+            raise UnsupportedTableError(message, table=location, value=", ".join(one.named))
 
 
 def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTableError | None:

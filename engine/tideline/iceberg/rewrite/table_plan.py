@@ -73,7 +73,12 @@ def plan_json(
         "benefit_per_core_second": round(plan.benefit_per_core_second),
         "groups": groups,
         "skipped": [
-            {"reason": one.reason.value, "files": one.files, "bytes": one.size_bytes}
+            {
+                "reason": one.reason.value,
+                "files": one.files,
+                "bytes": one.size_bytes,
+                "named": one.named,
+            }
             for one in plan.skipped
         ],
     }

@@ -23,7 +23,7 @@ from tideline.iceberg.maintenance.arguments import (
 from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanFile
-from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
+from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.service import IcebergService
@@ -119,14 +119,16 @@ def _rewrite(run: _Run) -> OperationResult:
     failures = [str(failed.error) for failed in report.failed_groups]
     failures += [failed.reason for failed in report.failed_commits]
     failures += [report.deletes_left] if report.deletes_left else []
-    notes = tuple(f"left undone: {reason}" for reason in failures[:_FAILURES_NAMED])
+    left = tuple(one.words for one in report.plan.skipped if one.reason.is_by_name)
+    notes = (*(f"left undone: {reason}" for reason in failures[:_FAILURES_NAMED]), *left)
     if not report.files_rewritten:
         open_ones = (failed.unknown for failed in report.failed_commits if failed.unknown)
         if unknown := next(open_ones, None):
             raise _unknown(run, unknown, "a part of the rewrite is committed")
         if failures:
             raise ConflictError(f"no part of the rewrite was committed: {failures[0]}")
-        return OperationResult(run.operation.id, Outcome.NOTHING, "no files are worth rewriting")
+        message = "; ".join(("no files are worth rewriting", *left))
+        return OperationResult(run.operation.id, Outcome.NOTHING, message)
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
@@ -182,7 +184,7 @@ def _rewrite_deletes(run: _Run) -> OperationResult:
             raise _unknown(run, unknown, "the deletes are rewritten")
         if done.failures:
             raise ConflictError(f"the deletes were not rewritten: {done.failures[0]}")
-        message = "no position deletes are worth rewriting"
+        message = "; ".join(("no position deletes are worth rewriting", *_left_deletes(done.plan)))
         return OperationResult(run.operation.id, Outcome.NOTHING, message)
     committed = [one for one in done.outcomes if isinstance(one, Committed)]
     return OperationResult(
@@ -195,7 +197,18 @@ def _rewrite_deletes(run: _Run) -> OperationResult:
         files_written=done.files_added,
         bytes_written=done.bytes_added,
         saved=done.saving,
-        notes=tuple(f"left undone: {reason}" for reason in done.failures[:_FAILURES_NAMED]),
+        notes=(
+            *(f"left undone: {reason}" for reason in done.failures[:_FAILURES_NAMED]),
+            *_left_deletes(done.plan),
+        ),
+    )
+
+
+def _left_deletes(plan: DeletePlan) -> tuple[str, ...]:
+    """Which delete files cannot be rewritten, and why."""
+    return tuple(
+        f"left {plan.skipped[reason]:,} {reason}: {', '.join(paths[:_FAILURES_NAMED])}"
+        for reason, paths in plan.named.items()
     )
 
 
