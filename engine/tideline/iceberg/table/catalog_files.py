@@ -10,6 +10,7 @@ Needs the extra `iceberg`.
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Protocol
@@ -24,9 +25,11 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from tideline.errors import UnsupportedTableError
 from tideline.formats.bounded import decompress_bounded, parse_json
+from tideline.iceberg.table.strange_types import in_own_words, with_stand_ins
 from tideline.trust.foreign_words import quoted
 
 _SUFFIX = ".metadata.json"
+_GZIP = b"\x1f\x8b"
 _REQUIRED = ("_load_file_io", "_update_and_stage_table")
 
 
@@ -125,11 +128,13 @@ class _MetadataInput(InputFile):
         raise UnsupportedTableError("a catalog's client looks for no files", path=self.location)
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002
-        """The body as it is stored, once it was seen that its content keeps the limits."""
+        """The body, in words that PyIceberg has, once it was seen that it keeps the limits."""
         body, path = self._files.read(self.location), quoted(self.location)
         is_gzip = self.location.endswith(".gz.metadata.json")
-        parse_json(decompress_bounded("gzip", body, path=path) if is_gzip else body, path=path)
-        return BytesIO(body)
+        text = decompress_bounded("gzip", body, path=path) if is_gzip else body
+        parse_json(text, path=path)
+        understood = with_stand_ins(text)
+        return BytesIO(gzip.compress(understood) if is_gzip else understood)
 
 
 class _MetadataOutput(OutputFile):
@@ -147,7 +152,12 @@ class _MetadataOutput(OutputFile):
         return _MetadataInput(self.location, self._files)
 
     def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002
-        return _Written(lambda body: self._files.write(self.location, body))
+        return _Written(self._store)
+
+    def _store(self, body: bytes) -> None:
+        is_gzip = body.startswith(_GZIP)
+        text = in_own_words(gzip.decompress(body) if is_gzip else body)
+        self._files.write(self.location, gzip.compress(text) if is_gzip else text)
 
 
 class _Written(BytesIO):

@@ -37,6 +37,7 @@ from urllib3.exceptions import HTTPError
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.formats.bounded import decompress_bounded, parse_json
 from tideline.iceberg.table.busy_server import TOO_MANY_REQUESTS, UNAVAILABLE, busy_wait_s
+from tideline.iceberg.table.strange_types import with_stand_ins
 from tideline.read_limits import read_limits, too_large
 from tideline.trust.catalog_access import CatalogAccess
 from tideline.trust.foreign_words import quoted
@@ -166,6 +167,7 @@ class BoundedSession(requests.Session):
         listing.size_bytes += len(body)
         if body and not is_refusal:
             parse_json(body, path=_path(response), what=_ANSWER)
+            body = with_stand_ins(body)
         return body
 
 

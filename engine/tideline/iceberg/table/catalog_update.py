@@ -26,12 +26,13 @@ from tideline.iceberg.metadata.metadata_update import (
     SetProperties,
     SetSnapshotRef,
 )
+from tideline.iceberg.table.strange_types import without_stand_ins
 
 
 def metadata_document(metadata: CatalogMetadata) -> Any:
     """A table's metadata as JSON."""
     # PyIceberg's own method refuses to write version 3, which it knows and catalogs take.
-    return json.loads(IcebergBaseModel.model_dump_json(metadata))
+    return without_stand_ins(json.loads(IcebergBaseModel.model_dump_json(metadata)))
 
 
 def as_requirement(requirement: Requirement) -> Any:
