@@ -48,10 +48,30 @@ def page(server: PageServer, path: str, host: str = "localhost") -> str:
 
 
 def test_tables_are_found_below_a_folder(lake: Path) -> None:
-    found = {uri.removeprefix(f"file://{lake}/") for uri in find_tables(str(lake), {})}
+    found = {uri.removeprefix(f"file://{lake}/") for uri in find_tables(str(lake), {}).uris}
     assert found == {"sales/orders", "sales/items", "people"}
-    assert find_tables(str(lake / "people"), {}) == (f"file://{lake}/people",)
-    assert find_tables(str(lake / "empty"), {}) == ()
+    assert find_tables(str(lake / "people"), {}).uris == (f"file://{lake}/people",)
+    assert find_tables(str(lake / "empty"), {}).uris == ()
+
+
+def test_a_link_is_left_out_by_name_and_a_missing_folder_is_an_error(lake: Path) -> None:
+    (lake / "sales" / "elsewhere").symlink_to("/usr/lib")
+    served = PageServer([str(lake)], {})
+    lost = PageServer([str(lake), str(lake / "gone")], {})
+    try:
+        status, page = served.answer("/")
+        assert status == 200
+        assert "3 tables: 3 healthy" in page
+        assert "Left out" in page
+        assert "sales/elsewhere" in page
+        status, page = lost.answer("/")
+        assert status == 500
+        assert '<p class="health bad">' in page
+        assert "there is no such folder" in page
+        assert "3 tables: 3 healthy" in page
+    finally:
+        served._server.server_close()
+        lost._server.server_close()
 
 
 def test_the_worst_table_comes_first() -> None:
@@ -74,7 +94,7 @@ def test_the_fleet_leads_to_every_table(server: PageServer, lake: Path) -> None:
     titles = {page(server, f"/table/{number}").split("<title>")[1][:6] for number in range(3)}
     assert titles == {"orders", "items ", "people"}
     (lake / "people" / ".hoodie" / "hoodie.properties").write_text("nonsense")
-    assert find_tables(str(lake), {})
+    assert find_tables(str(lake), {}).uris
     with pytest.raises(urllib.error.HTTPError, match="404"):
         page(server, "/table/3")
     with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import pytest
 import tideline
 from tideline.cli.main import run
 from tideline.lake_table import LakeTable
+from tideline.report.html import table as html_table
 from tideline.report.level import Level
 from tideline.report.page import page_of
 from tideline.report.table_facts import facts_of, size_bins
+from tideline.report.time_axis import time_axis
 from tideline.report.vega_bundle import vega_script
 from tideline.testing.browser import shown, with_look
 
@@ -85,6 +88,47 @@ def test_health_is_a_word_and_a_line(table: LakeTable) -> None:
     level, line = facts_of(tideline.open(table.uri)).health()
     assert level is Level.BROKEN
     assert "cannot be" in line
+
+
+def test_healthy_is_explained_beside_small_files(table: LakeTable) -> None:
+    table.run("clustering")
+    write(table, range(10, 20), 9)
+    level, line = facts_of(tideline.open(table.uri)).health()
+    assert level is Level.HEALTHY
+    assert "small files, but no clustering: " in line
+
+
+@pytest.mark.parametrize(
+    ("span_s", "label", "title"),
+    [
+        (0, "%H:%M:%S", "2026-01-31, UTC"),
+        (30, "%H:%M:%S", "2026-01-31, UTC"),
+        (3_600, "%H:%M", "2026-01-31, UTC"),
+        (86_400, "%H:%M", "2026-01-31 to 2026-02-01, UTC"),
+        (5 * 86_400, "%b %-d, %H:%M", "2026-01-31 to 2026-02-05, UTC"),
+        (60 * 86_400, "%b %-d", "2026-01-31 to 2026-04-01, UTC"),
+        (365 * 86_400, "%b %Y", "2026-01-31 to 2027-01-31, UTC"),
+        (3_650 * 86_400, "%Y", "2026-01-31 to 2036-01-29, UTC"),
+    ],
+)
+def test_an_axis_of_times_says_date_hour_and_zone(span_s: int, label: str, title: str) -> None:
+    first_ms = 1_769_850_000_000
+    x = time_axis([first_ms, first_ms + 1_000 * span_s])
+    assert (x["axis"]["format"], x["axis"]["title"], x["scale"]["type"]) == (label, title, "utc")
+    first, last = (
+        datetime(one["year"], one["month"], one["date"], one["hours"], one["minutes"],
+                 one["seconds"], tzinfo=UTC).timestamp()
+        for one in x["scale"]["domain"]
+    )  # fmt: skip
+    assert last - first >= max(10, span_s)
+    assert first <= first_ms / 1_000 <= last
+
+
+def test_columns_without_content_are_left_out() -> None:
+    made = html_table(("a", "b", "c"), [["1", "", "x"], ["2", "", ""]])
+    assert "<th>b</th>" not in made
+    assert made.count("<td>") == 4
+    assert html_table(("a",), []).count("<th>") == 1
 
 
 def test_bins_double(table: LakeTable) -> None:

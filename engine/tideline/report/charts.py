@@ -13,6 +13,7 @@ from typing import Any
 
 from tideline.report.table_facts import TableFacts
 from tideline.report.table_life import Kind, Life
+from tideline.report.time_axis import at_utc, time_axis
 from tideline.wording import size_text
 
 _POINTS_MAX = 1_500
@@ -26,7 +27,6 @@ _BYTES = " : ".join(
     + ["format(datum.value, 'd')"]
 )
 """A number of bytes as Vega writes it, in the units of `size_text`."""
-_TIME = {"field": "t", "type": "temporal", "title": None}
 
 
 class Colour(Enum):
@@ -37,6 +37,7 @@ class Colour(Enum):
     WARN = "@warn"
     SERVICE = "@service"
     CORRECTION = "@correction"
+    EDGE = "@card"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def _over_time(life: Life) -> tuple[Chart, ...]:
         "what": ["base files"] * len(states) + ["log files"] * len(states),
     }
     count_axis = {"format": "~s", "title": None}
+    when = time_axis(times)
     return (
         Chart(
             "Size",
@@ -89,8 +91,8 @@ def _over_time(life: Life) -> tuple[Chart, ...]:
             sizes,
             {
                 "layer": [
-                    _area("stored", Colour.PALE, {"labelExpr": _BYTES, "title": None}),
-                    _area("table", Colour.MAIN, {"labelExpr": _BYTES, "title": None}),
+                    _area("stored", when, Colour.PALE, {"labelExpr": _BYTES, "title": None}),
+                    _area("table", when, Colour.MAIN, {"labelExpr": _BYTES, "title": None}),
                 ]
             },
             150,
@@ -99,7 +101,7 @@ def _over_time(life: Life) -> tuple[Chart, ...]:
             "Rows",
             "In base files and, less exactly, in logs.",
             rows,
-            _area("rows", Colour.MAIN, count_axis),
+            _area("rows", when, Colour.MAIN, count_axis),
             150,
         ),
         Chart(
@@ -109,7 +111,7 @@ def _over_time(life: Life) -> tuple[Chart, ...]:
             {
                 "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
                 "encoding": {
-                    "x": _TIME,
+                    "x": when,
                     "y": {"field": "files", "type": "quantitative", "axis": count_axis},
                     "color": {
                         "field": "what",
@@ -129,6 +131,7 @@ def _timeline(life: Life) -> Chart | None:
         return None
     data: dict[str, Any] = {
         "t": [one.at_ms for one in done],
+        "at": [at_utc(one.at_ms) for one in done],
         "instant": [one.instant for one in done],
         "what": [one.what for one in done],
         "kind": [one.kind.value for one in done],
@@ -142,20 +145,22 @@ def _timeline(life: Life) -> Chart | None:
         Kind.CORRECTION.value: Colour.CORRECTION,
     }
     tooltip = [
-        {"field": "t", "type": "temporal", "format": "%Y-%m-%d %H:%M:%S", "title": "time"},
+        {"field": "at", "type": "nominal", "title": "time"},
         *({"field": name, "type": "nominal"} for name in ("instant", "what")),
         *({"field": name, "type": "quantitative", "format": ","}
           for name in ("rows", "files", "bytes")),
     ]  # fmt: skip
     whats = len(set(data["what"]))
+    when = time_axis(data["t"])
+    circle = {"type": "circle", "opacity": 0.85, "stroke": Colour.EDGE.value, "strokeWidth": 1}
     return Chart(
         "Timeline",
         "What was done when; a circle is as large as what was written.",
         data,
         {
-            "mark": {"type": "circle", "opacity": 0.55},
+            "mark": circle,
             "encoding": {
-                "x": {**_TIME, "scale": {"padding": 14}},
+                "x": {**when, "scale": {**when["scale"], "padding": 14}},
                 "y": {"field": "what", "type": "nominal", "title": None},
                 "size": {
                     "field": "bytes",
@@ -298,7 +303,9 @@ def _cost(life: Life) -> Chart | None:
     )
 
 
-def _area(field: str, colour: Colour, axis: Mapping[str, Any]) -> dict[str, Any]:
+def _area(
+    field: str, when: Mapping[str, Any], colour: Colour, axis: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "mark": {
             "type": "area",
@@ -307,7 +314,7 @@ def _area(field: str, colour: Colour, axis: Mapping[str, Any]) -> dict[str, Any]
             "opacity": 0.9,
         },
         "encoding": {
-            "x": _TIME,
+            "x": when,
             "y": {"field": field, "type": "quantitative", "axis": axis, "stack": None},
         },
     }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
-from tideline.errors import TidelineError
+from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.table.partition_metadata import METADATA_DIRECTORY
 from tideline.lake_table import LakeTable
 from tideline.report.fleet_page import FleetRow
 from tideline.report.html import ago
 from tideline.report.level import Level
 from tideline.report.table_facts import TableFacts, facts_of
+from tideline.storage.local_listing import list_folders
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import size_text
@@ -20,19 +24,26 @@ DEPTH_MAX = 4
 TABLES_MAX = 500
 
 
-def find_tables(uri: str, storage: Mapping[str, str]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The tables of a place, and the folders that could not be looked into, with the reasons."""
+
+    uris: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def find_tables(uri: str, storage: Mapping[str, str]) -> Search:
     """The Hudi tables at `uri` and below it, `DEPTH_MAX` folders deep, `TABLES_MAX` at most.
 
     Raises StorageUnavailableError, ConfigError for a place that cannot be.
     """
     location = StoreLocation.of(uri, storage)
-    store = location.open()
-    found = []
-    for path in _tables_below(store, "", DEPTH_MAX):
-        found.append(f"{location.uri.rstrip('/')}/{path}".rstrip("/"))
-        if len(found) == TABLES_MAX:
-            break
-    return tuple(found)
+    if location.scheme == "file" and not Path(location.uri.removeprefix("file://")).is_dir():
+        raise ConfigError("there is no such folder", path=location.uri)
+    skipped: list[str] = []
+    paths = islice(_tables_below(location.open(), "", DEPTH_MAX, skipped), TABLES_MAX)
+    root = location.uri.rstrip("/")
+    return Search(tuple(f"{root}/{path}".rstrip("/") for path in paths), tuple(skipped))
 
 
 def look_at(uri: str, storage: Mapping[str, str]) -> TableFacts | TidelineError:
@@ -61,12 +72,19 @@ def fleet_row(uri: str, found: TableFacts | TidelineError, link: str) -> FleetRo
     return FleetRow(found.name, level, line, link, facts)
 
 
-def _tables_below(store: ObjectStore, folder: str, depth: int) -> Iterator[str]:
-    """Folders with a timeline; what is in a table is not looked at."""
-    names: Sequence[str] = store.list_directory(folder).directories
+def _tables_below(store: ObjectStore, folder: str, depth: int, skipped: list[str]) -> Iterator[str]:
+    """Folders with a timeline; what is in a table is not looked at. Adds to `skipped`."""
+    try:
+        names, others = list_folders(store, folder)
+    except TidelineError as error:
+        if not folder:
+            raise
+        skipped.append(str(error))
+        return
+    skipped += (f"{path} is no folder of this place" for path in others)
     if any(name.rpartition("/")[2] == METADATA_DIRECTORY for name in names):
         yield folder
         return
     if depth:
         for name in names:
-            yield from _tables_below(store, name, depth - 1)
+            yield from _tables_below(store, name, depth - 1, skipped)

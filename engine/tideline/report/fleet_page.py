@@ -26,13 +26,23 @@ class FleetRow:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-def fleet_page(title: str, about: str, rows: Sequence[FleetRow], columns: Sequence[str]) -> str:
-    """The page; `columns` are the facts it shows, in order."""
+def fleet_page(
+    title: str,
+    about: str,
+    rows: Sequence[FleetRow],
+    columns: Sequence[str],
+    problems: Sequence[str] = (),
+    skipped: Sequence[str] = (),
+) -> str:
+    """The page; `columns` are the facts it shows, in order. `problems` are places that cannot be
+    listed, `skipped` folders that were left out, each with its reason."""
     ordered = sorted(rows, key=lambda row: (_WORST_FIRST.index(row.level), row.name))
     worst = ordered[0].level if ordered else Level.HEALTHY
+    if problems:
+        worst = Level.BROKEN
     head = (
         f"<header><h1>{escape(title)}</h1><p class=uri>{escape(about)}</p>"
-        f"{pill(worst, _summary(ordered))}</header>"
+        f"{pill(worst, '; '.join((*problems, _summary(ordered))))}</header>"
     )
     cells = [
         [
@@ -45,7 +55,10 @@ def fleet_page(title: str, about: str, rows: Sequence[FleetRow], columns: Sequen
     ]
     listed = table(("", "table", "how it is", *map(escape, columns)), cells) if cells else ""
     note = "" if cells else "There are no tables here."
-    return document(title, head + section("Tables", note, listed), reload_s=RELOAD_S)
+    left = "".join(f"<li>{escape(one)}</li>" for one in skipped)
+    body = section("Tables", note, listed)
+    body += section("Left out", "", f"<ul>{left}</ul>") if skipped else ""
+    return document(title, head + body, reload_s=RELOAD_S)
 
 
 def _summary(rows: Sequence[FleetRow]) -> str:

@@ -84,9 +84,13 @@ def section(title: str, about: str, content: str) -> str:
 
 
 def table(heads: Iterable[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
-    head = "".join(f"<th>{name}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    """A table of cells that are HTML already; columns without content are left out."""
+    columns = [
+        (name, cells) for name, *cells in zip(heads, *rows, strict=True) if any(cells) or not rows
+    ]
+    head = "".join(f"<th>{name}</th>" for name, _ in columns)
+    lines = zip(*(cells for _, cells in columns), strict=True)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in lines)
     return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>"
 
 

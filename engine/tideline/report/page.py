@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
@@ -17,9 +16,10 @@ from importlib.resources import files
 from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.runs import ServicePlan
 from tideline.report.charts import Chart, charts_of
-from tideline.report.html import ago, document, in_script, pill, section, table
+from tideline.report.html import document, in_script, pill, section, table
 from tideline.report.table_facts import TableFacts
 from tideline.report.table_life import Done
+from tideline.report.time_axis import at_utc
 from tideline.wording import counted, size_text
 
 _INSTANTS_SHOWN_MAX = 40
@@ -63,15 +63,15 @@ def _tiles(facts: TableFacts) -> str:
     small = round(100 * facts.small_files / facts.base_files) if facts.base_files else 0
     newest = _newest_write(facts.life.done)
     tiles = [
+        ("newest write, UTC", _in_a_tile(newest) if newest else "never"),
         ("rows", f"{states[-1].rows:,}" if states else "none"),
         ("size", size_text(facts.size_bytes)),
-        ("stored", size_text(states[-1].stored_bytes) if states else "none"),
-        ("base files", f"{facts.base_files:,}"),
-        ("small files", f"{small} %"),
-        ("logs to merge", f"{facts.log_files:,}"),
-        ("partitions", f"{len(facts.partitions):,}"),
-        ("newest write", ago(facts.at_ms - newest.at_ms) if newest else "never"),
         ("pending", f"{len(facts.pending):,}"),
+        ("logs to merge", f"{facts.log_files:,}"),
+        ("small files", f"{small} %"),
+        ("base files", f"{facts.base_files:,}"),
+        ("partitions", f"{len(facts.partitions):,}"),
+        ("stored", size_text(states[-1].stored_bytes) if states else "none"),
     ]
     cells = "".join(f"<div><b>{escape(text)}</b><span>{name}</span></div>" for name, text in tiles)
     return f"<section class=tiles>{cells}</section>"
@@ -138,7 +138,7 @@ def _instants(facts: TableFacts) -> str:
     rows = [
         [
             f"<code>{escape(one.instant)}</code>",
-            ago(facts.at_ms - one.at_ms),
+            at_utc(one.at_ms),
             escape(one.what),
             *(f"{count:,}" if count else "" for count in _counts(one)),
             size_text(one.bytes_written) if one.bytes_written else "",
@@ -146,7 +146,7 @@ def _instants(facts: TableFacts) -> str:
         ]
         for one in reversed(done)
     ]
-    heads = ("instant", "age", "what", "inserted", "updated", "deleted", "files", "written",
+    heads = ("instant", "time", "what", "inserted", "updated", "deleted", "files", "written",
              "core-seconds")  # fmt: skip
     total = len(facts.life.done)
     about = f"The newest {len(done)} of {total:,} instants." if total > len(done) else ""
@@ -195,8 +195,13 @@ def _kept(facts: TableFacts) -> str:
 
 
 def _foot(facts: TableFacts) -> str:
-    made = datetime.fromtimestamp(facts.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"<footer>Made by Tideline {version('tideline')} on {made} from metadata alone.</footer>"
+    made = f"Made by Tideline {version('tideline')} on {at_utc(facts.at_ms)}"
+    return f"<footer>{made} from metadata alone.</footer>"
+
+
+def _in_a_tile(one: Done) -> str:
+    """When it was, in two lines at most."""
+    return at_utc(one.at_ms).removesuffix(" UTC").replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
 def _newest_write(done: Sequence[Done]) -> Done | None:

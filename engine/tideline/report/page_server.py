@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tideline.errors import TidelineError
@@ -25,6 +26,14 @@ from tideline.report.vega_bundle import vega_script
 
 FRESH_S = 20.0
 _LOOKS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """Places that cannot be listed, and folders in others that cannot, with the reasons."""
+
+    problems: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 class PageServer:
@@ -66,7 +75,7 @@ class PageServer:
     def answer(self, path: str) -> tuple[int, str]:
         """Status and page for a path."""
         if path == "/":
-            return 200, self._fleet()
+            return self._fleet()
         head, _, number = path.rpartition("/")
         if head == "/table" and number.isdecimal():
             if not self._uris:
@@ -75,16 +84,18 @@ class PageServer:
                 return self._table(self._uris[int(number)])
         return 404, document("Tideline", pill(Level.BROKEN, "there is no such page"))
 
-    def _fleet(self) -> str:
-        problem = self._find()
+    def _fleet(self) -> tuple[int, str]:
+        missed = self._find()
         with ThreadPoolExecutor(_LOOKS_MAX) as threads:
             found = list(threads.map(self._look, self._uris))
         rows = [
             fleet_row(uri, facts, f"/table/{number}")
             for number, (uri, facts) in enumerate(zip(self._uris, found, strict=True))
         ]
-        about = problem or ", ".join(self._places)
-        return fleet_page("Tideline", about, rows, COLUMNS)
+        page = fleet_page(
+            "Tideline", ", ".join(self._places), rows, COLUMNS, missed.problems, missed.skipped
+        )
+        return 500 if missed.problems else 200, page
 
     def _table(self, uri: str) -> tuple[int, str]:
         found = self._look(uri)
@@ -92,19 +103,23 @@ class PageServer:
             return 500, document(uri, pill(Level.BROKEN, str(found)))
         return 200, page_of(found, self._script)
 
-    def _find(self) -> str:
+    def _find(self) -> _Missed:
         """Look for tables; what cannot be listed, in words."""
         uris: list[str] = []
-        problems = []
+        problems: list[str] = []
+        skipped: list[str] = []
         for place in self._places:
             try:
-                uris += find_tables(place, self._storage)
+                found = find_tables(place, self._storage)
             except TidelineError as error:
                 problems.append(str(error))
+                continue
+            uris += found.uris
+            skipped += found.skipped
         # Numbers in links stay those of their tables.
         known = [uri for uri in self._uris if uri in uris]
         self._uris = tuple(known + [uri for uri in uris if uri not in known])
-        return "; ".join(problems)
+        return _Missed(tuple(problems), tuple(skipped))
 
     def _look(self, uri: str) -> TableFacts | TidelineError:
         now_s = self._monotonic_s()

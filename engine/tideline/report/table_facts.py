@@ -12,6 +12,7 @@ from typing import Any
 from tideline.errors import TidelineError
 from tideline.hudi.check.finding import Finding, Severity
 from tideline.hudi.nature.table_nature import merging_text
+from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.runs import ServicePlan, in_order
@@ -23,6 +24,7 @@ from tideline.report.level import Level
 from tideline.report.table_life import Life, read_life
 from tideline.wording import counted
 
+CLUSTERING = "clustering"
 SMALL_FILE_SETTING = "hoodie.clustering.plan.strategy.small.file.limit"
 SMALL_FILE_BYTES = 300 * 1024 * 1024
 _BIN_BYTES_MIN = 64 * 1024
@@ -119,7 +121,15 @@ class TableFacts:
             names = ", ".join(plan.service.name for plan in self.due)
             return Level.DUE, f"{names} {'is' if len(self.due) == 1 else 'are'} due"
         alive = counted(len(self.pending), "write") + " under way" if self.pending else ""
-        return Level.HEALTHY, alive or "nothing is due"
+        return Level.HEALTHY, (alive or "nothing is due") + self._of_small_files()
+
+    def _of_small_files(self) -> str:
+        """Why small files are nothing to worry about."""
+        outcome = next((one.outcome for one in self.plans if one.service.name == CLUSTERING), None)
+        if not self.small_files or outcome is None or isinstance(outcome, Explanation):
+            return ""
+        number = counted(self.small_files, "small file")
+        return f"; {number}, but no clustering: {outcome.reason}"
 
 
 def facts_of(

@@ -28,15 +28,17 @@ Refused = Callable[[str], None]
 """Gets a path that is passed over."""
 
 
-def list_level(root: Path, directory: str) -> Listing:
-    """One level of `directory`, sorted. Raises OSError where there is none."""
+def list_level(root: Path, directory: str, refused: Refused | None = None) -> Listing:
+    """One level of `directory`, sorted. Raises OSError where there is none. What would be refused
+    goes to `refused`, where that is given."""
     objects: list[ObjectInfo] = []
     directories: list[str] = []
-    for path, entry, is_directory in _level(root, directory):
+    for path, entry, is_directory in _level(root, directory, refused):
         if is_directory:
             directories.append(path)
         else:
-            objects += _looked_up(root, path, entry)
+            with _refusing(path, refused):
+                objects += _looked_up(root, path, entry)
     return Listing(tuple(objects), tuple(directories))
 
 
@@ -55,6 +57,23 @@ def list_files_after(
                 elif not is_directory and path > after:
                     with _refusing(path, refused):
                         yield from _looked_up(root, path, entry)
+
+
+def list_folders(store: ObjectStore, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The directories in `folder` of a store, and the paths of what is neither directory nor file
+    of its folder, such as links that lead out. Raises StorageUnavailableError."""
+    try:
+        return store.list_directory(folder).directories, ()
+    except (UnsupportedTableError, CorruptTableError, InvalidDataError):
+        root = store.local_path("")
+        if root is None:
+            raise
+    passed_over: list[str] = []
+    try:
+        found = list_level(Path(root), folder, passed_over.append)
+    except OSError as error:
+        raise StorageUnavailableError(f"cannot read: {error.strerror}", path=root) from error
+    return found.directories, tuple(sorted(passed_over))
 
 
 def list_regular(store: ObjectStore, after: str = "") -> tuple[list[ObjectInfo], tuple[str, ...]]:

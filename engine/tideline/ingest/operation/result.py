@@ -22,6 +22,9 @@ from tideline.wording import counted
 RESULT_BYTES_MAX = 4_096
 WORKER_DIED = "WorkerDied"
 """The `error` when the process that carried the operation out, or its Java, is gone."""
+OUT_OF_MEMORY = "OutOfMemory"
+"""The `error` when it was ended because it took more memory than it may: more of the same does not
+help."""
 STOPPED = "Stopped"
 """The `error` when the process that carried it out was asked to stop."""
 
