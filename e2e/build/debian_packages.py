@@ -45,7 +45,7 @@ def find(program: str) -> Path | None:
 def _install(missing: Sequence[str]) -> None:
     as_root = [] if os.geteuid() == 0 else ["sudo"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    quiet = ["-qq", "-o", "Dpkg::Use-Pty=0"]
+    quiet = ["-qq", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=300"]
     subprocess.run([*as_root, "apt-get", "update", *quiet], check=True, env=environment)
     command = [*as_root, "apt-get", "install", "--no-install-recommends", "-y", *quiet, *missing]
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)

@@ -47,6 +47,7 @@ def table(*conditions: tuple[str, str, str, str], seen: int = 2) -> dict[str, An
         (table(("Ready", "True", "Current", "")), ("Healthy", "Current")),
         (table(("Ready", "Unknown", "Paused", "by hand")), ("Suspended", "Paused: by hand")),
         (table(("Ready", "False", "NoTable", "no files")), ("Progressing", "NoTable: no files")),
+        (table(("Ready", "Unknown", "NotUsed", "no table")), ("Healthy", "NotUsed: no table")),
         (
             table(
                 ("SpecValid", "False", "Invalid", "x"),

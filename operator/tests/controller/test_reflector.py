@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -102,6 +103,41 @@ def test_an_expired_version_means_listing_again_and_missing_nothing(
 
 
 @pytest.mark.usefixtures("quick")
+def test_lists_become_rare_where_each_version_expires_at_once(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    gone = {"code": 410, "reason": "Expired", "message": "too old"}
+    for version in range(30):
+        server.script += [listed(version), (200, [{"type": "ERROR", "object": gone}])]
+    lists: list[float] = []
+    reflector = Reflector(
+        server.api(tmp_path),
+        LAKE_TABLES,
+        ObjectCache(),
+        Heard(),
+        SystemClock(),
+        on_list=lambda: lists.append(time.monotonic()),
+    )
+    threading.Thread(target=reflector.run, daemon=True).start()
+    eventually(lambda: len(lists) == 6, "six lists", timeout_s=30)
+    reflector.stop()
+    pauses = [later - earlier for earlier, later in itertools.pairwise(lists)]
+    assert pauses[4] > 4 * pauses[0] > 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_watch_that_ends_at_once_is_not_repeated_at_once(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHORT_S", 0.3)
+    server.script = [listed(5), *(watched() for _ in range(50))]
+    reflector, _, _ = follow(server, tmp_path)
+    time.sleep(1.5)
+    reflector.stop()
+    assert 2 <= len(server.seen) <= 8
+
+
+@pytest.mark.usefixtures("quick")
 def test_refusals_and_failures_are_retried_and_do_not_count_as_stuck(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +156,7 @@ def test_refusals_and_failures_are_retried_and_do_not_count_as_stuck(
     assert heard.changes == ["+a"]
     assert reflector.synced.is_set()
     assert not reflector.is_stuck
+    assert "interrupted" in reflector.why_not
     time.sleep(1.2)
     # A watch that neither speaks nor ends hangs.
     assert reflector.is_stuck

@@ -11,7 +11,7 @@ import pytest
 
 from tideline.storage.probe.report import ProbeOutcome, ProbeResult, StorePromise, StoreReport
 from tideline.testing.minio_server import MinioServer
-from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
+from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, Manifest
 from tideline_operator.decide.observed import Problem
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.resources.status import Truth
@@ -132,3 +132,38 @@ def test_a_bucket_that_is_missing_or_goes_missing_is_noticed_at_once(
     case.until(lambda: case.event_reasons().count("MissingBucket") == 2, "another event", 5.0)
     assert case.requests("apply", "lakestores") - written <= 1
     assert case.turns() - looked <= 5
+
+
+@pytest.mark.api_server
+@pytest.mark.minio
+def test_a_landing_bucket_that_was_gone_is_reached_again(
+    case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline_operator.controller.store_watch.LOOK_S", 0.5)
+    bucket = f"landing-{case.namespace}"
+    put_store(case, minio_server)
+    source = {"format": "parquet", "path": f"s3://{bucket}/people", "storeRef": "minio"}
+    case.declare(ingest=[{"name": "landing", "source": source, "trigger": {"every": "1s"}}])
+    case.start()
+    case.until(lambda: store_ready(case).get("reason") == "MissingBucket", "it is reported", 10.0)
+    minio_server.create_bucket(bucket)
+    case.until(lambda: store_ready(case).get("status") == "True", "it is reached", 10.0)
+    minio_server.client().remove_bucket(bucket)
+    case.until(lambda: store_ready(case).get("status") == "False", "it is gone", 10.0)
+
+
+@pytest.mark.api_server
+@pytest.mark.minio
+def test_data_in_a_bucket_that_does_not_exist_is_deleted_already(
+    case: ControllerCase, minio_server: MinioServer
+) -> None:
+    put_store(case, minio_server)
+    location = f"s3://never-{case.namespace}/people"
+    case.declare(location=location, storeRef="minio", ingest=None, deletionPolicy="Delete")
+    case.start()
+    case.until(lambda: case.condition("Ready").get("reason") == "MissingBucket", "it is seen")
+    case.api.delete(LAKE_TABLES, "people", case.namespace)
+    case.until(
+        lambda: case.api.get(LAKE_TABLES, "people", case.namespace) is None, "it is gone", 15.0
+    )
+    assert f"there is nothing at {location}" in case.event_notes()

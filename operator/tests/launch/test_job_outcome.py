@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.operation.result import OUT_OF_MEMORY, WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch import job_outcome
 from tideline_operator.launch.job_outcome import Active, Ended, JobOutcome, Lost
+from tideline_operator.report.status import retry_delay_ms
 
 DONE = OperationResult("people-ingest-1", Outcome.SUCCEEDED, instant="20260101000000000")
 BROKEN = OperationResult("people-ingest-1", Outcome.FAILED, message="no Java", exit_code=1)
@@ -77,6 +78,19 @@ def test_a_failure_with_a_process_killed_for_memory_says_so() -> None:
     assert isinstance(outcome, Ended)
     assert "spec.resources.driver.memory" in outcome.result.message
     assert "no Java" in outcome.result.message
+    assert not outcome.result.is_safe_to_retry
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"), [("OOMKilled", OUT_OF_MEMORY), ("Error", WORKER_DIED)]
+)
+def test_more_of_the_same_does_not_help_what_lacks_memory(reason: str, error: str) -> None:
+    outcome = outcome_of(job(FAILED), [pod("Failed", ended(137, reason=reason))])
+    assert isinstance(outcome, Lost)
+    assert outcome.error == error
+    result = OperationResult("x", Outcome.FAILED, exit_code=1, error=outcome.error)
+    first_ms = retry_delay_ms(1, is_safe=result.is_safe_to_retry)
+    assert first_ms == (30_000 if error == OUT_OF_MEMORY else 2_000)
 
 
 @pytest.mark.parametrize(

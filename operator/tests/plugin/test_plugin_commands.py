@@ -82,6 +82,29 @@ def test_run_waits_for_its_own_operation(
 
 
 @pytest.mark.api_server
+def test_a_table_is_suspended_fenced_and_resumed(
+    case: ControllerCase, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        assert kubectl("suspend", "people") == 0
+        case.until(lambda: case.condition("Paused").get("status") == "True", "it is paused")
+        capsys.readouterr()
+        assert kubectl("status") == 0
+        assert "the table is paused" in capsys.readouterr().out
+        assert kubectl("fence", "people") == 0
+        assert kubectl("resume", "people") == 0
+        case.until_ready()
+        assert not {"suspend", "fenced"} & {
+            name for name, value in case.table()["spec"].items() if value
+        }
+        assert kubectl("fence", "people", "--json") == 0
+        case.until(lambda: case.condition("Ingesting").get("reason") == "Fenced", "it is fenced")
+
+
+@pytest.mark.api_server
 def test_what_is_not_there_is_named(case: ControllerCase, kubectl: Kubectl) -> None:
     case.declare()
     command = [sys.executable, "-m", "tideline_operator.plugin.main"]

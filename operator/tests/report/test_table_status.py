@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,12 @@ from tideline.ingest.landing.checkpoint import advance
 from tideline.ingest.landing.landed_file import Landing, RowsSetAside
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.decide.adoption import Adoption, AdoptionReason
+from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.observed import Observed, ObservedLanding, Problem
 from tideline_operator.decide.planner import plan
 from tideline_operator.local.status_file import read_status, write_status
 from tideline_operator.report.conditions import not_looked_at
-from tideline_operator.report.failures import unresolved_failures
+from tideline_operator.report.failures import standing_failures, unresolved_failures
 from tideline_operator.report.status import (
     fresh_start,
     observed_status,
@@ -218,12 +220,56 @@ def test_a_table_that_cannot_be_resolved_is_neither_healthy_nor_current() -> Non
 
 
 def test_a_failed_operation_makes_the_table_not_ready_until_one_succeeds() -> None:
-    failed = look(seen(), attempt(EMPTY, Outcome.FAILED, exit_code=1))
+    failed = look(seen(*FILES), attempt(EMPTY, Outcome.FAILED, exit_code=1))
     assert condition(failed, ConditionType.READY) == (Truth.FALSE, "OperationFailed")
     assert len(unresolved_failures(failed)) == 1
     good = look(seen(), attempt(failed, Outcome.SUCCEEDED))
     assert condition(good, ConditionType.READY) == (Truth.TRUE, "Current")
     assert unresolved_failures(good) == ()
+
+
+def failure(kind: str, subject: str = "") -> LakeTableStatus:
+    """A status whose only operation, of that kind, failed."""
+    (entry,) = attempt(EMPTY, Outcome.FAILED, exit_code=1).operations
+    return replace(EMPTY, operations=(replace(entry, kind=kind, subject=subject),))
+
+
+MADE = replace(TABLE, savepoints={"before": "20250101120000000"})
+DEAD = replace(TABLE, pending=(pending("1", is_dead=True),))
+DECLARED = {"savepoints": [{"name": "before"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "spec", "observed", "stands"),
+    [
+        ("ingest", "landing", {}, seen(*FILES), True),
+        ("ingest", "landing", {}, Observed(TABLE), True),
+        ("ingest", "landing", {}, seen(), False),
+        ("ingest", "landing", {"fenced": True}, seen(*FILES), False),
+        ("ingest", "former", {}, seen(*FILES), False),
+        ("create", "", {}, seen(table=None), True),
+        ("create", "", {}, seen(), False),
+        ("savepoint", "before", DECLARED, seen(), True),
+        ("savepoint", "before", DECLARED, seen(table=MADE), False),
+        ("savepoint", "before", {}, seen(), False),
+        ("restore", "", {"restoreTo": "before"}, seen(table=MADE), True),
+        ("restore", "", {}, seen(table=MADE), False),
+        ("rollback", "", {}, seen(table=DEAD), True),
+        ("rollback", "", {}, seen(), False),
+        ("cleaning", "", {"rerun": {"cleaning": 1}}, seen(), True),
+        ("cleaning", "", {}, seen(), False),
+        ("cleaning", "", {"services": {"cleaning": {"enabled": False}}}, seen(), False),
+        ("cleaning", "", {"services": {"mode": "Advise"}, "rerun": {"cleaning": 1}}, seen(), False),
+        ("cleaning", "", {"services": {"mode": "Off"}}, seen(), False),
+        ("cleaning", "", {"services": {"mode": "Off"}}, AWAY, True),
+    ],
+)
+def test_a_failure_stands_while_its_subject_is_declared_and_due(
+    kind: str, subject: str, spec: dict[str, Any], observed: Observed, stands: bool
+) -> None:
+    table, status = resolved(**spec), failure(kind, subject)
+    needs = needs_of(table.spec, status, observed, NOW_MS)
+    assert bool(standing_failures(table, status, observed, needs, NOW_MS)) is stands
 
 
 def test_a_condition_keeps_the_time_it_changed() -> None:
@@ -265,9 +311,8 @@ def test_an_unknown_outcome_is_settled_by_reading_the_table(
     begun = operation_started(EMPTY, start.operation, 1, NOW_MS)
     found = () if state is None else (Instant(InstantTime(time), Action.COMMIT, state),)
     history = replace(TABLE.history, timeline=ActiveTimeline(found))
-    later = look(
-        seen(table=replace(TABLE, history=history)), operation_finished(begun, unknown, NOW_MS)
-    )
+    observed = seen(*FILES, table=replace(TABLE, history=history))
+    later = look(observed, operation_finished(begun, unknown, NOW_MS))
     assert later.operations[-1].phase is phase
     assert condition(later, ConditionType.READY)[0] is ready
 

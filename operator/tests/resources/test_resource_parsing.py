@@ -13,6 +13,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.table.table_config import TableType
 from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.operation.column_type import ColumnType
+from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
 from tideline_operator.resources.iceberg import CatalogType, OrphanMode, RewriteStrategy
@@ -41,6 +42,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
     Truth,
 )
+from tideline_operator.resources.store_status import LakeStoreStatus
 from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS
@@ -263,3 +265,28 @@ def test_every_field_of_a_resource_is_described() -> None:
     walk(LakeTable)
     walk(LakeStore)
     assert len(seen) > 25
+
+
+def test_no_part_of_a_status_is_ever_an_empty_object() -> None:
+    """Applied over a full one, the API server makes an empty object null, and refuses that."""
+    parts: set[type] = set()
+
+    def walk(kind: Any) -> None:
+        for part in typing.get_args(kind):
+            walk(part)
+        if dataclasses.is_dataclass(kind) and not hasattr(kind, "parse"):
+            parts.add(typing.cast("type", kind))
+            for hint in typing.get_type_hints(kind).values():
+                walk(hint)
+
+    for status in (LakeTableStatus, LakeStoreStatus, LakeCatalogStatus):
+        walk(status)
+    wholes = {LakeTableStatus, LakeStoreStatus, LakeCatalogStatus}
+    for part in parts - wholes:
+        fields = dataclasses.fields(part)
+        is_required = any(
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            for field in fields
+        )
+        assert is_required or to_json_object(part()), part.__name__
+    assert len(parts) > 15

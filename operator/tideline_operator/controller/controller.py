@@ -34,7 +34,7 @@ from tideline_operator.controller.connections import Connections, StoreAccess
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.deletion import Deletion
 from tideline_operator.controller.endpoints import Endpoints
-from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
+from tideline_operator.controller.event_recorder import EventRecorder
 from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.namespace_access import NamespaceAccess
@@ -50,6 +50,7 @@ from tideline_operator.controller.settlement import Settler
 from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_source import TableSource
+from tideline_operator.controller.turn_failures import TurnFailures
 from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.work_queue import Key, WorkQueue
 from tideline_operator.controller.worker_places import WorkerPlaces
@@ -134,10 +135,10 @@ class Controller:
             last_resolved=self._reconciler.last_resolved,
         )
         self._catalog_turns = self._make_catalog_turns(api)
+        self._failures = self._make_failures(api)
         self._store_watch = self._make_store_watch(api)
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
-        self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
         self._measure_on_scrape()
 
@@ -175,6 +176,10 @@ class Controller:
             self._settings.resync_s,
             self._metrics,
         )
+
+    def _make_failures(self, api: KubeApi) -> TurnFailures:
+        catalogs = self._catalog_turns.catalogs
+        return TurnFailures(api, self.tables, catalogs, self._events, self._metrics, self._clock)
 
     def _make_connections(self, api: KubeApi, may_write: Callable[[], None]) -> Connections:
         account = self._settings.launch.service_account
@@ -268,7 +273,14 @@ class Controller:
     @property
     def is_ready(self) -> bool:
         """Whether the caches are filled and the workers run."""
-        return self._workers.is_running and all(item.synced.is_set() for item in self._reflectors)
+        return not self.missing()
+
+    def missing(self) -> list[str]:
+        """What it waits for before the first turn: lists that the API server did not give yet."""
+        unfilled = [item for item in self._reflectors if not item.synced.is_set()]
+        if unfilled or self._workers.is_running:
+            return [f"{one} have not been listed yet{one.why_not}" for one in unfilled]
+        return ["the workers have not started yet"]
 
     def problems(self) -> list[str]:
         """What is stuck and a restart may fix."""
@@ -303,6 +315,7 @@ class Controller:
                 labels=labels,
                 # An upgrade by Helm leaves the definitions as they were.
                 may_be_missing=kind is LAKE_CATALOGS,
+                on_list=self._metrics.lists.labels(resource=str(kind)).inc,
             )
             for kind, cache, on_change, labels in followed
             for namespace in self._settings.namespaces or (None,)
@@ -378,7 +391,7 @@ class Controller:
         try:
             delay_s = self._turn(key, item)
             self.queue.succeeded(key)
-            self._failing_since_ms.pop(key, None)
+            self._failures.over(key)
             if delay_s is not None:
                 self.queue.wake_at(key, self._clock.monotonic_s() + delay_s)
         except (StaleStatusError, LeadershipLostError):
@@ -394,7 +407,7 @@ class Controller:
             delay_s = self.queue.retry(key)
             _log.exception("retrying in %.0f s", delay_s, extra={"table": table})
             if item is not None:
-                self._record_failure(key, item, error)
+                self._failures.record(key, item, error)
         self._metrics.note_turn(result, self._clock.monotonic_s() - started_s)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
@@ -411,12 +424,6 @@ class Controller:
         if aligned is not item:
             self.tables.put(aligned)
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
-
-    def _record_failure(self, key: Key, item: Manifest, error: BaseException) -> None:
-        note = f"cannot reconcile this table: {error}"
-        since_ms = self._failing_since_ms.setdefault(key, self._clock.now_ms())
-        subject = f"{type(error).__name__}@{since_ms}"
-        self._events.record(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
 
     def _measure_on_scrape(self) -> None:
         """Gauges of what can be looked up are looked up at every scrape."""

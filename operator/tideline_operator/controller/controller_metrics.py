@@ -26,7 +26,7 @@ from tideline.ingest.operation.result import OperationResult
 from tideline_operator.controller.table_metrics import TableMetrics
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.catalog_status import CatalogConditionType, LakeCatalogStatus
-from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
+from tideline_operator.resources.status import NO_TABLE, ConditionType, LakeTableStatus, Truth
 from tideline_operator.resources.store_status import LakeStoreStatus
 
 DURATION_BOUNDS_S = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0)
@@ -82,7 +82,7 @@ class ControllerMetrics:
         self.tables = self._gauge("tideline_tables", "LakeTables that this controller manages.")
         self.table_ready = self._of_table(
             "tideline_table_ready",
-            "1 while a table is Ready, 0 while it is not; absent while paused.",
+            "1 while a table is Ready, 0 while it is not; absent while paused, or not made yet.",
         )
         self.lag_files = self._of_table(
             "tideline_table_lag_files", "Files of a table that wait to be ingested."
@@ -207,6 +207,11 @@ class ControllerMetrics:
             "tideline_endpoint_waiting_tables",
             "Tables that wait because as many of their endpoint's as may be are being reconciled.",
         )
+        self.lists = self._counter(
+            "tideline_watch_lists_total",
+            "Full lists asked of the API server: at the start, and after a watch that broke.",
+            ("resource",),
+        )
         self.watch_silent = self._gauge(
             "tideline_watch_silent_seconds",
             "Seconds since the API server last answered a watch.",
@@ -237,7 +242,9 @@ class ControllerMetrics:
         ready = next((item for item in status.conditions if item.type is ConditionType.READY), None)
         ingests = status.ingest.values()
         pending = status.timeline.pending
-        _set_truth(self.table_ready, key, Truth.UNKNOWN if ready is None else ready.status)
+        # A table that waits for its first files is not at fault.
+        is_known = ready is not None and ready.reason != NO_TABLE
+        _set_truth(self.table_ready, key, ready.status if ready and is_known else Truth.UNKNOWN)
         self.lag_files.labels(*key).set(sum(item.lag_files for item in ingests))
         self.lag_bytes.labels(*key).set(sum(item.lag_bytes for item in ingests))
         self.quarantined.labels(*key).set(sum(item.quarantined_files for item in ingests))

@@ -119,8 +119,7 @@ class ControllerProcess:
     def _readyz(self) -> tuple[int, str]:
         controller = self._controller
         if controller is not None:
-            is_ready = controller.is_ready
-            return verdict(controller.delays() if is_ready else ["the caches are not filled yet"])
+            return verdict(controller.missing() or controller.delays())
         silent_s = self._clock.monotonic_s() - self._election.heard_s
         return verdict(["cannot reach the lease"] if silent_s > LEASE_SILENT_S else [])
 
@@ -132,7 +131,7 @@ class ControllerProcess:
     def _metrics_text(self) -> tuple[int, str]:
         if self._controller is not None and not self._controller.is_ready:
             # Without the gauges of all tables a firing alert would resolve.
-            return verdict(["the caches are not filled yet"])
+            return verdict(self._controller.missing())
         self._process_metrics.leader.set(self._election.is_leader)
         return 200, self._process_metrics.text()
 

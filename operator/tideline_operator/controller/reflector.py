@@ -3,7 +3,8 @@
 1. List everything, and report what changed since the last list.
 2. Watch from the list's resource version; bookmarks keep it recent while nothing happens.
 3. The server ends a watch after a while; the next one continues from there.
-4. A version that is too old (410) means: list again. Any other failure means: retry later.
+4. A version that is too old (410) means: list again. Any other failure means: retry later, and
+   after longer each time until a watch has lasted: lists are what costs the server most.
 
 The callback only puts keys into a queue; it does no work here.
 """
@@ -29,6 +30,8 @@ from tideline_operator.kube import KubeApi
 
 WATCH_S = 60.0
 FAILURE_FIRST_S = 0.5
+SHORT_S = 1.0
+"""A watch that the server ends sooner is followed by a pause."""
 FAILURE_LAST_S = 30.0
 STUCK_S = 3 * WATCH_S + 60.0
 """A loop without an iteration for this long counts as stuck."""
@@ -54,6 +57,7 @@ class Reflector:
         namespace: str | None = None,
         labels: str = "",
         may_be_missing: bool = False,
+        on_list: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._resource = resource
@@ -63,6 +67,8 @@ class Reflector:
         self._namespace = namespace
         self._labels = labels
         self._may_be_missing = may_be_missing
+        self._on_list = on_list
+        self._failure = ""
         self._stop = threading.Event()
         self._beat_s = clock.monotonic_s()
         self._heard_s = self._beat_s
@@ -85,6 +91,11 @@ class Reflector:
         return self._clock.monotonic_s() - self._beat_s > STUCK_S
 
     @property
+    def why_not(self) -> str:
+        """Why it has no list yet, as the end of a sentence."""
+        return f": {self._failure}" if self._failure else ""
+
+    @property
     def silent_s(self) -> float:
         """Seconds since the server last answered."""
         return self._clock.monotonic_s() - self._heard_s
@@ -95,13 +106,18 @@ class Reflector:
         while not self._stop.is_set():
             try:
                 version = self._list()
-                failures = 0
                 while not self._stop.is_set():
+                    began_s = self._clock.monotonic_s()
                     version = self._watch(version)
+                    failures = 0
+                    if self._clock.monotonic_s() - began_s < SHORT_S:
+                        self._stop.wait(SHORT_S)
             except ExpiredError:
+                failures += 1
                 _log.info("listing %s again: its resource version expired", self)
             except TidelineError as error:
                 failures += 1
+                self._failure = str(error)
                 is_missing = isinstance(error, ApiRefusedError) and error.is_missing
                 if is_missing and self._may_be_missing:
                     self._note()
@@ -115,6 +131,7 @@ class Reflector:
             self._stop.wait(delay_s * random.uniform(0.8, 1.2))
 
     def _list(self) -> str:
+        self._on_list()
         items, version = self._api.list(self._resource, self._namespace, labels=self._labels)
         changes = self._cache.replace_all(items, within=self._namespace)
         self._note()

@@ -207,8 +207,8 @@ class Settler:
                     _note_unstarted(found, entry, made_from, outcome, now_ms)
             case Ended(result=result):
                 self._note_end(found, entry, replace(result, id=entry.id), now_ms)
-            case Lost(message=message):
-                self._note_end(found, entry, _lost(entry.id, message), now_ms)
+            case Lost(message=message, error=error):
+                self._note_end(found, entry, _lost(entry.id, message, error), now_ms)
 
     def _settle_at_worker(
         self, key: Key, entry: OperationStatus, found: Settlement, now_ms: int
@@ -232,10 +232,10 @@ class Settler:
                 _note_running(found, entry, outcome)
             case Ended(result=result):
                 self._note_end(found, entry, replace(result, id=entry.id), now_ms)
-            case Lost(message=message):
+            case Lost(message=message, error=error):
                 given_up = entry.message.startswith(GIVEN_UP)
                 message = entry.message if given_up else message
-                self._note_end(found, entry, _lost(entry.id, message), now_ms)
+                self._note_end(found, entry, _lost(entry.id, message, error), now_ms)
 
     def _end_late(self, key: Key, entry: OperationStatus, now_ms: int) -> None:
         """Stop the worker of an operation that takes too long; a Job of its own has a deadline."""
@@ -433,10 +433,8 @@ def _note_unstarted(
         found.places.pop(entry.id, None)
 
 
-def _lost(operation_id: str, message: str) -> OperationResult:
-    return OperationResult(
-        operation_id, Outcome.FAILED, message=message, exit_code=1, error=WORKER_DIED
-    )
+def _lost(operation_id: str, message: str, error: str = WORKER_DIED) -> OperationResult:
+    return OperationResult(operation_id, Outcome.FAILED, message=message, exit_code=1, error=error)
 
 
 def refused(operation_id: str, error: TidelineError | str) -> OperationResult:

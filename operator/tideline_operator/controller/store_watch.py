@@ -30,8 +30,9 @@ from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import probing
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
-from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.status_writer import status_content, status_manifest
+from tideline_operator.controller.turn_failures import FAILED, write_failure
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
@@ -218,12 +219,21 @@ class StoreWatch:
         try:
             written = self._api.apply(LAKE_STORES, manifest, key[0], subresource="status")
         except ApiRefusedError as error:
-            # It was deleted, or another one of its name exists.
             _log.info("cannot write the status of LakeStore %s/%s: %s", *key, error)
+            # Else it was deleted or changed meanwhile, or another one of its name exists.
+            if error.status not in (404, 409):
+                self._note_refused(item, error)
             return
         self._stores.put(written)
         self._record(item, status)
         self._metrics.note_store(key, status)
+
+    def _note_refused(self, item: Manifest, error: ApiRefusedError) -> None:
+        note = f"cannot write the status of this store: {error}"
+        event = TableEvent(FAILED, f"{FAILED}@{_generation(item)}", note, is_warning=True)
+        self._events.record(item, event)
+        self._metrics.store_ready.labels(*key_of(item)).set(0)
+        write_failure(self._api, LAKE_STORES, self._stores, item, note, self._clock.now_ms())
 
     def _record(self, item: Manifest, status: LakeStoreStatus) -> None:
         (ready,) = status.conditions

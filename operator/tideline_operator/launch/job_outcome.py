@@ -22,7 +22,12 @@ from typing import Any
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
-from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.operation.result import (
+    OUT_OF_MEMORY,
+    WORKER_DIED,
+    OperationResult,
+    Outcome,
+)
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.driver_job import (
     DRIVER_ROLE,
@@ -78,9 +83,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Ended without an answer."""
+    """Ended without an answer. `error` is the class of the failure."""
 
     message: str
+    error: str = WORKER_DIED
 
 
 JobOutcome = Active | Ended | Lost
@@ -99,13 +105,13 @@ def outcome_of(
         if ended is not None:
             return ended
     if failure is not None and (driver is None or counts_as_ended(driver, now_ms)):
-        return Lost(_lost_message(driver, failure))
+        return _lost(driver, failure)
     if driver is None:
         if _condition(job, "Complete") is not None:
             return Lost("its pod was deleted, and with it the result")
         return _without_pod(job, events)
     if counts_as_ended(driver, now_ms):
-        return Lost(_lost_message(driver, failure))
+        return _lost(driver, failure)
     return _under_way(driver, _executors_of(job, everyone))
 
 
@@ -155,9 +161,9 @@ def running_since_ms(pod: Manifest) -> int | None:
     return _ms(text) if text else None
 
 
-def lost_message(pod: Manifest, job: Manifest | None) -> str:
-    """Why a pod ended without a result."""
-    return _lost_message(pod, None if job is None else _condition(job, "Failed"))
+def lost(pod: Manifest, job: Manifest | None) -> Lost:
+    """A pod that ended without a result, and why."""
+    return _lost(pod, None if job is None else _condition(job, "Failed"))
 
 
 def _driver_of(job: Manifest, pods: Iterable[Manifest]) -> Manifest | None:
@@ -193,9 +199,10 @@ def _ended(driver: Manifest, job: Manifest) -> Ended | Lost | None:
         return None
     result = _result(end.get("message", ""))
     if result is None:
-        return Lost(_lost_message(driver, _condition(job, "Failed")))
+        return _lost(driver, _condition(job, "Failed"))
     if end.get("reason") == _OUT_OF_MEMORY and result.outcome is Outcome.FAILED:
-        result = replace(result, message=f"{_out_of_memory()}; {result.message}")
+        message = f"{_out_of_memory()}; {result.message}"
+        result = replace(result, message=message, error=OUT_OF_MEMORY)
     over_time = _condition(job, "Failed") or _condition(job, "FailureTarget") or {}
     if over_time.get("reason") == _OVER_TIME and result.outcome is Outcome.FAILED:
         result = replace(result, message=f"{_condition_text(over_time)}; {result.message}")
@@ -207,6 +214,12 @@ def _result(text: str) -> OperationResult | None:
         return OperationResult.from_json_object(json.loads(text))
     except (ValueError, ConfigError):
         return None
+
+
+def _lost(driver: Manifest | None, failure: Manifest | None) -> Lost:
+    end = container_end(driver) if driver is not None else {}
+    error = OUT_OF_MEMORY if end.get("reason") == _OUT_OF_MEMORY else WORKER_DIED
+    return Lost(_lost_message(driver, failure), error)
 
 
 def _lost_message(driver: Manifest | None, failure: Manifest | None) -> str:

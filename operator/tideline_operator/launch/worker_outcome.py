@@ -24,7 +24,7 @@ from tideline_operator.launch.job_outcome import (
     container_end,
     counts_as_ended,
     is_over,
-    lost_message,
+    lost,
     outcome_of,
     pod_lost_at_ms,
 )
@@ -78,11 +78,11 @@ def worker_outcome(
             waiting = found if isinstance(found, Active) else waiting
         return NotBegun(waiting)
     if is_named:
-        return Lost(lost_message(pod, job))
+        return lost(pod, job)
     end = container_end(pod)
     if end and (report is not None or int(end.get("exitCode", 1)) in _ORDERLY):
         return NeverBegun("its worker ended before it began")
-    return Lost(lost_message(pod, job))
+    return lost(pod, job)
 
 
 def report_of(pod: Manifest) -> WorkerReport | None:

@@ -1,7 +1,8 @@
-"""`kubectl tideline status|plan|run|logs|why`.
+"""`kubectl tideline status|plan|why|run|logs|suspend|fence|resume`.
 
 kubectl finds the program `kubectl-tideline` on the PATH. It uses kubectl's own configuration, and
-the user's rights: to read LakeTables, pods and their logs, and to patch LakeTables for `run`.
+the user's rights: to read LakeTables, pods and their logs, and to patch LakeTables for what
+changes their spec.
 """
 
 from __future__ import annotations
@@ -143,6 +144,30 @@ def run_command(
     return 0 if ended is not None and ended["phase"] == OperationPhase.SUCCEEDED.value else 1
 
 
+@plugin.command("suspend")
+@click.argument("name")
+@_connection_options
+def suspend_command(name: str, as_json: bool, **given: Any) -> None:
+    """Pause a table: nothing is checked or run until `resume`. Sets spec.suspend."""
+    _change(name, {"suspend": True}, "suspended", as_json, given)
+
+
+@plugin.command("fence")
+@click.argument("name")
+@_connection_options
+def fence_command(name: str, as_json: bool, **given: Any) -> None:
+    """Let nothing be ingested into a table until `resume`; services go on. Sets spec.fenced."""
+    _change(name, {"fenced": True}, "fenced", as_json, given)
+
+
+@plugin.command("resume")
+@click.argument("name")
+@_connection_options
+def resume_command(name: str, as_json: bool, **given: Any) -> None:
+    """Let a suspended or fenced table go on. Unsets spec.suspend and spec.fenced."""
+    _change(name, {"suspend": None, "fenced": None}, "resumed", as_json, given)
+
+
 @plugin.command("logs")
 @click.argument("name")
 @click.option("--operation", metavar="ID", help="An operation in the table's status.")
@@ -162,6 +187,18 @@ def logs_command(
         return
     for line in lines:
         print_line(line)
+
+
+def _change(
+    name: str, change: dict[str, Any], done: str, as_json: bool, given: dict[str, Any]
+) -> None:
+    api, namespace = _connect(given)
+    _table(api, name, namespace)
+    api.patch(LAKE_TABLES, name, {"spec": change}, namespace)
+    if as_json:
+        print_json({"namespace": namespace, "name": name, "spec": change})
+    else:
+        print_line(f"{done} {namespace}/{name}")
 
 
 def _connect(given: dict[str, Any]) -> tuple[KubeApi, str]:

@@ -19,6 +19,7 @@ from tideline.ingest.operation.operation import OperationKind
 from tideline.publication.place import place_in
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_errors import MissingBucketError
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import difference_of
 from tideline_operator.observe.table_identity import identity_of
@@ -83,6 +84,8 @@ def check_deletion(
     """Whether the table at the location of `store` may be deleted. `observe` looks at it."""
     try:
         hoodie = _open(table, store, clock)
+    except MissingBucketError:
+        return DeletionCheck(False, 0)
     except ObjectNotFoundError:
         left = [found.path for found in itertools.islice(store.list(), LEFT_COUNTED)]
         return DeletionCheck(False, len(left), tuple(left[:LEFT_NAMED]))
@@ -143,7 +146,7 @@ class Removals:
         """Delete for `STEP_S` at the most. `may_write` raises when nothing may be written."""
         try:
             hoodie = _open(table, store, self.clock)
-        except ObjectNotFoundError:
+        except (ObjectNotFoundError, MissingBucketError):
             return RemovalStep(True, has_table=False)
         if removal.owned is None or removal.owned != _owned(table, hoodie):
             return RemovalStep(True, is_other=True)

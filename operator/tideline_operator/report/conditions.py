@@ -24,6 +24,7 @@ from tideline_operator.resources.status import (
     Condition,
     ConditionType,
     LakeTableStatus,
+    OperationStatus,
     Truth,
 )
 
@@ -46,7 +47,8 @@ def conditions_of(
     """Every condition of a table that was observed, with the times they have stood since."""
     blocked = [action for action in actions if isinstance(action, Blocked)]
     stuck = next((action for action in blocked if action.exit_code), None)
-    failing = next(iter(standing_failures(status, observed)), None)
+    failures = standing_failures(table, status, observed, needs, now_ms)
+    failing = next(iter(failures), None)
     found = [
         _condition(ConditionType.SPEC_VALID, True, "Valid", ""),
         _paused(table),
@@ -66,7 +68,7 @@ def conditions_of(
     found.append(_adopted(table, status, observed, blocked))
     found.append(_healthy(table, observed))
     found.append(_ingesting(table, status, observed, blocked))
-    found.append(_services_current(table, status, observed, needs))
+    found.append(_services_current(table, observed, needs, failures))
     return tuple(_dated(item, status, now_ms) for item in found)
 
 
@@ -187,19 +189,21 @@ def _ingesting(
     ]
     if waiting:
         return _condition(kind, True, "Quarantined", "; ".join(waiting))
+    seen = observed.table.checkpoints if observed.table is not None else {}
+    if not seen and not any(item.checkpoint for item in status.ingest.values()):
+        return _condition(kind, True, "NothingIngested", "no file has been ingested yet")
     return _condition(kind, True, "Current", "")
 
 
 def _services_current(
     table: ResolvedTable,
-    status: LakeTableStatus,
     observed: Observed,
     needs: tuple[ServiceNeed, ...],
+    failures: tuple[OperationStatus, ...],
 ) -> Condition:
     kind, mode = ConditionType.SERVICES_CURRENT, table.spec.services.mode
     if mode is ServiceMode.OFF:
         return _condition(kind, True, "Off", "spec.services.mode is Off")
-    failures = standing_failures(status, observed)
     failed = [item.kind for item in failures if OperationKind(item.kind).service]
     broken = [need.name for need in needs if need.problem is not None]
     if failed or broken:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from tideline.hudi.services.registry import TableService
+from tideline.iceberg.service import IcebergService
+from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import OperationKind
 from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.planner import batch_of
+from tideline_operator.decide.service_triggers import ServiceNeed
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
 
@@ -21,11 +29,72 @@ def unresolved_failures(status: LakeTableStatus) -> tuple[OperationStatus, ...]:
     )
 
 
-def standing_failures(status: LakeTableStatus, observed: Observed) -> tuple[OperationStatus, ...]:
-    """The same without those of services that are left out now: they are not retried."""
-    left_out = observed.table.adoption.left_out if observed.table is not None else {}
-    return tuple(
-        item
-        for item in unresolved_failures(status)
-        if OperationKind(item.kind).service not in left_out
-    )
+def standing_failures(
+    table: ResolvedTable,
+    status: LakeTableStatus,
+    observed: Observed,
+    needs: tuple[ServiceNeed, ...],
+    now_ms: int,
+) -> tuple[OperationStatus, ...]:
+    """Those of the unresolved failures whose subject is declared and due.
+
+    What the spec no longer declares, and what somebody else has done meanwhile, is not retried: a
+    failure of it would stand for ever. Of a table that cannot be read every failure stands.
+    """
+    spec = table.spec
+    failures = unresolved_failures(status)
+    if observed.problem is not None:
+        return failures
+    due_ingests = _due_ingests(table, observed, now_ms)
+
+    def stands(item: OperationStatus) -> bool:
+        kind = OperationKind(item.kind)
+        if kind.service is not None:
+            is_run = spec.services.mode is ServiceMode.AUTO
+            return is_run and any(_stands(need, kind.service) for need in needs)
+        match kind:
+            case OperationKind.CREATE:
+                return not observed.has_table
+            case OperationKind.INGEST:
+                return item.subject in due_ingests
+            case OperationKind.SAVEPOINT:
+                return item.subject in _missing_savepoints(spec, observed)
+            case OperationKind.RESTORE:
+                return spec.restore_to is not None
+            case OperationKind.ROLLBACK:
+                return observed.table is None or any(one.is_dead for one in observed.table.pending)
+            case _:
+                return True
+
+    return tuple(filter(stands, failures))
+
+
+def _stands(need: ServiceNeed, service: TableService | IcebergService) -> bool:
+    """Whether a failed run of `service` is to be repeated. A service with a pace of its own rests
+    after a failure as well, and is due again later."""
+    if need.service != service:
+        return False
+    if isinstance(service, TableService):
+        is_paced = service.pace is not None
+    else:
+        is_paced = service is IcebergService.REMOVE_ORPHAN_FILES
+    return need.is_due or need.problem is not None or is_paced
+
+
+def _due_ingests(table: ResolvedTable, observed: Observed, now_ms: int) -> frozenset[str]:
+    """Declared ingests with files that wait, or whose landing prefix was not looked at now."""
+    spec = table.spec
+    if spec.fenced or spec.restore_to is not None:
+        return frozenset()
+    due = set()
+    for ingest in spec.ingest:
+        batch = batch_of(table, ingest, observed, now_ms)
+        is_cluttered = ingest.source.taken is not TakenPolicy.KEEP
+        if batch is None or batch.files or (is_cluttered and batch.remembered_files):
+            due.add(ingest.name)
+    return frozenset(due)
+
+
+def _missing_savepoints(spec: LakeTableSpec, observed: Observed) -> frozenset[str]:
+    made = observed.table.savepoints if observed.table is not None else {}
+    return frozenset(item.name for item in spec.savepoints) - frozenset(made)

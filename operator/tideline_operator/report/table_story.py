@@ -10,7 +10,18 @@ from tideline_operator.api_objects import Manifest
 from tideline_operator.resources.metadata import PAUSED_ANNOTATION, is_pause
 from tideline_operator.resources.status import ConditionType, OperationPhase, Truth
 
-STATUS_COLUMNS = ("namespace", "name", "format", "ready", "latest", "pending", "lag", "due", "now")
+STATUS_COLUMNS = (
+    "namespace",
+    "name",
+    "format",
+    "ready",
+    "latest",
+    "pending",
+    "lag",
+    "due",
+    "now",
+    "why",
+)
 PLAN_COLUMNS = ("what", "due", "why", "last run", "next run")
 _ENDED = (OperationPhase.SUCCEEDED.value, OperationPhase.FAILED.value)
 _TRUE, _FALSE, _UNKNOWN = (one.value for one in (Truth.TRUE, Truth.FALSE, Truth.UNKNOWN))
@@ -19,7 +30,9 @@ _USUAL = {
     # Unknown while there is no table, which Ready says.
     ConditionType.ADOPTED.value: (_TRUE, _UNKNOWN),
 }
+_JUDGES = (ConditionType.READY, ConditionType.SERVICES_CURRENT)
 _NO_INGEST = "NoIngest"
+_WHY_LENGTH_MAX = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,7 @@ def status_row(table: Manifest) -> tuple[object, ...]:
         status.get("lagFiles", ""),
         ", ".join(due_services(table)),
         ", ".join(operation_text(one) for one in running(table)),
+        _first_reason(table),
     )
 
 
@@ -107,6 +121,10 @@ def reasons(table: Manifest, *, namespace: Manifest | None = None) -> list[Reaso
         # The operator adds to Ready what waits for a place.
         if not is_usual or (name == ConditionType.READY.value and condition.get("message")):
             found.append(Reason(name, condition.get("reason", ""), condition.get("message", "")))
+    # A failure that stands is one that Ready or ServicesCurrent speaks of.
+    judged = [_conditions(status).get(one.value, {}) for one in _JUDGES]
+    if all(one.get("status") == _TRUE for one in judged):
+        return found
     return found + [_failure(one) for one in _newest_of_each(table) if _has_failed(one)]
 
 
@@ -141,6 +159,15 @@ def newest_operation(table: Manifest, operation: str | None) -> Manifest | None:
         return next((one for one in operations if one.get("id") == operation), None)
     under_way = running(table) or list(operations)
     return under_way[-1] if under_way else None
+
+
+def _first_reason(table: Manifest) -> str:
+    """The first of its reasons, in short."""
+    first = next(iter(reasons(table)), None)
+    if first is None:
+        return ""
+    text = first.message or f"{first.subject}: {first.reason}"
+    return text if len(text) <= _WHY_LENGTH_MAX else f"{text[: _WHY_LENGTH_MAX - 1]}…"
 
 
 def _failure(one: Manifest) -> Reason:

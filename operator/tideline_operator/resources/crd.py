@@ -58,8 +58,8 @@ _TABLE_COLUMNS = (
     PrinterColumn(
         "Files", ".status.table.files", "Base or data files of the snapshot.", type="integer"
     ),
+    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not."),
     PrinterColumn("Lag", ".status.lagFiles", "Files that wait to be ingested.", type="integer"),
-    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
     PrinterColumn(
         "Adopted",
         '.status.conditions[?(@.type=="Adopted")].reason',
@@ -76,19 +76,17 @@ _STORE_COLUMNS = (
     PrinterColumn(
         "Ready", f"{_READY}.status", "Whether its buckets are reached and keep their promises."
     ),
-    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not."),
 )
-
-
 _CATALOG_COLUMNS = (
     PrinterColumn("Ready", f"{_READY}.status", "Whether its tables were listed."),
+    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not."),
     PrinterColumn("Tables", ".status.found", "Tables that it has.", type="integer"),
     PrinterColumn("Maintained", ".status.maintained", "Those it maintains.", type="integer"),
     PrinterColumn("Excluded", ".status.excluded", "Those left out by pattern.", type="integer"),
     PrinterColumn("Late", ".status.late", "Those with services that wait.", type="integer"),
     PrinterColumn("Failing", ".status.failing", "Those that are not ready.", type="integer"),
     PrinterColumn("Looked", ".status.lastLook", "When it was listed last.", type="date"),
-    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
     PrinterColumn("Location", ".spec.location", "The folder of its tables.", priority=1),
     PrinterColumn("Catalog", ".spec.catalog.uri", "Address of the catalog.", priority=1),
 )

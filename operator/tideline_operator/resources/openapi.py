@@ -97,7 +97,12 @@ def _type_schema(hint: Any, rule: FieldRule, owner: str, has_defaults: bool) -> 
     if rule.shape is not None:
         return rule.shape.schema()
     if rule.free_form:
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        # Atomic: what a spec leaves empty is not null in a later one that is applied over it.
+        return {
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
     if origin is not None:
         schema: Schema = {"type": "object"}
         if rule.items_max is not None:

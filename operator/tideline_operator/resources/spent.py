@@ -17,7 +17,7 @@ from tideline_operator.resources.schedule import Timestamp
 class Spent:
     """Totals of all operations of one kind."""
 
-    runs: int = described("Operations that ended.", default=0)
+    runs: int = described("Operations that ended.", default=0, always_written=True)
     failures: int = described("Those that failed.", default=0)
     last_failure: Timestamp | None = described("The last failure.", default=None, length_max=40)
     pod_ms: int = described("Milliseconds for which their pods ran.", default=0)

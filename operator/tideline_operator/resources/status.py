@@ -104,7 +104,7 @@ class TableStatus:
 class RunCounts:
     """What a run did, in numbers; sizes in bytes."""
 
-    files_before: int = described("Files that were rewritten.", default=0)
+    files_before: int = described("Files that were rewritten.", default=0, always_written=True)
     bytes_before: int = described("Bytes that were read.", default=0)
     files_after: int = described("Files that were written.", default=0)
     bytes_after: int = described("Their size.", default=0)
@@ -116,7 +116,9 @@ class RunCounts:
 class RunSaving:
     """What a run saves readers and the store, and what it took."""
 
-    files_opened: int = described("Files fewer that a scan of the table opens.", default=0)
+    files_opened: int = described(
+        "Files fewer that a scan of the table opens.", default=0, always_written=True
+    )
     bytes_scanned: int = described("Bytes fewer that it reads.", default=0)
     delta_files: int = described("Log or delete files fewer that every read merges.", default=0)
     delta_bytes: int = described("Their size.", default=0)
@@ -131,7 +133,7 @@ class RunSaving:
 class ServiceStatus:
     """One table service."""
 
-    is_due: bool = described("Whether it should run now.", default=False)
+    is_due: bool = described("Whether it should run now.", default=False, always_written=True)
     reason: str = described("Why it is due or not.", default="", length_max=1024)
     last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
     last_result: str = described("Its result.", default="", length_max=1024)
@@ -194,7 +196,7 @@ class IngestStatus:
 
     polled_at: Timestamp | None = described("Last listing.", default=None, length_max=40)
     checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
-    lag_files: int = described("Files that wait.", default=0)
+    lag_files: int = described("Files that wait.", default=0, always_written=True)
     lag_bytes: int = described("Their size.", default=0)
     oldest_file_at: Timestamp | None = described(
         "When the oldest of them landed.", default=None, length_max=40

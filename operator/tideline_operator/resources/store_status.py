@@ -48,7 +48,10 @@ class BucketStatus:
     """One bucket that tables of the namespace use through this store."""
 
     problem: str = described(
-        "Why it cannot be used, as one word; empty while it can.", default="", length_max=128
+        "Why it cannot be used, as one word; empty while it can.",
+        default="",
+        length_max=128,
+        always_written=True,
     )
     message: str = described(
         "The same for people, with what to do.", default="", length_max=_MESSAGE_LENGTH_MAX
