@@ -10,7 +10,7 @@ OPTIONAL = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "kubernetes", "mini
 
 def test_the_embedded_reconciler_needs_the_base_install_only() -> None:
     code = (
-        "import sys, tideline_operator.local.run, tideline_operator.__main__\n"
+        "import sys, tideline_operator.local.run_tables, tideline_operator.__main__\n"
         f"print([name for name in {OPTIONAL} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -25,3 +25,16 @@ def test_the_controller_needs_neither_spark_nor_arrow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    code = (
+        "import sys\n"
+        "from tideline.cli.main import run\n"
+        "run(['--help'])\n"
+        "parts = ('tideline.hudi', 'tideline.iceberg', 'tideline_operator.decide')\n"
+        "print([name for name in sys.modules if name.startswith(parts)])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "run " in done.stdout, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "[]", done.stdout
