@@ -75,7 +75,7 @@ PARTS = (
     Part("e2e", "a real Kubernetes, everything killed", ("make", "e2e")),
     Part("mutants", "planted faults, none survives", ("make", "mutants")),
     Part("storms", "hundreds of kills, nothing lost or doubled", ("make", "storms")),
-    Part("histories", "random tables, of Hudi's and published", ("make", "histories")),
+    Part("histories", "random tables, of Hudi's, published and followed", ("make", "histories")),
 )
 
 

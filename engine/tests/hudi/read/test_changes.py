@@ -254,6 +254,25 @@ def test_a_restore_is_named(table: SmallTable) -> None:
         table.lake().changes(begin)
 
 
+def test_a_range_that_ends_in_what_a_restore_took_back_is_refused(table: SmallTable) -> None:
+    do(table, "insert", batch(range(3), 1))
+    table.lake().savepoint()
+    begin = table.lake().changes(BEGINNING).until
+    before = said(table.lake().changes(BEGINNING, begin))
+    table.fake_clock.advance(60)
+    between = InstantTime.from_epoch_ms(table.clock.now_ms())
+    do(table, "upsert", batch(range(3), 2))
+    end = table.lake().changes(BEGINNING).until
+    table.fake_clock.advance(60)
+    table.lake().restore(table.lake().savepoints()[0].instant)
+    for after in (BEGINNING, begin, end):
+        with pytest.raises(UnsupportedTableError, match="took back what it was at the end"):
+            table.lake().changes(after, end)
+    for until in (begin, between):
+        assert said(table.lake().changes(BEGINNING, until)) == before
+    assert said(table.lake().changes(begin, between)) == []
+
+
 def test_a_row_that_moves_is_updated_where_keys_are_unique_in_the_table() -> None:
     properties = {"tideline.index.type": "GLOBAL_SIMPLE"}
     table = SmallTable.in_memory(properties, ordering=["v"])

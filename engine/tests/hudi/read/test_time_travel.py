@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -234,6 +235,25 @@ def test_cleaned_files_are_missed_and_not_rows(table: SmallTable) -> None:
     for end, _ in states:
         with pytest.raises(ConfigError, match=r"and cleaned|was cleaned"):
             as_of(table, end)
+
+
+def test_the_earliest_time_is_named_when_files_are_gone(table: SmallTable) -> None:
+    states: list[tuple[InstantTime, Rows]] = []
+    for v in range(1, 9):
+        do(table, "insert_overwrite" if v % 2 else "upsert", batch([0, 1], v))
+        states.append((table.lake().changes(BEGINNING).until, dict(table.values())))
+    table.fake_clock.advance(60)
+    clean_table(table.lake().hoodie_table, CleaningConfig(commits_retained=5))
+    table.lake().run("archival", options=ARCHIVED)
+    readable = []
+    for end, rows in states:
+        try:
+            assert as_of(table, end) == rows
+            readable.append(str(end))
+        except ConfigError as refused:
+            (named,) = re.findall(r"the earliest time to read as of is (\d+)", str(refused))
+            assert as_of(table, named) == dict(states)[InstantTime(named)]
+    assert readable[0] == named
 
 
 def test_a_date_is_the_same_as_text_and_as_a_moment(table: SmallTable) -> None:

@@ -87,6 +87,13 @@ def test_beyond_savepoints_only_the_savepointed_commits_stay() -> None:
     assert [item.time for item in plan.instants] == [at(0), at(1), at(3), at(4), at(5)]
 
 
+def test_the_newest_commit_stays_however_many_others_are_savepointed() -> None:
+    saved = [done(number, Action.SAVEPOINT) for number in range(CONFIG.commits_max)]
+    line = timeline(range(CONFIG.commits_max + 1), *saved)
+    beyond = replace(CONFIG, beyond_savepoint=True)
+    assert isinstance(plan_archival(line, beyond, COW), NotDue)
+
+
 def test_the_commit_before_the_oldest_pending_write_stays() -> None:
     pending = Instant(at(3), Action.COMMIT, State.INFLIGHT)
     line = timeline([0, 1, 2, *range(4, 10)], pending)

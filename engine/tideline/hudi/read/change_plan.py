@@ -20,6 +20,7 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.history import built_on, load_view, replaced_by, whole_versions
 from tideline.hudi.read.incremental import commits_in, effective_time
+from tideline.hudi.read.taken_back import taken_back
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.timeline_as_of import archived_after
@@ -238,3 +239,12 @@ def _refuse_restored(
                 table=table.uri,
                 instant=restore.time,
             )
+    lost = None if end is None else taken_back(table, timeline, end)
+    if lost is not None:
+        raise UnsupportedTableError(
+            f"the table was restored at {lost.restore.time}, which took back what it was at the "
+            "end of this range: read it as a whole, and go on after that",
+            table=table.uri,
+            instant=lost.restore.time,
+            value=end,
+        )

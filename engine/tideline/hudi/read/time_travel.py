@@ -6,7 +6,7 @@ commits count by their instants. Either reads the same for ever, or is refused:
 1. Before the first commit there was no table, and what the future brings is not known.
 2. What has not completed yet may still complete at this time: in layouts without completion times
    whatever was requested by then, in others what completes in these seconds.
-3. A restore takes back what the table was between the commit that it goes back to and itself.
+3. A restore takes back what the table was between the first commit that it undoes and itself.
 4. Files may have been cleaned, and commits archived that say so. A savepoint keeps its files.
 
 Source: Hudi's TimelineUtils.validateTimestampAsOf.
@@ -14,13 +14,15 @@ Source: Hudi's TimelineUtils.validateTimestampAsOf.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tideline.errors import ConfigError, ConflictError
 from tideline.hudi.read.asked_range import time_meant
 from tideline.hudi.read.history import (
+    FilesGone,
     find_files_gone,
     find_files_gone_by_completion,
     has_archive,
@@ -28,12 +30,13 @@ from tideline.hudi.read.history import (
 )
 from tideline.hudi.read.incremental import effective_time, first_pending_write
 from tideline.hudi.read.point_in_time import Point, point_in_time
+from tideline.hudi.read.taken_back import taken_back
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.timeline_as_of import timeline_as_of
 from tideline.hudi.timeline.active import LISTING_MARGIN_MS, ActiveTimeline
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 
 _UNKNOWN_ZONE_MS = 14 * 3_600_000
@@ -83,17 +86,50 @@ def table_as_of(table: HoodieTable, as_of: Point) -> TableThen:
 
     timeline, view = load_view(table, shown=shown)
     time = meant(timeline)
-    if by_completion:
-        gone = find_files_gone_by_completion(table, timeline, shown(timeline), view, time)
-    else:
-        gone = find_files_gone(table, timeline, view, time)
+    gone = _gone(table, timeline, shown(timeline), view, time)
     _refuse_before_first(table, timeline, time)
     _refuse_future(table, timeline, time)
     _refuse_restored(table, timeline, time)
     if gone is not None:
-        raise gone.error(table)
+        named = _earliest_readable(table, timeline, time)
+        there = "" if named is None else f"; the earliest time to read as of is {named}"
+        raise replace(gone, why=f"{gone.why}{there}").error(table)
     _refuse_unfinished(table, timeline, time)
     return TableThen(shown(timeline), view, None if by_completion else time)
+
+
+def _gone(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    shown: ActiveTimeline,
+    view: FileSystemView,
+    time: InstantTime,
+) -> FilesGone | None:
+    """What of the table as of a time is gone; `view` is of what is `shown` of the timeline."""
+    if table.layout.timeline.has_completion_times:
+        return find_files_gone_by_completion(table, timeline, shown, view, time)
+    return find_files_gone(table, timeline, view, time)
+
+
+def _earliest_readable(
+    table: HoodieTable, timeline: ActiveTimeline, after: InstantTime
+) -> InstantTime | None:
+    """The first commit after a time from which on all can be read. What a savepoint keeps may be
+    read before it."""
+    listing = table.list_files()
+    saved = timeline.savepointed_times()
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    effective = {effective_time(one) for one in commits if one.time not in saved}
+    times = sorted(time for time in effective if time > after)
+
+    def is_readable(time: InstantTime) -> bool:
+        shown = timeline
+        if table.layout.timeline.has_completion_times:
+            shown = timeline_as_of(table, timeline, time)
+        return _gone(table, timeline, shown, table.view_of(listing, shown), time) is None
+
+    at = bisect_left(times, True, key=is_readable)
+    return times[at] if at < len(times) else None
 
 
 def _refuse_before_first(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> None:
@@ -123,19 +159,16 @@ def _now(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime:
 
 
 def _refuse_restored(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> None:
-    for restore in timeline.of(Action.RESTORE).completed():
-        done = effective_time(restore)
-        commits = map(effective_time, timeline.of(*COMMIT_ACTIONS).completed())
-        kept = max((one for one in commits if one < restore.time), default=None)
-        if time < done and (kept is None or kept < time):
-            there = "" if kept is None else f"{kept} or earlier, or "
-            raise ConfigError(
-                f"the table was restored at {restore.time}, which took back what it was then; "
-                f"read as of {there}{done} or later",
-                table=table.uri,
-                instant=restore.time,
-                value=time,
-            )
+    lost = taken_back(table, timeline, time)
+    if lost is not None:
+        there = "" if lost.kept is None else f"{lost.kept} or earlier, or "
+        raise ConfigError(
+            f"the table was restored at {lost.restore.time}, which took back what it was then; "
+            f"read as of {there}{lost.done} or later",
+            table=table.uri,
+            instant=lost.restore.time,
+            value=time,
+        )
 
 
 def _refuse_unfinished(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> None:

@@ -30,6 +30,20 @@ RANGE_FAULTS = (
         _TRAVEL_TESTS,
     ),
     Fault(
+        "a range may end in what a restore took back",
+        "engine/tideline/hudi/read/change_plan.py",
+        "    lost = None if end is None else taken_back(table, timeline, end)\n",
+        "    lost = None if end else taken_back(table, timeline, begin)\n",
+        ("engine/tests/hudi/read/test_changes.py",),
+    ),
+    Fault(
+        "a read as of a time has what a restore left of it",
+        "engine/tideline/hudi/read/taken_back.py",
+        "        if first is not None and first <= time:\n",
+        "        if first is None and first != time:\n",
+        _TRAVEL_TESTS,
+    ),
+    Fault(
         "a read as of a time has what was requested by then",
         "engine/tideline/hudi/table/timeline_as_of.py",
         "    return timeline.completed_by(time).leaving_out(frozenset(later))\n",

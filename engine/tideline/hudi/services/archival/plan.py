@@ -3,8 +3,8 @@
 1. Completed cleans, and completed rollbacks, each by themselves: when there are more than the
    maximum, the oldest go until the minimum is left.
 2. Completed commits of all kinds: when there are more than the maximum, the oldest go, as far as
-   nothing below holds them. The limits rise together when cleaning has yet to look at more
-   commits than the minimum.
+   nothing below holds them, but never the newest. The limits rise together when cleaning has yet
+   to look at more commits than the minimum.
 3. What holds commits back, each named in the plan: the oldest savepoint; the newest completed
    commit before the oldest write that is pending, or undone while its writer may still be running
    (files it makes yet would count as archived ones); on MERGE_ON_READ the delta commits that the
@@ -14,7 +14,8 @@
    back to life).
 4. A table with a metadata table keeps everything that is not in its latest compaction.
 
-Stricter than Hudi about undone writes, and in the last part of 3, which Hudi takes for granted.
+Stricter than Hudi about the newest commit, about undone writes, and in the last part of 3, which
+Hudi takes for granted.
 Source: Hudi's TimelineArchiverV1, ArchivalUtils, CompactionUtils.
 """
 
@@ -151,9 +152,10 @@ def _plan_commits(
         return (), None
     savepointed = timeline.savepointed_times()
     hold = next(iter(find_holds(timeline, config, facts)), None)
+    # What is archived has to be older than the newest commit: readers take no more for committed.
     free = [
         instant
-        for instant in commits
+        for instant in commits.instants[:-1]
         if instant.time not in savepointed and (hold is None or instant.time < hold.time)
     ]
     surplus = len(commits) - commits_min

@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any
 
 from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
-from tideline.formats.avro import decode_container, encode_container
+from tideline.formats.avro import encode_container
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.metadata.index_build import require_no_index_build
@@ -38,6 +38,7 @@ from tideline.hudi.recovery.plan import RollbackPlan, plan_rollback
 from tideline.hudi.recovery.undo import UndoneFiles, undo_files
 from tideline.hudi.services.restore.completion import read_completion_times
 from tideline.hudi.services.restore.plan import InstantName, RestorePlan, plan_restore
+from tideline.hudi.services.restore.stored_plan import read_restore_plan
 from tideline.hudi.services.savepoint.record import read_savepoint, require_files
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -245,7 +246,7 @@ def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguard
     """Do what a pending restore says, regardless of who began it. Call under the lock, of which
     `guard` raises that it was lost."""
     started_ms = table.clock.now_ms()
-    plan = _read_plan(table, restore)
+    plan = read_restore_plan(table, restore)
     if restore.state is State.REQUESTED:
         restore = table.timelines.to_inflight(restore)
     is_kept = table.reload_config().keeps_metadata_table
@@ -282,7 +283,7 @@ def pending_restore(
     if instant is None:
         return None
     try:
-        return instant, _read_plan(table, instant)
+        return instant, read_restore_plan(table, instant)
     except CorruptTableError:
         if instant.state is not State.REQUESTED:
             raise
@@ -468,16 +469,3 @@ def _forget_rollbacks(table: HoodieTable, savepoint: InstantTime) -> None:
 def _pending_clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
     planned = table.planned_groups(timeline, Action.REPLACECOMMIT, Action.CLUSTERING)
     return frozenset(planned.values())
-
-
-def _read_plan(table: HoodieTable, restore: Instant) -> RestorePlan:
-    path = table.timelines.path(restore.in_state(State.REQUESTED))
-    try:
-        return RestorePlan.from_avro(decode_container(table.store.get(path), path=path))
-    except (CorruptTableError, ObjectNotFoundError, ValueError) as error:
-        raise CorruptTableError(
-            f"the plan of this restore cannot be read: {error}",
-            table=table.uri,
-            instant=restore.time,
-            path=path,
-        ) from error
