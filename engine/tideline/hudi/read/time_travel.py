@@ -118,9 +118,9 @@ def _earliest_readable(
     read before it."""
     listing = table.list_files()
     saved = timeline.savepointed_times()
-    commits = timeline.of(*COMMIT_ACTIONS).completed()
-    effective = {effective_time(one) for one in commits if one.time not in saved}
-    times = sorted(time for time in effective if time > after)
+    commits = sorted(timeline.of(*COMMIT_ACTIONS).completed(), key=effective_time)
+    counted = [one for one in commits[:-1] if one.time not in saved] + commits[-1:]
+    times = [effective_time(one) for one in counted if effective_time(one) > after]
 
     def is_readable(time: InstantTime) -> bool:
         shown = timeline
