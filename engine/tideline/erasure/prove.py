@@ -34,7 +34,7 @@ from tideline.hudi.table.partition_metadata import METADATA_NAMES, is_table_meta
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.publication.expiry import unlisted_files
-from tideline.publication.merged_slices import own_file
+from tideline.publication.merged_slices import own_file, stem_of
 from tideline.publication.published_files import is_manifest
 from tideline.publication.published_table import PublishedTable
 from tideline.spark.read.matching import columns_of_condition, count_matching
@@ -44,13 +44,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 _ICEBERG_FOLDER = "metadata/"
+_ICEBERG_METADATA = (".metadata.json", ".metadata.json.gz", ".avro", "/version-hint.text")
 _EMPTY_SIGNS = ("_SUCCESS", ".gitkeep")
 
 
 def prove(table: HoodieTable, where: str | Column, spark: SparkSession | None) -> Proof:
     """Count the rows that match in every file. Raises ConfigError for what is no condition."""
     timeline = table.timeline()
-    files, others = _listed(table)
+    files, others = listed(table)
     unread = [*others, *_unlisted_manifests(table)]
     reader = StoredRowsReader.of(table, timeline)
     columns = columns_of_condition(spark, table.location, where, reader.schema)
@@ -95,7 +96,7 @@ class _Reading:
             self.unread.append(found)
 
 
-def _listed(table: HoodieTable) -> tuple[list[StoredFile], list[UnreadFile]]:
+def listed(table: HoodieTable) -> tuple[list[StoredFile], list[UnreadFile]]:
     """The data files in the folder, and what else there is that may hold rows."""
     files: list[StoredFile] = []
     others = []
@@ -104,12 +105,12 @@ def _listed(table: HoodieTable) -> tuple[list[StoredFile], list[UnreadFile]]:
         if published is not None:
             files.append(published)
             continue
-        if is_table_metadata(info.path) or info.path.startswith(_ICEBERG_FOLDER):
+        if is_table_metadata(info.path):
             continue
         file = parse_data_file(*split_path(info.path), info.size_bytes)
         if file is not None:
             files.append(file)
-        elif not _is_sign(info):
+        elif not (_is_sign(info) or _is_of_iceberg(info.path)):
             others.append(UnreadFile(info.path, "it is not a data file of the table"))
     return sorted(files, key=lambda file: file.path), others
 
@@ -134,6 +135,13 @@ def _is_sign(info: ObjectInfo) -> bool:
     name = split_path(info.path)[1]
     is_sidecar = name.endswith(".crc") or name in (*METADATA_NAMES, *_EMPTY_SIGNS)
     return is_sidecar or not info.size_bytes
+
+
+def _is_of_iceberg(path: str) -> bool:
+    """Whether it is metadata of a publication, or says by position which rows are not published."""
+    if not path.startswith(_ICEBERG_FOLDER):
+        return False
+    return path.endswith(_ICEBERG_METADATA) or stem_of(path) is not None
 
 
 def _holding(

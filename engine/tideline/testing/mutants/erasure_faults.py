@@ -8,6 +8,9 @@ _WRITE = "engine/tideline/hudi/write"
 _VERBS = ("engine/tests/spark/write/test_table_verbs.py",)
 _SPELLING = ("engine/tests/hudi/write/test_stored_spelling.py",)
 _ERASURE = "engine/tests/erasure"
+_PROVE = "engine/tideline/erasure/prove.py"
+_STORED = "engine/tideline/erasure/stored_rows.py"
+_FILES = (f"{_ERASURE}/test_proof_of_files.py",)
 
 ERASURE_FAULTS = (
     Fault(
@@ -93,5 +96,40 @@ ERASURE_FAULTS = (
         "    drop_old_bounds(place, voids_others=bool(unlisted))\n",
         "    drop_old_bounds(place)\n",
         (f"{_ERASURE}/test_erase_published.py",),
+    ),
+    Fault(
+        "the proof passes over a partition that is named as the folder of Iceberg",
+        _PROVE,
+        "        if is_table_metadata(info.path):\n",
+        "        if is_table_metadata(info.path) or info.path.startswith(_ICEBERG_FOLDER):\n",
+        _FILES,
+    ),
+    Fault(
+        "the proof does not name what is no data file",
+        _PROVE,
+        "        elif not (_is_sign(info) or _is_of_iceberg(info.path)):\n",
+        "        elif not (_is_sign(info) or info.path.startswith(_ICEBERG_FOLDER)):\n",
+        _FILES,
+    ),
+    Fault(
+        "the proof passes over a publication's copies of rows",
+        _PROVE,
+        "            files.append(published)\n",
+        "            pass\n",
+        _FILES,
+    ),
+    Fault(
+        "the proof passes over files that are hidden",
+        _PROVE,
+        '    is_sidecar = name.endswith(".crc") or name in (*METADATA_NAMES, *_EMPTY_SIGNS)\n',
+        '    is_sidecar = name.startswith(".") or name in (*METADATA_NAMES, *_EMPTY_SIGNS)\n',
+        _FILES,
+    ),
+    Fault(
+        "the proof reads only blocks of logs whose rows are Avro",
+        _STORED,
+        "            elif frame.kind.is_data:\n",
+        "            elif frame.kind is BlockKind.AVRO_DATA:\n",
+        _FILES,
     ),
 )
