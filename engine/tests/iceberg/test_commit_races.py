@@ -177,10 +177,13 @@ def test_a_delete_by_value_that_does_not_outnumber_the_new_files_is_a_conflict()
     model.append(range(10, 20))
     rewrite = model.plan_rewrite()
     assert rewrite.sequence_number == 2
-    late = RewriteFiles(first.snapshot_id, rewrite.removed_data, rewrite.added_data,
-                        sequence_number=99)  # fmt: skip
     model.delete_by_value([HIT])
-    assert isinstance(commit(model, late, model.location.open()), Conflicted)
+    (delete,) = model.files().deletes()
+    assert delete.sequence_number == 3
+    for number in (99, 3):
+        late = RewriteFiles(first.snapshot_id, rewrite.removed_data, rewrite.added_data,
+                            sequence_number=number)  # fmt: skip
+        assert isinstance(commit(model, late, model.location.open()), Conflicted)
     assert isinstance(commit(model, rewrite, model.location.open()), Committed)
     assert model.rows() == [0, 1, *range(3, 20)]
 
