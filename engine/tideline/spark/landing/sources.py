@@ -291,13 +291,14 @@ def _repeated(settings: SourceSettings, paths: Sequence[str]) -> Iterator[tuple[
     """Files, of one header, that name a column twice, and why they are bad: Spark would number
     them."""
     spelled: dict[str, str] = {}
-    for name in header_names(settings, paths[0]):
-        other = spelled.setdefault(name.strip().lower(), name)
-        if name and other is not name:
+    for name in filter(None, header_names(settings, paths[0])):
+        other = spelled.get(name.lower())
+        if other is not None:
             both = f"{other} and {name}, which differ by case only"
             why = f"line 1 names {f'column {name} twice' if name == other else f'columns {both}'}"
             yield from ((path, why) for path in paths)
             return
+        spelled[name.lower()] = name
 
 
 def _schema_reader(
