@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,9 +27,10 @@ VALUES = """values
     as x(id, at, v)"""
 
 
-def made(peer: HudiPeer, folder: Path, kind: str, table_type: str) -> LakeTable:
+def made(peer: HudiPeer, folder: Path, kind: str, table_type: str, version: int = 9) -> LakeTable:
     """Three rows, written by Hudi's SQL or its data source."""
-    properties = f"type = '{table_type}', hoodie.metadata.enable = 'false'"
+    settings = {"hoodie.metadata.enable": "false", **version_options(version)}
+    properties = f"type = '{table_type}', {listed(settings)}"
     name = f"keyed_{uuid4().hex}"
     using = f"using hudi location '{folder}'"
     if kind == "partition":
@@ -50,6 +52,10 @@ def made(peer: HudiPeer, folder: Path, kind: str, table_type: str) -> LakeTable:
     else:
         bulk_insert(peer, folder, name, table_type)
     return LakeTable.open(str(folder))
+
+
+def listed(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{text}'" for name, text in settings.items())
 
 
 def bulk_insert(peer: HudiPeer, folder: Path, name: str, table_type: str) -> None:
@@ -96,7 +102,7 @@ def test_the_rows_that_match_are_deleted(
 
 
 @pytest.mark.parametrize("small", ["in_process", "spark"])
-@pytest.mark.parametrize("kind", ["composite", "simple", "bulk_insert"])
+@pytest.mark.parametrize("kind", ["partition", "composite", "simple", "bulk_insert"])
 def test_rows_that_are_written_again_are_not_doubled(
     hudi_peer: HudiPeer, spark: SparkSession, tmp_path: Path, kind: str, small: str
 ) -> None:
@@ -110,15 +116,136 @@ def test_rows_that_are_written_again_are_not_doubled(
     assert ids(hudi_peer, table) == []
 
 
-def test_paths_that_are_spelled_by_sql_alone_are_refused(
-    hudi_peer: HudiPeer, tmp_path: Path
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [6, 8])
+@pytest.mark.parametrize(("kind", "table_type"), [("partition", MOR), ("composite", COW)])
+def test_rows_of_older_versions_are_written_deleted_and_erased(
+    hudi_peer: HudiPeer,
+    spark: SparkSession,
+    tmp_path: Path,
+    version: int,
+    kind: str,
+    table_type: str,
 ) -> None:
-    table = made(hudi_peer, tmp_path / "t", "partition", COW)
-    rows = table.to_arrow(["id", "v", "at"])
-    for operation in ("upsert", "insert", "delete"):
-        with pytest.raises(UnsupportedTableError, match="partition paths that the table has"):
-            table.write(rows, operation)
-    assert ids(hudi_peer, table) == [1, 2, 3]
+    table = made(hudi_peer, tmp_path / "t", kind, table_type, version)
+    assert table.hoodie_table.config.version == version
+    rows = table.to_arrow(["id", "at", "v"])
+    report = table.write(rows, "upsert")
+    assert (report.rows_updated, report.rows_inserted) == (3, 0)
+    assert (table.delete("v = 20", spark=spark).rows_deleted, ids(hudi_peer, table)) == (1, [1, 3])
+    erased = table.erase("v = 30", prove=True, spark=spark)
+    assert (erased.matching, erased.is_complete, ids(hudi_peer, table)) == (1, True, [1])
+
+
+PARTS = "at timestamp, d date, b boolean, m decimal(10,2), f double, n int, s string"
+PART_NAMES = [part.split()[0] for part in PARTS.split(", ")]
+INDEXES: dict[str, dict[str, str]] = {
+    "none": {},
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+    "record": {
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.record.index.enable": "true",
+    },
+}
+
+
+def row_of_sql(number: int, value: int) -> str:
+    """A row of the tables below; those of 4, 8, ... have no partition values."""
+    parts = (
+        f"timestamp'2024-01-02 03:04:0{number % 10}.{number}5'",
+        f"date'15{number + 10}-10-12'",
+        "true",
+        f"cast(-{number}.5 as decimal(10,2))",
+        f"cast(1e{number} as double)",
+        f"-{number}",
+        f"'ä {number}'",
+    )
+    texts = ["null"] * len(parts) if number % 4 == 0 else parts
+    kinds = [part.split()[1] for part in PARTS.split(", ")]
+    typed = [
+        f"cast({text} as {kind}) as {name}"
+        for text, kind, name in zip(texts, kinds, PART_NAMES, strict=True)
+    ]
+    return f"select {number} as id, {value} as v, {', '.join(typed)}"
+
+
+def rows_of_sql(values: Mapping[int, int]) -> str:
+    return " union all ".join(row_of_sql(number, value) for number, value in values.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", ["in_process", "spark"])
+@pytest.mark.parametrize(
+    ("version", "index", "table_type"),
+    [
+        (6, "none", COW),
+        (6, "bucket", MOR),
+        (8, "none", MOR),
+        (8, "record", COW),
+        (9, "none", COW),
+        (9, "bucket", COW),
+        (9, "record", MOR),
+    ],
+)
+def test_both_engines_go_on_in_tables_of_sql(
+    hudi_peer: HudiPeer,
+    spark: SparkSession,
+    tmp_path: Path,
+    version: int,
+    index: str,
+    table_type: str,
+    small: str,
+) -> None:
+    name, folder = f"both_{uuid4().hex}", tmp_path / "t"
+    settings = {"hoodie.metadata.enable": "false", **version_options(version), **INDEXES[index]}
+    hudi_peer.run_statement(
+        f"create table {name} (id int, v int, {PARTS}) using hudi location '{folder}' "
+        f"tblproperties(type = '{table_type}', primaryKey = 'id', {listed(settings)}) "
+        f"partitioned by ({', '.join(PART_NAMES)})"
+    )
+    expected = {number: number * 10 for number in range(1, 6)}
+    hudi_peer.run_statement(f"insert into {name} {rows_of_sql(expected)}")
+    table = LakeTable.open(str(folder))
+    assert table.hoodie_table.config.version == version
+
+    def check() -> None:
+        """Both engines see each row once, and its newest value."""
+        hudi_peer.run_statement(f"refresh table {name}")
+        names = ["id", "v", "_hoodie_record_key"]
+        for rows in (table.to_arrow(names), hudi_peer.read(table.uri, columns=names)):
+            assert sorted(rows["_hoodie_record_key"].to_pylist()) == sorted(map(str, expected))
+            assert dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == expected
+
+    check()
+    options = {"tideline.engine.small": small}
+    rows = table.to_arrow(["id", "v", *PART_NAMES])
+    report = table.write(spark.createDataFrame(rows), "upsert", options=options)
+    assert (report.rows_updated, report.rows_inserted) == (5, 0)
+    check()
+    merged = {2: 21, 4: 41, 6: 61, 8: 81}
+    hudi_peer.run_statement(
+        f"merge into {name} t using ({rows_of_sql(merged)}) s on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    expected |= merged
+    check()
+    done = table.delete("v in (41, 61) or id = 1", spark=spark, options=options)
+    assert done.rows_deleted == 3
+    expected = {number: value for number, value in expected.items() if number not in (1, 4, 6)}
+    check()
+    hudi_peer.run_statement(f"update {name} set v = v + 1 where id in (2, 8)")
+    expected |= {2: 22, 8: 82}
+    check()
+    rows = table.to_arrow(["id", "v", *PART_NAMES])
+    report = table.write(rows, "upsert", options=options)
+    assert (report.rows_updated, report.rows_inserted) == (4, 0)
+    erased = table.erase("id = 8", prove=True, spark=spark)
+    assert (erased.matching, erased.is_complete) == (1, True)
+    del expected[8]
+    hudi_peer.run_statement(f"delete from {name} where id = 3")
+    del expected[3]
+    check()
 
 
 def test_a_table_with_both_spellings_is_refused_and_rows_are_deleted_from_it(

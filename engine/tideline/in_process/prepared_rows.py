@@ -38,8 +38,9 @@ from tideline.hudi.write.batch_rules import (
 )
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.key_text import TWO_TEXTS
 from tideline.hudi.write.partition_path import check_partition_paths
-from tideline.hudi.write.row_keys import partition_paths, record_keys
+from tideline.hudi.write.row_keys import partition_paths, record_keys, with_two_texts
 from tideline.hudi.write.virtual_key import column_at
 from tideline.read_limits import too_many_columns
 from tideline.wording import counted
@@ -278,6 +279,7 @@ def _check(
     batch: PreparedRows, keyed: pa.RecordBatch, keys: KeyGenerator, ordering: tuple[str, ...]
 ) -> None:
     shown = dict.fromkeys([*keys.record_fields, *[part.field for part in keys.partition_fields]])
+    _refuse(keyed, with_two_texts(keyed, keys), TWO_TEXTS, shown)
     bad_keys = batch.keys.is_null().to_numpy(zero_copy_only=False)
     _refuse(keyed, bad_keys, "a null or empty record key", shown)
     lacks = np.zeros(len(batch), np.bool_)
@@ -297,12 +299,21 @@ def _refuse(rows: pa.RecordBatch, bad: Flags, what: str, shown: Iterable[str]) -
     count = int(bad.sum())
     if count == 0:
         return
-    row = rows.slice(int(np.flatnonzero(bad)[0]), 1).to_pylist()[0]
+    (row,) = _printable(rows.slice(int(np.flatnonzero(bad)[0]), 1)).to_pylist()
     have = "has" if count == 1 else "have"
     raise InvalidDataError(
         f"{counted(count, 'incoming row')} {have} {what}; nothing was written",
         value={name: _value_at(row, name) for name in shown},
     )
+
+
+def _printable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """With dates and times as text, as Python does not have all of them."""
+    columns = [
+        column.cast(pa.string()) if types.is_temporal(column.type) else column
+        for column in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, rows.schema.names)
 
 
 def _value_at(row: Mapping[str, Any], dotted: str) -> Any:

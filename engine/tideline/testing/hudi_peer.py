@@ -114,6 +114,18 @@ class HudiPeer(SparkPeer):
         reply = self._process.request("partition_paths", options=dict(options), values=list(values))
         return list(reply.result)
 
+    def key_texts(self, rows: pa.Table, options: Mapping[str, str], generator: str) -> pa.Table:
+        """Record keys and partition paths that a key generator of Hudi makes of rows, in their
+        order: `avro_key` and `avro_path` as its writers of records do, `unsafe_key` and
+        `unsafe_path` as bulk insert by rows; null where it fails."""
+        source = self._scratch / f"{uuid.uuid4()}.parquet"
+        # Spark takes days before 1582 of its own files as they are.
+        pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "3.5.0"}), source)
+        reply = self._process.request(
+            "key_texts", source=str(source), options=dict(options), generator=generator
+        )
+        return pq.read_table(reply.result)
+
     def read_with_hudi_rs(self, uri: str, options: Mapping[str, str] | None = None) -> pa.Table:
         """All rows, meta columns included, through hudi-rs."""
         reply = self._process.request("hudi_rs_read", uri=uri, options=dict(options or {}))

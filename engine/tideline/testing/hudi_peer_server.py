@@ -11,6 +11,7 @@ import json
 import sys
 import uuid
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,34 @@ class HudiOperations:
                 found.append(None)
         return found
 
+    def key_texts(self, source: str, options: Mapping[str, str], generator: str) -> str:
+        """Record keys and partition paths by a key generator, of the rows of a parquet file in
+        order, made of Avro records (`avro_`) and of Spark's internal rows (`unsafe_`); None where
+        it fails."""
+        jvm: Any = self._spark._jvm
+        settings = jvm.org.apache.hudi.common.config.TypedProperties()
+        for name, value in options.items():
+            settings.setProperty(name, value)
+        keys = reduce(getattr, generator.split("."), jvm)(settings)
+        rows = self._spark.read.parquet(source).coalesce(1)
+        schema = rows._jdf.schema()
+        none = jvm.org.apache.hudi.common.util.Option.empty()
+        avro = jvm.org.apache.hudi.HoodieSparkUtils.createRdd(rows._jdf, "r", "n", False, none)
+        kinds: dict[str, list[tuple[Any, ...]]] = {
+            "avro": [(record,) for record in avro.collect()],
+            "unsafe": [
+                (row, schema) for row in rows._jdf.queryExecution().executedPlan().executeCollect()
+            ],
+        }
+        found = {
+            f"{form}_{part}": pa.array([_text(make, row) for row in many], pa.string())
+            for form, many in kinds.items()
+            for part, make in (("key", keys.getRecordKey), ("path", keys.getPartitionPath))
+        }
+        path = self._answer_path()
+        pq.write_table(pa.table(found), path)
+        return path
+
     def file_slices(self, uri: str, metadata_table: bool) -> list[list[Any]]:
         """What Hudi's view has of every file slice: partition, file id, base instant, names and
         sizes of its files; listed by its metadata table, or by its folders."""
@@ -217,6 +246,13 @@ class HudiOperations:
 
     def _answer_path(self) -> str:
         return str(self._answers / f"{uuid.uuid4()}.parquet")
+
+
+def _text(make: Any, row: tuple[Any, ...]) -> str | None:
+    try:
+        return str(make(*row))
+    except Py4JJavaError:
+        return None
 
 
 def main() -> None:

@@ -14,12 +14,13 @@ from tideline.errors import UnsupportedTableError
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.row_keys import record_keys
+from tideline.hudi.write.row_keys import partition_paths, record_keys
 from tideline.testing.hand_written_table import HandWrittenTable
 
 AT = pa.timestamp("us", "UTC")
 MOMENT = dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 MICROS, TEXT, IN_TOKYO = "1704164645000000", "2024-01-02 03:04:05.0", "2024-01-02 12:04:05.0"
+OF_SQL = "2024-01-02 03%3A04%3A05"
 AS_TEXT = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 
 
@@ -80,6 +81,22 @@ def test_numbers_of_another_type_than_the_keys_are_refused(tmp_path: Path) -> No
         key_generator(table.open())
 
 
+def test_keys_of_binary_columns_that_a_bulk_insert_made_are_refused(tmp_path: Path) -> None:
+    assert key_generator(keyed(tmp_path / "a", "00ff", kind=pa.binary(), value=b"\0\xff").open())
+    table = keyed(tmp_path / "b", "[B@987455b", kind=pa.binary(), value=b"\0\xff")
+    with pytest.raises(UnsupportedTableError, match="bulk insert of binary columns"):
+        key_generator(table.open())
+    assert in_partitions(tmp_path / "c", "1/00", kind=pa.binary(), value=b"\0")
+    with pytest.raises(UnsupportedTableError, match="bulk insert of binary columns"):
+        in_partitions(tmp_path / "d", "1/[B@987455b", kind=pa.binary(), value=b"\0")
+
+
+def test_stored_numbers_with_two_texts_say_nothing_about_the_others(tmp_path: Path) -> None:
+    for number, text in ((8.41e21, "8.409999999999999E21"), (2.0**53, "9.007199254740992E15")):
+        table = keyed(tmp_path / text, text, kind=pa.float64(), value=number)
+        assert key_generator(table.open())
+
+
 def test_keys_of_logs_count_where_there_is_no_base_file(tmp_path: Path) -> None:
     table = keyed(tmp_path)
     rows = pa.table({"stored": [TEXT], "id": [1], "at": pa.array([MOMENT], AT)}, table.schema)
@@ -122,11 +139,31 @@ def test_partition_paths_are_told_by_their_look(
         assert (keys.paths_have_times_as_text, keys.timestamps_as_text) == (expected, False)
 
 
+@pytest.mark.parametrize("url_encode", [False, True])
+def test_paths_of_sql_are_escaped_and_in_whole_seconds(tmp_path: Path, url_encode: bool) -> None:
+    moment = MOMENT.replace(microsecond=999_999)
+    keys = in_partitions(tmp_path, f"1/{OF_SQL}", value=moment, url_encode=url_encode)
+    assert (keys.paths_are_of_sql, keys.paths_have_times_as_text) == (True, False)
+    before = dt.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=dt.UTC)
+    rows = pa.record_batch({"n": [1, 2, 3], "at": pa.array([moment, before, None], AT)})
+    paths = partition_paths(rows, keys).to_pylist()
+    default = "__HIVE_DEFAULT_PARTITION__"
+    assert paths == [f"1/{OF_SQL}", "2/1969-12-31 23%3A59%3A59", f"3/{default}"]
+
+
+def test_paths_of_sql_of_times_without_a_zone_are_refused(tmp_path: Path) -> None:
+    kind, value = pa.timestamp("us"), MOMENT.replace(tzinfo=None)
+    with pytest.raises(UnsupportedTableError, match="are not what its columns"):
+        in_partitions(tmp_path, f"1/{OF_SQL}", kind=kind, value=value)
+
+
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
         ((f"1/{MICROS}", f"1/{TEXT}"), "some partition paths have times"),
-        (("1/2024-01-02 03%3A04%3A05",), "are not what its columns"),
+        ((f"1/{OF_SQL}", f"1/{TEXT}"), "two kinds of text"),
+        (("1/2024-01-02 03:04:05",), "are not what its columns"),
+        (("1/2024-01-02 12%3A04%3A05",), "another time zone"),
         ((f"1/{IN_TOKYO}",), "another time zone"),
     ],
 )

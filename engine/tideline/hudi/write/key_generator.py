@@ -119,6 +119,8 @@ class KeyGenerator:
     `timestamps_as_text` is Hudi's consistent logical timestamp option: timestamps with a zone in
     keys and partitions read as `2024-01-05 18:00:00.0`, in milliseconds, instead of raw
     microseconds. `times_as_text_in_paths` says it of partition paths alone, where these differ.
+    With `paths_are_of_sql` they have what Spark SQL makes of them: `2024-01-05 18%3A00%3A00`,
+    always escaped, in whole seconds.
     """
 
     record_fields: tuple[str, ...]
@@ -128,12 +130,18 @@ class KeyGenerator:
     url_encode: bool = False
     timestamps_as_text: bool = False
     times_as_text_in_paths: bool | None = None
+    paths_are_of_sql: bool = False
 
     @property
     def paths_have_times_as_text(self) -> bool:
         """Whether timestamps with a zone are text in partition paths."""
         known = self.times_as_text_in_paths
         return self.timestamps_as_text if known is None else known
+
+    @property
+    def plain_partition_fields(self) -> tuple[str, ...]:
+        """Those that are not formatted from a time."""
+        return tuple(part.field for part in self.partition_fields if part.timestamp is None)
 
     @classmethod
     def from_config(cls, config: TableConfig, *, stored_key: str | None = None) -> KeyGenerator:

@@ -1,5 +1,5 @@
-"""How a table spells times in the keys and partition paths it has, and whether numbers have the
-type they were keyed by.
+"""How a table spells times in the keys and partition paths it has, and whether numbers and binary
+columns give these keys.
 
 Hudi has two texts for a timestamp in a key: microseconds, and `2024-01-05 18:00:00.0`, which a bulk
 insert by rows and CTAS write whatever the properties say. In a path Spark SQL has a third one. So
@@ -11,7 +11,8 @@ what is stored decides:
 3. Where both are found, or neither, rows with new keys would be stored next to the old ones: that
    is refused by name.
 
-Of tables without times and floating numbers in keys nothing is read.
+Binary columns are `00ff` in keys, but a bulk insert by rows stores what no one can make again
+(`[B@987455b`). Of tables without times, floating numbers and binary columns there nothing is read.
 Source: Hudi's BuiltinKeyGenerator, SqlKeyGenerator, HoodieAvroUtils.
 """
 
@@ -45,7 +46,9 @@ _SLICES_MAX = 4
 _ROWS_MAX = 2_000
 _PATHS_MAX = 1_000
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+_HEX = re.compile("([0-9a-f]{2})+")
 _TIME = re.compile(r"[+-]?\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+")
+_TIME_OF_SQL = re.compile(r"[+-]?\d{4,}-\d\d-\d\d \d\d(%3A|:)\d\d\1\d\d")
 _ESCAPE = re.compile("%([0-9A-F]{2})")
 _MICROS_PER_MILLI = 1_000
 
@@ -67,9 +70,10 @@ def spelled_as_stored(
         return keys
     view = table.file_system_view(timeline)
     for part in doubtful_paths:
-        is_time = types.is_timestamp(type_at(schema, part.field))
-        keys = _paths_as_stored(table, keys, part, view.partitions, is_time=is_time)
-    has_text = bool(doubtful_paths) and keys.paths_have_times_as_text
+        kind = type_at(schema, part.field)
+        keys = _paths_as_stored(table, keys, part, view.partitions, kind)
+    as_text = keys.paths_have_times_as_text or keys.paths_are_of_sql
+    has_text = bool(doubtful_paths) and as_text
     if not doubtful and not has_text:
         return keys
     context = SliceContext.of(table, timeline, schema)
@@ -81,7 +85,15 @@ def spelled_as_stored(
 
 def _is_doubtful(schema: pa.Schema, name: str) -> bool:
     kind = type_at(schema, name)
-    return kind is not None and (types.is_timestamp(kind) or types.is_floating(kind))
+    kinds = (types.is_timestamp, types.is_floating, types.is_binary)
+    return kind is not None and any(is_one(kind) for is_one in kinds)
+
+
+def _is_strange(text: str, kind: pa.DataType | None) -> bool:
+    """Whether it is no text of a floating number, or of binary values."""
+    if types.is_binary(kind):
+        return _HEX.fullmatch(text) is None
+    return _WHOLE_NUMBER.fullmatch(text) is not None
 
 
 def _paths_as_stored(
@@ -89,22 +101,33 @@ def _paths_as_stored(
     keys: KeyGenerator,
     part: PartitionField,
     partitions: Iterable[str],
-    *,
-    is_time: bool,
+    kind: pa.DataType | None,
 ) -> KeyGenerator:
     levels = sorted(set(_levels(keys, part, islice(partitions, _PATHS_MAX))))
     numbers = [text for text in levels if _WHOLE_NUMBER.fullmatch(text)]
     times = [text for text in levels if _TIME.fullmatch(text)]
-    if not is_time:
-        if numbers:
-            raise _unlike(table, part.field, "partition paths", numbers[0])
+    of_sql = [text for text in levels if _is_of_sql(text, keys)]
+    if not types.is_timestamp(kind):
+        strange = [text for text in levels if _is_strange(text, kind)]
+        if strange:
+            raise _unlike(table, part.field, "partition paths", strange[0])
         return keys
-    other = next((text for text in levels if text not in numbers and text not in times), None)
+    known = {*numbers, *times, *of_sql}
+    other = next((text for text in levels if text not in known), None)
     if other is not None:
         raise _unlike(table, part.field, "partition paths", other)
-    if numbers and times:
-        raise _both(table, part.field, "partition paths", (numbers[0], times[0]))
-    return replace(keys, times_as_text_in_paths=bool(times)) if levels else keys
+    found = tuple(texts[0] for texts in (numbers, times, of_sql) if texts)
+    if len(found) > 1:
+        raise _both(table, part.field, "partition paths", found)
+    if not levels:
+        return keys
+    return replace(keys, times_as_text_in_paths=bool(times), paths_are_of_sql=bool(of_sql))
+
+
+def _is_of_sql(text: str, keys: KeyGenerator) -> bool:
+    """Whether it is a time as Spark SQL escapes it, and as `_levels` has it then."""
+    match = _TIME_OF_SQL.fullmatch(text)
+    return match is not None and (match[1] == ":") == keys.url_encode
 
 
 def _check_text_paths(
@@ -148,12 +171,17 @@ def _keys_as_stored(
     seen: dict[bool, str] = {}
     for batch in rows:
         stored = batch.column(RECORD_KEY).cast(pa.string())
-        as_set = _equal(record_keys(batch, keys), stored)
+        made = record_keys(batch, keys)
+        as_set = _equal(made, stored)
         as_text_or_not = _equal(record_keys(batch, flipped), stored)
-        unlike = np.flatnonzero(~as_set & ~as_text_or_not)
+        is_made = made.is_valid().to_numpy(zero_copy_only=False)
+        unlike = np.flatnonzero(is_made & ~as_set & ~as_text_or_not)
         if len(unlike):
             raise _unlike(table, ", ".join(doubtful), "record keys", stored[unlike[0]].as_py())
-        for is_flipped, found in ((False, as_set & ~as_text_or_not), (True, ~as_set)):
+        for is_flipped, found in (
+            (False, as_set & ~as_text_or_not),
+            (True, as_text_or_not & ~as_set),
+        ):
             if found.any():
                 seen.setdefault(is_flipped, stored[int(np.flatnonzero(found)[0])].as_py())
     if len(seen) > 1:
@@ -217,9 +245,9 @@ def _in_zone(rows: pa.RecordBatch, zone: str) -> pa.RecordBatch:
 def _unlike(table: HoodieTable, names: str, what: str, stored: str) -> UnsupportedTableError:
     return UnsupportedTableError(
         f"the {what} that the table has are not what its columns ({names}) give here, as after a "
-        "change of their type, by Spark SQL or in another time zone: new rows would be stored next "
-        "to the old ones; delete by condition works, upsert with the engine that wrote them, or "
-        "rewrite the whole table (insert_overwrite_table)",
+        "change of their type, a bulk insert of binary columns, or in another time zone: new rows "
+        "would be stored next to the old ones; delete by condition works, upsert with the engine "
+        "that wrote them, or rewrite the whole table (insert_overwrite_table)",
         table=table.uri,
         value=stored,
     )
@@ -229,8 +257,9 @@ def _both(
     table: HoodieTable, names: str, what: str, stored: tuple[str, ...]
 ) -> UnsupportedTableError:
     return UnsupportedTableError(
-        f"some {what} have times ({names}) as numbers and some as text, so that rows may be there "
-        "twice; rewrite the whole table (insert_overwrite_table) with each row once",
+        f"some {what} have times ({names}) as numbers and some as text, or two kinds of text, so "
+        "that rows may be there twice; rewrite the whole table (insert_overwrite_table) with each "
+        "row once",
         table=table.uri,
         value=", ".join(stored),
     )

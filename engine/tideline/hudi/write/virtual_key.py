@@ -14,6 +14,7 @@ from pyarrow import types
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.index.bucket import EMPTY_KEY_VALUE, NULL_KEY_VALUE
+from tideline.hudi.write.key_text import key_texts
 
 
 def virtual_keys(rows: pa.RecordBatch, fields: Sequence[str], *, qualified: bool) -> pa.Array:
@@ -51,7 +52,7 @@ def _text(column: pa.Array, name: str) -> pa.Array:
     if types.is_timestamp(kind):
         return pc.cast(pc.cast(column, pa.int64()), pa.string())
     if types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind):
-        return pc.cast(column, pa.string())
+        return key_texts(column, name)
     raise UnsupportedTableError(
         f"record key column {name} of type {kind} in a table without meta columns", value=name
     )

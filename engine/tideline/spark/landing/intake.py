@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.key_text import TWO_TEXTS
 from tideline.spark.landing.bad_rows import RowFault, any_fault, record_text
 from tideline.spark.landing.landed_rows import (
     cast_faults,
@@ -24,7 +25,12 @@ from tideline.spark.landing.landed_rows import (
     transform_rows,
 )
 from tideline.spark.landing.sources import BAD_RECORD, PARQUET, SourceSettings, read_files
-from tideline.spark.write.keys import column_of, partition_path_column, record_key_column
+from tideline.spark.write.keys import (
+    column_of,
+    partition_path_column,
+    record_key_column,
+    with_two_texts,
+)
 
 FaultsOf = Callable[[DataFrame], list[RowFault]]
 
@@ -106,15 +112,18 @@ class Intake:
         keys = self.keys
         if keys is None:
             return []
+        made_of = ", ".join((*keys.record_fields, *keys.plain_partition_fields))
+        two_texts = with_two_texts(keys, fitted.schema)
+        faults = [RowFault(two_texts, made_of, TWO_TEXTS)]
         names = ", ".join(keys.record_fields)
-        no_key = record_key_column(keys, fitted.schema).isNull()
-        faults = [RowFault(no_key, names, "the record key is null or empty")]
+        no_key = record_key_column(keys, fitted.schema).isNull() & ~two_texts
+        faults.append(RowFault(no_key, names, "the record key is null or empty"))
         for name in self.ordering:
             lacks = column_of(name).isNull() & ~_deletes(fitted)
             faults.append(RowFault(lacks, name, "the ordering value is null"))
         if keys.partition_fields:
             names = ", ".join(part.field for part in keys.partition_fields)
-            no_path = partition_path_column(keys, fitted.schema).isNull()
+            no_path = partition_path_column(keys, fitted.schema).isNull() & ~two_texts
             faults.append(RowFault(no_path, names, "the partition value cannot be read as a time"))
         return faults
 

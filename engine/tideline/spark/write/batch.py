@@ -33,11 +33,18 @@ from tideline.hudi.write.batch_rules import (
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.key_text import TWO_TEXTS
 from tideline.hudi.write.partition_path import check_partition_paths
 from tideline.read_limits import too_many_columns
 from tideline.spark.quoting import column_named
 from tideline.spark.write.column_cast import cast_by_name
-from tideline.spark.write.keys import column_of, partition_path_column, record_key_column
+from tideline.spark.write.keys import (
+    column_of,
+    field_type,
+    partition_path_column,
+    record_key_column,
+    with_two_texts,
+)
 from tideline.spark.write.routing_sources import RoutingSources
 from tideline.wording import counted
 
@@ -49,7 +56,7 @@ class PreparedBatch:
     """Rows ready for tagging, and the schema they will be written with.
 
     `key_fields` are the record key's columns and the partition path's: all that a message may
-    show of a row.
+    show of a row. `two_texts` says which rows have a value there that makes no key.
     """
 
     rows: DataFrame
@@ -57,6 +64,7 @@ class PreparedBatch:
     has_deletes: bool
     sources: RoutingSources = field(default_factory=RoutingSources)
     key_fields: tuple[str, ...] = ()
+    two_texts: Column | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,14 @@ def prepare_batch(
         sources = RoutingSources.of(keys, shaped.schema, evolved.schema)
     fields = (*keys.record_fields, *[part.field for part in keys.partition_fields])
     key_fields = tuple(dict.fromkeys(fields))
-    return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources, key_fields)
+    return PreparedBatch(
+        shaped.select(*columns),
+        evolved,
+        flag is not None,
+        sources,
+        key_fields,
+        with_two_texts(keys, shaped.schema),
+    )
 
 
 def stored_batch(found: DataFrame, table_schema: pa.Schema) -> PreparedBatch:
@@ -228,30 +243,48 @@ def lacks_ordering(rows: DataFrame, ordering_fields: tuple[str, ...]) -> Column:
 
 def refuse_bad_keys(batch: PreparedBatch, count: int, table: str) -> None:
     """Raise InvalidDataError with a sample when `count` of the rows have no record key."""
-    what = "a null or empty record key"
-    _refuse(batch.rows, F.col(RECORD_KEY).isNull(), count, what, table, batch.key_fields)
+    what, two_texts = "a null or empty record key", batch.two_texts
+    is_bad = F.col(RECORD_KEY).isNull()
+    _refuse(batch.rows, is_bad, count, what, table, batch.key_fields, two_texts)
 
 
 def refuse_bad_partitions(batch: PreparedBatch, count: int, table: str) -> None:
     """Raise InvalidDataError with a sample when `count` of the rows have no partition path."""
     is_bad = F.col(PARTITION_PATH).isNull()
-    _refuse(batch.rows, is_bad, count, UNREADABLE_TIME, table, batch.key_fields)
+    two_texts = batch.two_texts
+    _refuse(batch.rows, is_bad, count, UNREADABLE_TIME, table, batch.key_fields, two_texts)
 
 
 def _refuse(
-    rows: DataFrame, bad: Column, count: int, what: str, table: str, shown: Iterable[str]
+    rows: DataFrame,
+    bad: Column,
+    count: int,
+    what: str,
+    table: str,
+    shown: Iterable[str],
+    two_texts: Column | None = None,
 ) -> None:
     """`shown` are the fields of a row that the message may show, by their dotted names."""
     if count == 0:
         return
     names = tuple(dict.fromkeys(shown))
-    sample = rows.where(bad).select(*[column_of(name).alias(name) for name in names]).first()
-    have = "has" if count == 1 else "have"
+    columns = [_printable(rows.schema, name).alias(name) for name in names]
+    is_other = F.lit(False) if two_texts is None else two_texts
+    sample = rows.where(bad).select(*columns, is_other).first()
+    have, is_one = "has" if count == 1 else "have", sample is not None and sample[-1]
     raise InvalidDataError(
-        f"{counted(count, 'incoming row')} {have} {what}; nothing was written",
+        f"{counted(count, 'incoming row')} {have} {TWO_TEXTS if is_one else what}; "
+        "nothing was written",
         table=table,
-        value=None if sample is None else dict(zip(names, sample, strict=True)),
+        value=None if sample is None else dict(zip(names, sample[:-1], strict=True)),
     )
+
+
+def _printable(schema: T.StructType, name: str) -> Column:
+    """Dates and times as text, as Python does not have all of them."""
+    kind = field_type(schema, name)
+    is_temporal = isinstance(kind, (T.DateType, T.TimestampType, T.TimestampNTZType))
+    return column_of(name).cast("string") if is_temporal else column_of(name)
 
 
 def _delete_flag(frame: DataFrame, marker: DeleteMarker | None) -> Column | None:

@@ -7,6 +7,9 @@ are in `partition_time`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -20,6 +23,15 @@ from tideline.hudi.write.key_generator import (
     KeyGenerator,
     PartitionField,
 )
+from tideline.hudi.write.key_text import (
+    MILLIS_MAX,
+    MILLIS_MIN,
+    SURE_FROM,
+    SURE_POWERS_FROM,
+    TEXT_MILLIS_MIN,
+    WHOLE_DOUBLES,
+    WHOLE_FLOATS,
+)
 from tideline.spark.quoting import quoted
 from tideline.spark.write.partition_time import cut_to_millis, epoch_micros, formatted_time
 
@@ -28,13 +40,15 @@ _PLAIN_DECIMAL_SCALE_MAX = 6
 
 
 def record_key_column(keys: KeyGenerator, schema: T.StructType) -> Column:
-    """The record key, null where a row has none: a null or empty simple key, or nothing but nulls
-    and empties in a qualified one. Raises ConfigError for a key field that is not in the schema.
+    """The record key, null where a row has none: a null or empty simple key, nothing but nulls and
+    empties in a qualified one, or a number with two texts. Raises ConfigError for a key field that
+    is not in the schema.
     """
     as_text = keys.timestamps_as_text
     texts = [_text(name, field_type(schema, name), as_text=as_text) for name in keys.record_fields]
+    is_sure = ~_any_with_two_texts(schema, keys.record_fields, as_text=as_text)
     if not keys.qualified and len(texts) == 1:
-        return F.when(texts[0] != "", texts[0])
+        return F.when((texts[0] != "") & is_sure, texts[0])
     parts = [
         F.concat(
             F.lit(f"{name}:"),
@@ -45,14 +59,15 @@ def record_key_column(keys: KeyGenerator, schema: T.StructType) -> Column:
     has_value = F.lit(False)
     for text in texts:
         has_value = has_value | F.coalesce(text != "", F.lit(False))
-    return F.when(has_value, F.concat_ws(",", *parts))
+    return F.when(has_value & is_sure, F.concat_ws(",", *parts))
 
 
 def partition_path_column(keys: KeyGenerator, schema: T.StructType) -> Column:
     """The partition path, `""` in a table without partitions.
 
-    Null where a time is to be formatted and the value is none. Raises ConfigError for a partition
-    field that is not in the schema or of a type that makes no path.
+    Null where a time is to be formatted and the value is none, and for numbers with two texts.
+    Raises ConfigError for a partition field that is not in the schema or of a type that makes no
+    path.
     """
     if not keys.partition_fields:
         return F.lit("")
@@ -83,6 +98,42 @@ def field_type(schema: T.StructType, name: str) -> T.DataType:
     return current
 
 
+def with_two_texts(keys: KeyGenerator, schema: T.StructType) -> Column:
+    """Whether a row has a value with two texts, and with it no key or no path."""
+    parts, as_text = keys.plain_partition_fields, keys.paths_have_times_as_text
+    in_key = _any_with_two_texts(schema, keys.record_fields, as_text=keys.timestamps_as_text)
+    return in_key | _any_with_two_texts(schema, parts, as_text=as_text)
+
+
+def _any_with_two_texts(schema: T.StructType, names: Iterable[str], *, as_text: bool) -> Column:
+    found = F.lit(False)
+    for name in names:
+        kind, column = field_type(schema, name), column_of(name)
+        if isinstance(kind, (T.FloatType, T.DoubleType)):
+            found |= F.coalesce(_is_printed_in_two_ways(column, kind), F.lit(False))
+        elif as_text and isinstance(kind, T.TimestampType):
+            first, last = F.timestamp_millis(F.lit(TEXT_MILLIS_MIN)), _last_moment()
+            found |= F.coalesce(~cut_to_millis(column).between(first, last), F.lit(False))
+    return found
+
+
+def _is_printed_in_two_ways(column: Column, kind: T.DataType) -> Column:
+    """As `tideline.hudi.write.key_text.has_two_texts`."""
+    is_float = isinstance(kind, T.FloatType)
+    size = F.abs(column.cast("double"))
+    # Of a power of two the logarithm is next to a whole number; the power itself is exact.
+    is_power = F.pow(F.lit(2.0), F.rint(F.log2(size))) == size
+    is_power &= (size < SURE_POWERS_FROM) | (size >= SURE_FROM)
+    is_whole = (size >= (WHOLE_FLOATS if is_float else WHOLE_DOUBLES)) & (size < SURE_FROM)
+    smallest = float(np.finfo(np.float32 if is_float else np.float64).tiny)
+    is_known = (size > 0) & (size < float("inf"))
+    return is_known & (is_power | is_whole | (size < smallest))
+
+
+def _last_moment() -> Column:
+    return F.timestamp_millis(F.lit(MILLIS_MAX))
+
+
 def _text(name: str, kind: T.DataType, *, as_text: bool) -> Column:
     column = column_of(name)
     if isinstance(kind, T.StringType):
@@ -110,10 +161,18 @@ def _partition_level(part: PartitionField, schema: T.StructType, keys: KeyGenera
             column_of(part.field), kind, part.timestamp, moments=keys.paths_have_times_as_text
         )
         return _encode(text) if keys.url_encode else text
-    text = _text(part.field, kind, as_text=keys.paths_have_times_as_text)
-    return F.when(F.coalesce(text, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(
+    if keys.paths_are_of_sql and isinstance(kind, T.TimestampType):
+        column = column_of(part.field)
+        moment = cut_to_millis(column)
+        is_known = moment.between(F.timestamp_millis(F.lit(MILLIS_MIN)), _last_moment())
+        text = F.date_format(F.when(is_known, moment), "yyyy-MM-dd HH:mm:ss")
+        return F.when(column.isNull(), F.lit(DEFAULT_PARTITION)).otherwise(_encode(text))
+    as_text = keys.paths_have_times_as_text
+    text = _text(part.field, kind, as_text=as_text)
+    level = F.when(F.coalesce(text, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(
         _encode(text) if keys.url_encode else text
     )
+    return F.when(~_any_with_two_texts(schema, (part.field,), as_text=as_text), level)
 
 
 def _encode(text: Column) -> Column:

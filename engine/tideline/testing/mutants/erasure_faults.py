@@ -6,6 +6,7 @@ from tideline.testing.mutants.fault import Fault
 
 _WRITE = "engine/tideline/hudi/write"
 _VERBS = ("engine/tests/spark/write/test_table_verbs.py",)
+_TEXTS = ("engine/tests/hudi/write/test_key_text.py",)
 _SPELLING = ("engine/tests/hudi/write/test_stored_spelling.py",)
 _ERASURE = "engine/tests/erasure"
 _PROVE = "engine/tideline/erasure/prove.py"
@@ -44,9 +45,30 @@ ERASURE_FAULTS = (
     Fault(
         "numbers and texts of times in one table's paths are taken for one",
         f"{_WRITE}/stored_spelling.py",
-        "    if numbers and times:\n",
-        "    if numbers and times and not is_time:\n",
+        "    if len(found) > 1:\n",
+        "    if len(found) > 2:\n",
         _SPELLING,
+    ),
+    Fault(
+        "times in paths that Spark SQL made keep parts of a second",
+        f"{_WRITE}/key_text.py",
+        'pa.array(millis // _MILLIS_PER_SECOND, mask=is_beyond).cast(pa.timestamp("s"))',
+        'pa.array(millis, mask=is_beyond).cast(pa.timestamp("ms"))',
+        _SPELLING,
+    ),
+    Fault(
+        "a time of another calendar than Hudi's makes a key",
+        f"{_WRITE}/key_text.py",
+        "(millis < TEXT_MILLIS_MIN) | (millis > MILLIS_MAX)\n        return",
+        "millis > MILLIS_MAX\n        return",
+        _TEXTS,
+    ),
+    Fault(
+        "a day after the year 9999 has no plus sign",
+        f"{_WRITE}/key_text.py",
+        "return _in_cycles(texts, cycles) if cycles.any() else texts",
+        "return texts",
+        _TEXTS,
     ),
     Fault(
         "a key column widens, and a row has another key",
