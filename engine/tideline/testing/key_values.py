@@ -65,12 +65,8 @@ def _floats(kind: type[np.floating], lowest: int, highest: int) -> pa.Array:
     ends += [0.0, -0.0, 1e-3, 9.999e-4, 1e7, 9_999_999.0, 2.0**24, 2.0**53, 2.0**-40, 8.41e21]
     values = np.array([*ends, *map(float, powers), *ordinary, *cents])
     with np.errstate(over="ignore"):
-        return pa.concat_arrays(
-            [
-                pa.array(values.astype(kind)),
-                pa.nulls(1, pa.array([], pa.from_numpy_dtype(kind)).type),
-            ]
-        )
+        known = pa.array(values.astype(kind)).unique()
+    return pa.concat_arrays([known, pa.nulls(1, known.type)])
 
 
 def _decimals(size: int, scale: int) -> pa.Array:
@@ -83,7 +79,7 @@ def _decimals(size: int, scale: int) -> pa.Array:
 
 def _texts() -> list[str]:
     marks = [chr(code) for code in (*range(1, 0x80), 0xA0, 0xDF, 0x130, 0x2028, 0xFFFD, 0x1F600)]
-    return ["", " ", "007", "1e3", "a:b,c:d", "k=v/x", "__null__", "é", "e\u0301", *marks]
+    return ["", "007", "1e3", "a:b,c:d", "k=v/x", "__null__", "é", "e\u0301", *marks]
 
 
 def _bytes() -> list[bytes]:

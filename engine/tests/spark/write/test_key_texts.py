@@ -27,9 +27,14 @@ NAMED_AS_TEXT = replace(NAMED, timestamps_as_text=True)
 OF_SQL = KeyGenerator(("v",), (PartitionField("v"),), qualified=False, paths_are_of_sql=True)
 
 
-@pytest.fixture(params=["UTC", "America/New_York", "Pacific/Apia"])
+ZONES = ("UTC", "America/New_York", "Pacific/Apia")
+"""Time zones of sessions; clocks of the latter two have gaps."""
+OF_TIME = ("date", "timestamp", "timestamp_ntz")
+CASES = [(ZONES[0], name) for name in key_values()] + list(product(ZONES[1:], OF_TIME))
+
+
+@pytest.fixture
 def zone(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The time zone of the session, whose clocks have gaps."""
     spark.conf.set("spark.sql.session.timeZone", request.param)
     yield request.param
     spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -56,7 +61,7 @@ def spelled(spark: SparkSession, column: pa.Array, *many: KeyGenerator) -> list[
     return [texts.to_pylist() for texts in ours]
 
 
-@pytest.mark.parametrize("name", key_values())
+@pytest.mark.parametrize(("zone", "name"), CASES, indirect=["zone"])
 def test_values_of_every_type_have_one_text(spark: SparkSession, zone: str, name: str) -> None:
     column = key_values()[name]
     generators = [SIMPLE, NAMED]
