@@ -59,14 +59,16 @@ def test_the_text_of_every_value_is_that_of_hudi(hudi_peer: HudiPeer, name: str)
                     compare(column, made.cast(pa.string()), found, (generator, form, part))
 
 
-def compare(column: pa.Array, ours: pa.Array, theirs: pa.ChunkedArray, what: object) -> None:
+def compare(
+    column: pa.Array, ours: pa.Array, theirs: pa.ChunkedArray, what: tuple[str, str, str]
+) -> None:
     """Where both have a text it is one; few are without: a null, or what has two texts."""
     pairs = list(zip(column, ours.to_pylist(), theirs.to_pylist(), strict=True))
-    known = [pair for pair in pairs if pair[1] is not None and pair[2] is not None]
-    if str(column.type) == "binary" and what[1] == "unsafe":  # type: ignore[index]
+    # A path that ends with a slash is refused here.
+    known = [pair for pair in pairs if None not in pair[1:] and not pair[1].endswith("/")]
+    if pa.types.is_binary(column.type) and what[1] == "unsafe":
         # What a bulk insert by rows makes of binary columns is the address of an object.
-        known = [pair for pair in known if "[B@" not in pair[2] and "%5BB@" not in pair[2]]
-        assert len(known) < len(pairs)
+        known = [pair for pair in known if "B@" not in pair[2]]
     else:
         assert len(known) > len(pairs) / 2, what
     assert [pair for pair in known if pair[1] != pair[2]][:5] == [], what

@@ -251,7 +251,7 @@ class HudiOperations:
 def _text(make: Any, row: tuple[Any, ...]) -> str | None:
     try:
         return str(make(*row))
-    except Py4JJavaError:
+    except (Py4JJavaError, PySparkException):
         return None
 
 
