@@ -60,7 +60,7 @@ def new_storm(
         life_s_max=life_s_max,
         listing_delay_s_max=LISTING_DELAY_S_MAX,
     )
-    storm.parts = parts_of(location, folder)
+    storm.parts = parts_of(location, folder, options)
     return storm
 
 

@@ -7,6 +7,7 @@ reader (`storm_parts`), on a table that keeps a metadata table, over listings th
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,11 @@ def life_of_work(writes: int) -> float:
     return writes * (time.monotonic() - began_s)
 
 
-def parts_of(location: StoreLocation, folder: Path) -> Parts:
+def parts_of(location: StoreLocation, folder: Path, options: Mapping[str, str]) -> Parts:
     """Everybody who is not in a `KillStorm` by itself."""
 
     def started(name: str, plan: FaultPlan) -> Any:
-        return _PARTS[name], PartJob(location, str(folder), LISTING_DELAY_S_MAX, plan)
+        return _PARTS[name], PartJob(location, str(folder), LISTING_DELAY_S_MAX, plan, options)
 
     return {name: partial(started, name) for name in _PARTS}
 
@@ -101,7 +102,7 @@ def audit_all(storm: KillStorm) -> None:
     # What a publication writes after the proof, and dies, goes with the next erasure.
     assert found.keys() <= set(_unlisted(table)), found
     with conditions_in_arrow():
-        report = table.lake().erase(condition_of(erased), prove=True)
+        report = table.lake().erase(condition_of(erased), prove=True, options=storm.options)
     assert report.is_complete, report
     assert report.matching == 0
     assert dict(files_with_text(table.store(), erased)) == {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +50,8 @@ class PartJob:
     folder: str
     listing_delay_s_max: float = 0.0
     plan: FaultPlan = field(default_factory=FaultPlan)
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of an erasure: how long the dead count as alive, above all."""
 
     @property
     def journals(self) -> Path:
@@ -86,7 +88,8 @@ def erase_in_a_storm(job: PartJob) -> None:
                 keys = erasures[-1][1]
             # Rows are looked for in files that a clean may take meanwhile.
             with suppress(*_TRY_AGAIN, ObjectNotFoundError, CorruptTableError):
-                if lake().erase(condition_of(keys), prove=True).is_complete:
+                done = lake().erase(condition_of(keys), prove=True, options=job.options)
+                if done.is_complete:
                     note("erased", keys)
             time.sleep(random.uniform(0, _PAUSE_S_MAX))
 
