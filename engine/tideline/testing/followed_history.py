@@ -187,7 +187,9 @@ class FollowedHistory(FollowedTable):
 
     def _delete_where(self) -> None:
         """What `LakeTable.delete` does once Spark has found the rows."""
-        least = self._random.choice(sorted(row["v"] for row in self._rows_now.values()) or [0])
+        if not self._rows_now:
+            return
+        least = self._random.choice(sorted(row["v"] for row in self._rows_now.values()))
         gone = [row for row in self._rows_now.values() if row["v"] >= least]
         self._say(f"v >= {least}")
         before, lake = self._known_commits(), self._lake()
@@ -291,6 +293,8 @@ class FollowedHistory(FollowedTable):
             assert "nothing was deleted" in error.message, error
             self._say(error.message)
         finally:
+            if service == "archival" and store is not None:
+                self._followers.cleaned(1)  # it may be in the archive, and active still
             if service == "cleaning":
                 versions = self._settings.keeps_versions
                 self._followers.cleaned(1 if versions else self._settings.retained)

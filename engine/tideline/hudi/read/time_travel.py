@@ -34,7 +34,7 @@ from tideline.hudi.read.taken_back import taken_back
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.timeline_as_of import timeline_as_of
+from tideline.hudi.table.timeline_as_of import archived_after, timeline_as_of
 from tideline.hudi.timeline.active import LISTING_MARGIN_MS, ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -120,7 +120,11 @@ def _earliest_readable(
     saved = timeline.savepointed_times()
     commits = sorted(timeline.of(*COMMIT_ACTIONS).completed(), key=effective_time)
     counted = [one for one in commits[:-1] if one.time not in saved] + commits[-1:]
-    times = [effective_time(one) for one in counted if effective_time(one) > after]
+    later = {effective_time(one) for one in counted if effective_time(one) > after}
+    if table.layout.timeline.has_completion_times:
+        # A commit that was requested before all active ones may have completed after them.
+        later |= set(archived_after(table, timeline, after).values())
+    times = sorted(later)
 
     def is_readable(time: InstantTime) -> bool:
         shown = timeline
