@@ -73,9 +73,9 @@ def cut_towards_epoch(numbers: Numbers, unit: int) -> Numbers:
 
 def texts_of_sql(column: pa.Array) -> pa.Array:
     """Moments as `2024-01-05 18:00:00`: cut to milliseconds as in other texts, then the second that
-    they are in; `""` for null, null outside the years 1 to 9999. Source: Hudi's SqlKeyGenerator."""
+    they are in; `""` for null, null where they have two texts. Source: Hudi's SqlKeyGenerator."""
     millis = _milliseconds(column)
-    is_beyond = (millis < MILLIS_MIN) | (millis > MILLIS_MAX)
+    is_beyond = (millis < TEXT_MILLIS_MIN) | (millis > MILLIS_MAX)
     seconds = pa.array(millis // _MILLIS_PER_SECOND, mask=is_beyond).cast(pa.timestamp("s"))
     return pc.if_else(column.is_null(), "", seconds.cast(pa.string()))
 

@@ -68,7 +68,8 @@ def with_two_texts(rows: pa.RecordBatch, keys: KeyGenerator) -> Flags:
     """Which rows have a value with two texts, and with it no key or no path."""
     found = _any_with_two_texts(rows, keys.record_fields, as_text=keys.timestamps_as_text)
     parts = keys.plain_partition_fields
-    return found | _any_with_two_texts(rows, parts, as_text=keys.paths_have_times_as_text)
+    as_text = keys.paths_have_times_as_text or keys.paths_are_of_sql
+    return found | _any_with_two_texts(rows, parts, as_text=as_text)
 
 
 def _level(rows: pa.RecordBatch, part: PartitionField, keys: KeyGenerator) -> pa.Array:

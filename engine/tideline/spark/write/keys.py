@@ -25,7 +25,6 @@ from tideline.hudi.write.key_generator import (
 )
 from tideline.hudi.write.key_text import (
     MILLIS_MAX,
-    MILLIS_MIN,
     SURE_FROM,
     SURE_POWERS_FROM,
     TEXT_MILLIS_MIN,
@@ -100,7 +99,8 @@ def field_type(schema: T.StructType, name: str) -> T.DataType:
 
 def with_two_texts(keys: KeyGenerator, schema: T.StructType) -> Column:
     """Whether a row has a value with two texts, and with it no key or no path."""
-    parts, as_text = keys.plain_partition_fields, keys.paths_have_times_as_text
+    parts = keys.plain_partition_fields
+    as_text = keys.paths_have_times_as_text or keys.paths_are_of_sql
     in_key = _any_with_two_texts(schema, keys.record_fields, as_text=keys.timestamps_as_text)
     return in_key | _any_with_two_texts(schema, parts, as_text=as_text)
 
@@ -164,7 +164,7 @@ def _partition_level(part: PartitionField, schema: T.StructType, keys: KeyGenera
     if keys.paths_are_of_sql and isinstance(kind, T.TimestampType):
         column = column_of(part.field)
         moment = cut_to_millis(column)
-        is_known = moment.between(F.timestamp_millis(F.lit(MILLIS_MIN)), _last_moment())
+        is_known = moment.between(F.timestamp_millis(F.lit(TEXT_MILLIS_MIN)), _last_moment())
         text = F.date_format(F.when(is_known, moment), "yyyy-MM-dd HH:mm:ss")
         return F.when(column.isNull(), F.lit(DEFAULT_PARTITION)).otherwise(_encode(text))
     as_text = keys.paths_have_times_as_text
