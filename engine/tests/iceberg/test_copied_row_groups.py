@@ -20,7 +20,6 @@ from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.row_layout import RowLayout
-from tideline.iceberg.data.stored_columns import stored_columns
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
 from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.field_type import (
@@ -36,6 +35,7 @@ from tideline.iceberg.metadata.field_type import (
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.stored_columns import stored_columns
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupResult, RewriteEngine
 from tideline.iceberg.rewrite.in_process import SMALL_BYTES_MAX, engine_for, write_groups_here

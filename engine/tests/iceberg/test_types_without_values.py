@@ -12,7 +12,6 @@ from tideline.cli.iceberg_show import describe_table
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
-from tideline.iceberg.data.stored_columns import unstorable_columns
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
@@ -21,6 +20,7 @@ from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, pl
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.stored_columns import unstorable_columns
 from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.left_files import Reason
 from tideline.iceberg.rewrite.options import RewriteOptions

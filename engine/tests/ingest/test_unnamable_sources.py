@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 
 
-def no_spark() -> None:
+def no_spark() -> Any:
     raise AssertionError("this needs no Spark")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tideline.hudi.table.table_config import PUBLISH_MERGE, TableType
-from tideline.publication import follow
+from tideline.publication import expiry, follow
 from tideline.publication.follow import make_way
 from tideline.publication.published_table import PublishedTable
 from tideline.publication.step import PublicationStep
@@ -85,7 +85,7 @@ def test_cleaning_makes_way_beside_another_that_drops_snapshots(
     table_type: TableType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(table_type)
-    read, acts = follow.snapshots_needing, [lambda: others_publish_and_clean(table)]
+    read, acts = expiry.snapshots_needing, [lambda: others_publish_and_clean(table)]
 
     def reading(*given: Any) -> Any:
         if acts:

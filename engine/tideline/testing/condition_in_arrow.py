@@ -50,7 +50,7 @@ def conditions_in_arrow() -> Iterator[None]:
 
 
 def _count_in_table(_: object, table: HoodieTable, where: str) -> int:
-    return _matching(table, where)[0].num_rows
+    return int(_matching(table, where)[0].num_rows)
 
 
 def _count_matching(

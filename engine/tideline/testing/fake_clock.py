@@ -1,11 +1,9 @@
-"""Clocks that tests move: one that stands still otherwise, and one that goes with the machine's."""
+"""A clock that moves only when set, or when code sleeps on it."""
 
 from __future__ import annotations
 
 import threading
 import time
-
-from tideline.clock import SystemClock
 
 
 class FakeClock:
@@ -38,20 +36,3 @@ class FakeClock:
         """Move the wall clock alone, as an administrator or a time server does."""
         with self._changing:
             self._now_ms += seconds * 1000
-
-
-class ShiftedClock(SystemClock):
-    """The machine's clock and so many seconds more, for what others date by the machine's."""
-
-    def __init__(self) -> None:
-        self._shift_s = 0.0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + int(self._shift_s * 1000)
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self._shift_s
-
-    def advance(self, seconds: float) -> None:
-        """Let `seconds` pass on both clocks."""
-        self._shift_s += seconds

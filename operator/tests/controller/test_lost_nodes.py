@@ -24,11 +24,11 @@ from tideline.ingest.operation.operation import RollBack, writer_name
 from tideline.ingest.operation.result import Outcome
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline.testing.fake_clock import ShiftedClock
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.api_objects import LAKE_STORES, PODS, Manifest
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.memory_api import MemoryCase
+from tideline_operator.testing.shifted_clock import ShiftedClock
 from tideline_operator.testing.worker_pods import until_worker
 
 NODE = "node-1"

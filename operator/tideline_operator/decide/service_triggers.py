@@ -60,6 +60,13 @@ class ServiceNeed:
     def name(self) -> str:
         return spec_name(self.service)
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether it rests after each run, also one that failed, however due it is."""
+        if isinstance(self.service, IcebergService):
+            return self.service is IcebergService.REMOVE_ORPHAN_FILES
+        return self.service.pace is not None
+
 
 def service_needs(
     spec: LakeTableSpec, status: LakeTableStatus, table: ObservedTable, now_ms: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tideline.hudi.services.registry import TableService
-from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import OperationKind
 from tideline_operator.decide.observed import Observed
@@ -51,7 +49,7 @@ def standing_failures(
         kind = OperationKind(item.kind)
         if kind.service is not None:
             is_run = spec.services.mode is ServiceMode.AUTO
-            return is_run and any(_stands(need, kind.service) for need in needs)
+            return is_run and any(need.service == kind.service and _stands(need) for need in needs)
         match kind:
             case OperationKind.CREATE:
                 return not observed.has_table
@@ -69,16 +67,9 @@ def standing_failures(
     return tuple(filter(stands, failures))
 
 
-def _stands(need: ServiceNeed, service: TableService | IcebergService) -> bool:
-    """Whether a failed run of `service` is to be repeated. A service with a pace of its own rests
-    after a failure as well, and is due again later."""
-    if need.service != service:
-        return False
-    if isinstance(service, TableService):
-        is_paced = service.pace is not None
-    else:
-        is_paced = service is IcebergService.REMOVE_ORPHAN_FILES
-    return need.is_due or need.problem is not None or is_paced
+def _stands(need: ServiceNeed) -> bool:
+    """Whether a failed run is to be repeated, now or once the service has rested."""
+    return need.is_due or need.problem is not None or need.is_paced
 
 
 def _due_ingests(table: ResolvedTable, observed: Observed, now_ms: int) -> frozenset[str]:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tideline.testing.fake_clock import ShiftedClock
 from tideline_operator.api_objects import (
     LAKE_TABLES,
     PODS,
@@ -29,6 +28,7 @@ from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.kube import KubeApi
 from tideline_operator.reading.reader import Reader
 from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.shifted_clock import ShiftedClock
 
 _Place = tuple[str, str | None, str]
 

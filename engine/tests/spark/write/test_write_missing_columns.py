@@ -105,8 +105,8 @@ def test_fields_of_structs_are_taken_by_name_and_null_where_absent(writer: Write
         }
         writer.write(pa.table(values))
     for row, x in zip(writer.rows("s", "l", "m"), (7, None), strict=True):
-        point = {"x": x, "y": "b"}
-        assert (row["s"], row["l"], row["m"]) == (point, [point, None], [("k", point)])
+        read = {"x": x, "y": "b"}
+        assert (row["s"], row["l"], row["m"]) == (read, [read, None], [("k", read)])
 
 
 def test_a_new_column_of_nulls_waits_for_its_type(engine: str, tmp_path: Path, spark: Any) -> None:

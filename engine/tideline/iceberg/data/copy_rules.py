@@ -21,8 +21,8 @@ from tideline.formats.parquet_bytes.stored_footer import Codec, StoredChunk, Sto
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.row_lineage import LINEAGE_FIELDS
-from tideline.iceberg.data.stored_columns import stored_columns
 from tideline.iceberg.metadata.field_type import NestedField, Primitive, walk_leaves
+from tideline.iceberg.metadata.stored_columns import stored_columns
 
 SMALL_SHARE = 16
 """A row group of less than this part of `write.parquet.row-group-size-bytes`, as stored, is small:

@@ -25,8 +25,8 @@ from typing import Any
 from tideline.errors import ConfigError
 from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import ChangedPartitions, partition_key
-from tideline.iceberg.data.stored_columns import unstorable_columns
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.stored_columns import unstorable_columns
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.left_files import Ledger, Reason, Skipped, unreadable
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions

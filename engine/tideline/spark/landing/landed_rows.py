@@ -62,8 +62,9 @@ def cast_text(rows: DataFrame, table_schema: pa.Schema) -> DataFrame:
     columns = []
     for item in rows.schema:
         column, wanted = column_named(item.name), known.get(item.name.lower())
-        is_cast = wanted is not None and _is_cast(item.dataType, wanted)
-        columns.append(column.cast(wanted).alias(item.name) if is_cast else column)
+        if wanted is not None and _is_cast(item.dataType, wanted):
+            column = column.cast(wanted).alias(item.name)
+        columns.append(column)
     return rows.select(*columns)
 
 
