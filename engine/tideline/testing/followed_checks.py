@@ -28,6 +28,7 @@ from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.services.savepoint.execute import list_savepoints
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.zone import UTC_ZONE
 from tideline.lake_table import LakeTable
 from tideline.publication.published_table import PublishedTable
 from tideline.testing.fake_clock import FakeClock
@@ -103,7 +104,7 @@ class Followers:
             if time not in self._active:
                 self._remember(at, time, _later(at, -1), _later(at, 1))
         self._active = now
-        self._remember(InstantTime.from_epoch_ms(self.clock.now_ms()))
+        self._remember(UTC_ZONE.instant_at(self.clock.now_ms()))
         if is_published:
             self.published()
 
@@ -333,7 +334,7 @@ class Followers:
         return is_gone or is_unsettled or self.model.may_be_taken_back(time)
 
     def _now(self) -> InstantTime:
-        return InstantTime.from_epoch_ms(self.clock.now_ms())
+        return UTC_ZONE.instant_at(self.clock.now_ms())
 
     def _try_named(
         self,
@@ -366,7 +367,7 @@ class Followers:
 
 
 def _later(time: InstantTime, ms: int) -> InstantTime:
-    return InstantTime.from_epoch_ms(time.epoch_ms() + ms)
+    return UTC_ZONE.instant_at(UTC_ZONE.epoch_ms(time) + ms)
 
 
 def _said(asked: Range) -> str:

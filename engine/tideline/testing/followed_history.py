@@ -30,6 +30,7 @@ from tideline.hudi.services.savepoint.execute import list_savepoints
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.zone import UTC_ZONE
 from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.pieces import ThreadRunner
@@ -153,7 +154,7 @@ class FollowedHistory(FollowedTable):
         self._followers.check_some(Random(f"{self.seed}/{number}/check"), self._is_outage)
 
     def _clock_text(self) -> str:
-        return str(InstantTime.from_epoch_ms(self._clock.now_ms()))
+        return str(UTC_ZONE.instant_at(self._clock.now_ms()))
 
     # Writes
 

@@ -119,15 +119,7 @@ def prepare_batch(
     if ARRIVAL in supplied.columns:
         typed.append(F.col(ARRIVAL).cast("bigint").alias(ARRIVAL))
     shaped = supplied.select(*typed)
-    columns = [
-        record_key_column(keys, shaped.schema).alias(RECORD_KEY),
-        partition_path_column(keys, shaped.schema).alias(PARTITION_PATH),
-        F.col(ARRIVAL)
-        if ARRIVAL in supplied.columns
-        else F.monotonically_increasing_id().alias(ARRIVAL),
-    ]
-    if flag is not None:
-        columns.append(F.col(IS_DELETE))
+    columns = _routing_columns(shaped, keys)
     sources = RoutingSources()
     if deletes_only:
         columns += [_null(item).alias(item.name) for item in evolved.schema]
@@ -135,15 +127,27 @@ def prepare_batch(
         columns += [column_named(item.name) for item in evolved.schema]
         sources = RoutingSources.of(keys, shaped.schema, evolved.schema)
     fields = (*keys.record_fields, *[part.field for part in keys.partition_fields])
-    key_fields = tuple(dict.fromkeys(fields))
     return PreparedBatch(
         shaped.select(*columns),
         evolved,
         flag is not None,
         sources,
-        key_fields,
+        tuple(dict.fromkeys(fields)),
         with_two_texts(keys, shaped.schema),
     )
+
+
+def _routing_columns(shaped: DataFrame, keys: KeyGenerator) -> list[Column]:
+    """Where each row goes, when it arrived, and whether it deletes."""
+    arrival = F.col(ARRIVAL)
+    if ARRIVAL not in shaped.columns:
+        arrival = F.monotonically_increasing_id().alias(ARRIVAL)
+    return [
+        record_key_column(keys, shaped.schema).alias(RECORD_KEY),
+        partition_path_column(keys, shaped.schema).alias(PARTITION_PATH),
+        arrival,
+        *([F.col(IS_DELETE)] if IS_DELETE in shaped.columns else []),
+    ]
 
 
 def stored_batch(found: DataFrame, table_schema: pa.Schema) -> PreparedBatch:

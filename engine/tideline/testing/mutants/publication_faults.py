@@ -54,8 +54,8 @@ PUBLICATION_FAULTS = (
     Fault(
         "files of a publication's own stay when their snapshots go",
         f"{_PUBLICATION}/expiry.py",
-        "        and (location in lost or info.modified_ms < before_ms)\n",
-        "        and info.modified_ms < before_ms\n",
+        '            if f"{location}/{info.path}" in dropped or info.modified_ms < old_ms\n',
+        "            if info.modified_ms < old_ms\n",
         (f"{_TESTS}/test_publish_merged.py",),
     ),
     Fault(
