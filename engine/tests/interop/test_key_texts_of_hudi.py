@@ -62,7 +62,8 @@ def test_the_text_of_every_value_is_that_of_hudi(hudi_peer: HudiPeer, name: str)
 def compare(
     column: pa.Array, ours: pa.Array, theirs: pa.ChunkedArray, what: tuple[str, str, str]
 ) -> None:
-    """Where both have a text it is one; few are without: a null, or what has two texts."""
+    """Where both have a text it is one. Without are nulls, what has two texts, and times before
+    1582-10-15, which are half of the times of SQL."""
     pairs = list(zip(column, ours.to_pylist(), theirs.to_pylist(), strict=True))
     # A path that ends with a slash is refused here.
     known = [pair for pair in pairs if None not in pair[1:] and not pair[1].endswith("/")]
@@ -70,5 +71,5 @@ def compare(
         # What a bulk insert by rows makes of binary columns is the address of an object.
         known = [pair for pair in known if "B@" not in pair[2]]
     else:
-        assert len(known) > len(pairs) / 2, what
+        assert len(known) > len(pairs) / 3, what
     assert [pair for pair in known if pair[1] != pair[2]][:5] == [], what

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import fastavro
 import pytest
 
 from tideline.errors import ConflictError
@@ -22,6 +24,7 @@ from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
 )
 from tideline.hudi.timeline.instant import Action, Instant, State
@@ -123,6 +126,68 @@ def test_a_commit_while_hudi_builds_an_index_is_a_conflict(small: SmallTable, ke
     # One that is only requested reads what is there when it begins.
     small.write("upsert", batch([1], 3))
     assert small.rows() != rows
+
+
+BUILT = "expr_index_other"
+PARTITION = {
+    "type": "record",
+    "name": "HoodieIndexPartitionInfo",
+    "fields": [{"name": "metadataPartitionPath", "type": "string"}],
+}
+PLAN = {
+    "type": "record",
+    "name": "HoodieIndexPlan",
+    "fields": [{"name": "indexPartitionInfos", "type": {"type": "array", "items": PARTITION}}],
+}
+
+
+def planned(small: SmallTable, name: str) -> Instant:
+    """A build of an index that began long ago."""
+    instant = index_build(small, State.INFLIGHT)
+    table = opened(small)
+    plan = {"indexPartitionInfos": [{"metadataPartitionPath": name}]}
+    body = io.BytesIO()
+    fastavro.writer(body, PLAN, [plan])
+    requested = instant.in_state(State.REQUESTED)
+    table.store.put(table.timelines.path(requested), body.getvalue())
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
+    return instant
+
+
+def test_a_build_that_failed_stops_no_commit_for_good(small: SmallTable) -> None:
+    planned(small, BUILT)
+    small.write("upsert", batch([1], 3))
+    assert is_kept(small)
+    # A young one may be alive, whatever is there of it.
+    index_build(small, State.INFLIGHT)
+    with pytest.raises(ConflictError, match="10 minutes after its start"):
+        small.write("upsert", batch([1], 4))
+
+
+def test_a_build_that_failed_is_told_from_a_later_one_of_its_name(small: SmallTable) -> None:
+    with_indexes(small, BUILT)
+    planned(small, BUILT)
+    small.write("upsert", batch([1], 3))
+    assert is_kept(small)
+    assert defined(small) == ["column_stats"]
+
+
+@pytest.mark.parametrize("sign", ["definition", "folder", "property", "plan", "kind"])
+def test_a_build_of_which_anything_is_there_is_waited_for(small: SmallTable, sign: str) -> None:
+    table = opened(small)
+    instant = planned(small, BUILT if sign != "kind" else "record_index")
+    if sign == "definition":
+        table.store.put(
+            INDEX_DEFINITIONS_PATH, json.dumps({"indexDefinitions": {BUILT: {}}}).encode()
+        )
+    elif sign == "folder":
+        table.store.put(f"{METADATA_TABLE_PATH}/{BUILT}/{BUILT}-0000-0_0-0-0.hfile", b"h")
+    elif sign == "property":
+        table.update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
+    elif sign == "plan":
+        table.store.put(table.timelines.path(instant.in_state(State.REQUESTED)), b"no plan")
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.write("upsert", batch([1], 3))
 
 
 def test_a_restore_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -> None:

@@ -2,24 +2,61 @@
 
 Hudi lists a partition when it is built, whatever became of its files meanwhile. One that is listed
 without files fails queries and writes.
+
+A CREATE INDEX that fails leaves its instant for good: no statement of Hudi's takes it away. What
+tells it from one that is built is the definition, which is there from before the build until the
+index is dropped; where the build fails Hudi takes it back.
+Source: HoodieSparkIndexClient, RunIndexActionExecutor (1.2).
 """
 
 from __future__ import annotations
 
-from tideline.errors import ConflictError
+from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
+from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.hudi.metadata.index_definitions import BELIEVED, read_definitions
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import METADATA_PARTITIONS_INFLIGHT, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import Action, State
+from tideline.hudi.timeline.instant import Action, Instant, State
 
 
 def require_no_index_build(table: HoodieTable, timeline: ActiveTimeline) -> None:
     """Raise ConflictError while Hudi builds an index. One that is only requested reads what is
-    there when it begins."""
+    there when it begins; one that failed counts no more when it is old."""
     for instant in timeline.of(Action.INDEXING).pending():
-        if instant.state is State.INFLIGHT:
+        if instant.state is State.INFLIGHT and not _has_failed(table, instant):
+            silent_min = DEFAULT_LIMITS.silent_s_max / 60
             raise ConflictError(
                 "Hudi builds an index, which this change would break: try again when it is done. "
-                "Where its writer has died, drop the index with Hudi (DROP INDEX)",
+                "Where its writer has died, drop the index with Hudi (DROP INDEX); "
+                f"{silent_min:.0f} minutes after its start one that failed or was dropped is no "
+                "longer in the way",
                 table=table.uri,
                 instant=instant,
             )
+
+
+def _has_failed(table: HoodieTable, instant: Instant) -> bool:
+    """Whether nothing is there of what it builds, long after its start.
+
+    A commit of ours takes the definition of a build away that begins beside it, so that a young one
+    without definition may be alive.
+    """
+    found = table.store.head(table.timelines.path(instant))
+    silent_ms_max = DEFAULT_LIMITS.silent_s_max * 1000
+    if found is None or table.clock.now_ms() - found.modified_ms <= silent_ms_max:
+        return False
+    try:
+        plan = table.timelines.read_record(instant.in_state(State.REQUESTED))
+        defined = set(read_definitions(table))
+    except (CorruptTableError, ObjectNotFoundError):
+        return False
+    built = {one["metadataPartitionPath"] for one in plan.get("indexPartitionInfos") or ()}
+    if not built or not all(name.startswith(BELIEVED) for name in built):
+        return False
+    config = table.reload_config()
+    below = table.store.list_directory(METADATA_TABLE_PATH).directories
+    folders = {path.rpartition("/")[2] for path in below}
+    begun = config.properties.get(METADATA_PARTITIONS_INFLIGHT, "").split(",")
+    # What is listed was built by a later one of the same name.
+    return built.difference(config.metadata_partitions).isdisjoint({*defined, *folders, *begun})

@@ -21,9 +21,10 @@ from tideline.storage.lock import Guard, unguarded
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
 """Where the property `hoodie.table.index.defs.path` has them by default."""
 DEFINED = "indexDefinitions"
+BELIEVED = ("secondary_index_", "expr_index_")
+"""How the names of indexes begin that are defined for as long as they are built or used."""
 
 _PATH_PROPERTY = "hoodie.table.index.defs.path"
-_BELIEVED = ("secondary_index_", "expr_index_")
 
 
 def definitions_path(table: HoodieTable) -> str:
@@ -51,7 +52,7 @@ def read_definitions(table: HoodieTable) -> dict[str, Any]:
 def believed_without_partition(table: HoodieTable, kept: Collection[str]) -> tuple[str, ...]:
     """The indexes that queries use by their definitions alone and that are not among the partitions
     `kept`. Raises as `read_definitions`."""
-    named = (name for name in read_definitions(table) if name.startswith(_BELIEVED))
+    named = (name for name in read_definitions(table) if name.startswith(BELIEVED))
     return tuple(sorted(set(named) - set(kept)))
 
 

@@ -44,8 +44,22 @@ METADATA_FAULTS = (
     Fault(
         "a commit takes away the index that Hudi builds",
         f"{_ROOM}/index_build.py",
-        "        if instant.state is State.INFLIGHT:\n",
-        "        if instant.state is None:\n",
+        "        if instant.state is State.INFLIGHT and",
+        "        if instant.state is None and",
+        _INDEXES,
+    ),
+    Fault(
+        "an index that Hudi failed to build stops every commit for good",
+        f"{_ROOM}/index_build.py",
+        "State.INFLIGHT and not _has_failed(table, instant):",
+        "State.INFLIGHT:",
+        _INDEXES,
+    ),
+    Fault(
+        "an index that has not begun to be written counts as failed at once",
+        f"{_ROOM}/index_build.py",
+        "found.modified_ms <= silent_ms_max:",
+        "found.modified_ms < 0:",
         _INDEXES,
     ),
     Fault(
