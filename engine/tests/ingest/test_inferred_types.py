@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from tideline.errors import InvalidDataError
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.source_files import SourceWrite, write_sources
 from tideline.ingest.execute.table_access import open_table
@@ -289,6 +290,48 @@ def test_types_of_source_columns_outlast_a_file_that_lacks_them(csv: Taker) -> N
     last = csv.take("id,ts,v\n3,1,007\n4,1,8\n", transform=query)
     assert last.columns_added == ()
     assert csv.values("v") == ["A-1", "", "007", "8"]
+
+
+LATER = {
+    "10": (["007", "+5", "1_000", " 5", "1e3", "1" * 20, "-0", "5.0"], ["-7", "0", "9" * 18]),
+    "1.5": (["007.5", "+5.5", " 5.5", "1e3", "5d", "0x1p3", "1" * 18, f"0.{'1' * 20}"],
+            ["7", "-0.25", "1e-05", "NaN"]),
+    "2024-01-31": (["2024-01", "2024", "2024-1-5", "12:30"], ["2024-02-29"]),
+    "2024-01-31 10:00:00": (["2024-01", "12:30"], ["2024-02-29", "2024-02-29T12:30:00Z"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("first", LATER)
+def test_a_later_value_keeps_its_meaning_or_is_set_aside(first: str, csv: Taker) -> None:
+    csv.take(f"id,ts,v\na,1,{first}\n")
+    odd, even = LATER[first]
+    kind = csv.kind("v")
+    lines = [f"{number:02},1,{value}\n" for number, value in enumerate([*odd, *even])]
+    result = csv.take("id,ts,v\n" + "".join(lines), bad_rows_max=20)
+    assert (result.rows_set_aside, result.rows_inserted) == (len(odd), len(even))
+    assert csv.kind("v") == kind
+    (note,) = [note for note in result.notes if "set aside" in note]
+    assert "row 1 (line 2), column v: " in note
+    assert repr(odd[0]) in note and ("is not written as a" in note or "is not of type" in note)
+    failed = csv.take(f"id,ts,v\nb,1,{odd[0]}\n")
+    assert "row 1 (line 2), column v: " in failed.skipped[0].reason
+
+
+def test_a_declared_column_takes_other_forms_of_its_values(csv: Taker, tmp_path: Path) -> None:
+    table = LakeTable.create(
+        str(tmp_path / "t"), record_key="id", schema=pa.schema({"id": pa.string(), "v": pa.int64()})
+    )
+    (csv.folder / "a.csv").write_text("id,v,w\na,007,1\n")
+    (csv.folder / "b.csv").write_text("id,v,w\nb,+5,01\n")
+    wanted = SourceWrite(StoreLocation.of(str(csv.folder / "a.csv")), "csv", None)
+    write_sources(table, lambda: csv.spark, wanted)
+    later = replace(wanted, location=StoreLocation.of(str(csv.folder / "b.csv")))
+    with pytest.raises(InvalidDataError, match=r"column w: '01' is not written as a bigint is"):
+        write_sources(table, lambda: csv.spark, later)
+    (csv.folder / "b.csv").write_text("id,v,w\nb,+5,2\n")
+    write_sources(table, lambda: csv.spark, later)
+    rows = sorted(table.to_arrow(columns=["id", "v", "w"]).to_pylist(), key=lambda row: row["id"])
+    assert rows == [{"id": "a", "v": 7, "w": 1}, {"id": "b", "v": 5, "w": 2}]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
+from tideline.formats.bounded import parse_json
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION as TABLE_VERSION
 from tideline.hudi.table.layout.known_layouts import (
     layout_of,
@@ -356,6 +357,12 @@ class TableConfig:
     def create_schema(self) -> str | None:
         """Avro JSON of the columns the table was created with, without meta fields."""
         return self.properties.get(CREATE_SCHEMA) or None
+
+    @property
+    def declared_columns(self) -> frozenset[str]:
+        """Names, in lower case, of the columns that the table was created with."""
+        fields = parse_json(self.create_schema or "{}", what=CREATE_SCHEMA).get("fields", ())
+        return frozenset(str(item["name"]).lower() for item in fields)
 
     @property
     def index_type(self) -> str | None:

@@ -163,7 +163,11 @@ class SparkAttempt:
         else:
             known = types_of(self.batch.table_schema())
         declared = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
-        target = self.batch.operation.table
+        target, table = self.batch.operation.table, self.batch.table
+        stated = {item.name.lower() for item in target.schema or ()}
+        if table is not None:
+            stated |= table.hoodie_table.config.declared_columns
+        is_cast = self.batch.fits and not work.transform
         return SourceSettings(
             locate(work.landing),
             work.file_format.value,
@@ -171,4 +175,5 @@ class SparkAttempt:
             declared,
             known,
             Roles.of(target.record_key, target.ordering),
+            inferred=frozenset(known.keys() - stated if is_cast else ()),
         )

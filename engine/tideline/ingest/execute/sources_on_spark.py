@@ -82,17 +82,20 @@ def _intake(
     operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
     deletes = operation is WriteOperation.DELETE
     schema = hoodie.table_schema(table.timeline())
+    known = types_of(schema)
+    fits = not deletes and config.partial_update_columns is None
     return Intake(
         spark,
         SourceSettings(
             folder,
             wanted.file_format,
             wanted.reading,
-            known=types_of(schema),
+            known=known,
             roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
+            inferred=frozenset(known.keys() - hoodie.config.declared_columns if fits else ()),
         ),
         schema,
-        fits=not deletes and config.partial_update_columns is None,
+        fits=fits,
         only_keys=deletes,
         keys=key_generator(hoodie),
         ordering=() if deletes else hoodie.config.ordering_fields,

@@ -173,7 +173,7 @@ def find_faulty_rows(
 
     def describe(_: str, row: Row) -> tuple[str, str, str]:
         fault = faults[row[_FAULT]]
-        value = "" if row[_SHOWN] is None else f"{shortened(row['shown'])!r} "
+        value = "" if row[_SHOWN] is None else f"{shortened(row[_SHOWN])!r} "
         return fault.column, value + fault.reason, row[_RECORD]
 
     return _find(looked_at, places, describe, rows_max)

@@ -161,6 +161,23 @@ def json_type(name: str, proposed: T.DataType, kinds: Kinds, roles: Roles) -> T.
     return _type_of_most(kinds) if isinstance(proposed, T.StringType) else proposed
 
 
+def is_as_written(value: Column, kind: T.DataType) -> Column | None:
+    """Whether a text is written as values of this type are, so that its meaning stays; None for
+    types whose texts are left to the reader."""
+    counts = _text_counts(value)
+    match kind:
+        case T.LongType() | T.IntegerType():
+            return counts["whole"]
+        case T.DoubleType():
+            is_short = (F.length(value) <= _SAFE_DIGITS) | ~counts["long"]
+            return (counts["whole"] & is_short) | counts["fraction"]
+        case T.DateType():
+            return counts["day"]
+        case T.TimestampType():
+            return counts["day"] | counts["time"]
+    return None
+
+
 def columns_with_long_numbers(rows: DataFrame, names: Sequence[str]) -> set[str]:
     """Those of the columns, which `rows` have as text, with a number that a double, or one of 64
     bits, would not give back."""

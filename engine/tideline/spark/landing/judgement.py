@@ -176,7 +176,8 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
         # Types that were inferred from these files are those to read them with again.
         known = {item.name.lower(): item.dataType for item in source.schema}
         known.pop(BAD_RECORD, None)
-        settings = replace(reading, known={**reading.known, **known})
+        types = {**reading.known, **known, **reading.taken_as_written}
+        settings = replace(reading, known=types)
         places = Places.of(kept, paths, is_text=intake.is_text)
         allowed = rows_max or 0
         unread = BadRows()

@@ -35,7 +35,7 @@ from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import TEXT_FILES_MAX, with_arrival
-from tideline.spark.landing.column_inference import NO_ROLES, Roles
+from tideline.spark.landing.column_inference import NO_ROLES, Roles, is_as_written
 from tideline.spark.landing.parquet_source import (
     allow_nanos,
     nanos_to_timestamps,
@@ -80,7 +80,9 @@ class SourceSettings:
 
     `declared` are the columns of the files, no more and no less. Without it columns are taken from
     the files; `known` then gives types (by name in lower case) and the others are inferred, those
-    of keys and ordering columns, which `roles` names, strictly.
+    of keys and ordering columns, which `roles` names, strictly. Known types of csv that nobody
+    declared are in `inferred`, by name in lower case: their columns are read as text, to be cast
+    where a value is written as one of that type.
 
     With `keeps_bad_rows` a row of a text file that does not fit comes with its text in `BAD_RECORD`
     and null in the columns at fault, instead of failing the read.
@@ -92,6 +94,7 @@ class SourceSettings:
     declared: T.StructType | None = None
     known: Mapping[str, T.DataType] = field(default_factory=dict)
     roles: Roles = NO_ROLES
+    inferred: frozenset[str] = frozenset()
     keeps_bad_rows: bool = False
 
     @property
@@ -110,6 +113,23 @@ class SourceSettings:
     def has_time_formats(self) -> bool:
         """Whether the options say how days or times are written."""
         return _given(self.options, "dateFormat", "timestampFormat") is not None
+
+    @property
+    def taken_as_written(self) -> dict[str, T.DataType]:
+        """The types of the columns of csv that only take values written as theirs."""
+        if not (self.has_header and self.is_strict_text) or self.declared is not None:
+            return {}
+        left_out: tuple[type[T.DataType], ...] = (T.StringType,)
+        if self.has_time_formats:
+            left_out = (*left_out, T.DateType, T.TimestampType)
+        if _given(self.options, "nanValue", "positiveInf", "negativeInf", "locale") is not None:
+            left_out = (*left_out, T.DoubleType)
+        return {
+            name: kind
+            for name, kind in self.known.items()
+            if name in self.inferred and not isinstance(kind, left_out)
+            if is_as_written(F.lit(""), kind) is not None
+        }
 
     @property
     def encoding(self) -> str:
@@ -263,7 +283,7 @@ def _read_text(
         lambda schema: session.read.format(settings.file_format).options(**options).schema(schema),
         uris,
         settings.declared,
-        settings.known,
+        {**settings.known, **dict.fromkeys(settings.taken_as_written, T.StringType())},
         has_header=has_header,
         roles=settings.roles,
         has_time_formats=settings.has_time_formats,
