@@ -30,6 +30,7 @@ from tideline_operator.controller.budgets import Limits
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.resources.metadata import PAUSED_ANNOTATION
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.simulated_cluster import CarryingOut
@@ -161,8 +162,8 @@ def test_a_killed_driver_is_named_and_retried(case: ControllerCase) -> None:
     case.declare()
     case.start()
     job = case.until_job("create")
-    case.cluster.lose(job, "OOMKilled")
-    case.until(lambda: case.operations()[0].get("message", "").count("memory"), "it failed")
+    case.cluster.lose(job)
+    case.until(lambda: case.operations()[0].get("message", "").count("SIGKILL"), "it failed")
     assert case.condition("Ready")["reason"] == "OperationFailed"
     again = case.until_job("create", but=(job["metadata"]["name"],))
     case.until(lambda: case.operations()[0]["phase"] == "Running", "it runs again")
@@ -171,6 +172,19 @@ def test_a_killed_driver_is_named_and_retried(case: ControllerCase) -> None:
     case.cluster.carry_out(again)
     case.until_ready()
     case.until_event("OperationFailed")
+
+
+def test_a_driver_that_lacks_memory_is_not_retried_at_once(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    job = case.until_job("create")
+    case.cluster.lose(job, "OOMKilled")
+    case.until(lambda: case.operations()[0].get("message", "").count("memory"), "it failed")
+    (failed,) = case.operations()
+    assert failed["error"] == "OutOfMemory"
+    rest = Timestamp.parse(failed["retryAt"]).ms - Timestamp.parse(failed["finishedAt"]).ms
+    assert rest == 30_000
+    assert "driver.memory" in case.condition("Ready")["message"]
 
 
 class DyingJobControl:

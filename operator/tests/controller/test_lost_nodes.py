@@ -181,7 +181,7 @@ def test_executors_on_a_lost_node_do_not_keep_a_dead_write(
     job, pod = running_ingest(case)
     executor = case.cluster.start_executor(job, node=NODE)
     write = Write(case, clock, pod)
-    end = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:00Z"}
+    end = {"exitCode": 137, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
     case.cluster.set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
     case.cluster.end_job(job, failed=True)
     case.cluster.lose_node(executor)

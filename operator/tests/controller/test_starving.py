@@ -16,7 +16,8 @@ pytestmark = pytest.mark.api_server
 class FilledController(Controller):
     """One whose caches count as filled, and whose workers never come."""
 
-    is_ready = True
+    def missing(self) -> list[str]:
+        return []
 
 
 def test_a_table_that_waits_for_long_is_a_matter_of_readiness_not_of_life(

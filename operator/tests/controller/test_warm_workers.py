@@ -194,7 +194,7 @@ def test_a_worker_killed_in_the_middle_is_a_dead_driver(
     case.cluster.set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
     case.cluster.end_job(first, failed=True)
     case.until(lambda: case.operations()[-1]["phase"] == "Failed", "its end was seen")
-    assert case.operations()[-1]["error"] == "WorkerDied"
+    assert case.operations()[-1]["error"] == "OutOfMemory"
     assert "OOMKilled" in case.operations()[-1]["message"]
     with workers:
         case.until(lambda: ended(case, kind="create"), "the next attempt", timeout_s=60)

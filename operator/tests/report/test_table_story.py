@@ -56,7 +56,7 @@ def with_condition(kind: str, status: str, reason: str, message: str = "") -> di
 
 def test_a_row_has_what_runs_and_what_is_due() -> None:
     assert status_row(HEALTHY) == (
-        "lake", "orders", "Hudi", "True", "20261125010203004", 0, 0, "clustering", "clustering",
+        "lake", "orders", "Hudi", "True", "20261125010203004", 0, 0, "clustering", "clustering", "",
     )  # fmt: skip
 
 

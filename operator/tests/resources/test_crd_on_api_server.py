@@ -397,11 +397,12 @@ def test_the_columns_show_what_to_look_at(
         ("Latest", "20240101000000000"),
         ("Pending", 1),
         ("Files", 0),
+        ("Reason", "Current"),
         ("Lag", 3),
     ]
     assert shown[-1][0] == "Age"
     wide = [item["name"] for item in printed["columnDefinitions"] if item["priority"] > 0]
-    assert wide == ["Reason", "Adopted", "Type", "Location", "Catalog"]
+    assert wide == ["Adopted", "Type", "Location", "Catalog"]
 
 
 def test_a_store_shows_where_it_is(api_server: ApiServer, namespace: str) -> None:

@@ -105,9 +105,11 @@ def test_columns_short_names_and_waiting(example: Kubectl, api_server: ApiServer
     table["status"] = to_json_object(STATUS)
     api.replace(LAKE_TABLES, table, "lake", subresource="status")
     header, row = example("-n", "lake", "get", "lt").splitlines()
-    assert header.split() == ["NAME", "FORMAT", "READY", "LATEST", "PENDING", "FILES", "LAG", "AGE"]
+    assert header.split() == [
+        *("NAME", "FORMAT", "READY", "LATEST", "PENDING", "FILES", "REASON", "LAG", "AGE"),
+    ]
     assert row.split()[:-1] == [
-        "flights", "Hudi", "True", "20240101000000000", "1", "12", "3",
+        "flights", "Hudi", "True", "20240101000000000", "1", "12", "Current", "3",
     ]  # fmt: skip
     assert "http://minio.lake.svc:9000" in example("-n", "lake", "get", "ls")
     assert "laketable.tideline.dev/flights" in example(

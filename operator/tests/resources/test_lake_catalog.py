@@ -96,9 +96,9 @@ def test_kubectl_shows_the_counts(api_server: ApiServer, namespace: str) -> None
     assert answer.status == 200, answer.content
     shown = api_server.request("GET", path, accept=TABLE_FORM).content
     columns = [one["name"] for one in shown["columnDefinitions"] if not one["priority"]]
-    assert columns == ["Name", "Ready", "Tables", "Maintained", "Excluded", "Late", "Failing",
-                       "Looked", "Age"]  # fmt: skip
-    assert shown["rows"][0]["cells"][2:7] == [12, 10, 2, 1, 0]
+    assert columns == ["Name", "Ready", "Reason", "Tables", "Maintained", "Excluded", "Late",
+                       "Failing", "Looked", "Age"]  # fmt: skip
+    assert shown["rows"][0]["cells"][3:8] == [12, 10, 2, 1, 0]
 
 
 @pytest.mark.api_server

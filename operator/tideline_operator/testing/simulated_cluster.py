@@ -169,7 +169,7 @@ class SimulatedCluster:
         )
         self.end_job(job, failed=failed)
 
-    def lose(self, job: Manifest, reason: str = "OOMKilled") -> None:
+    def lose(self, job: Manifest, reason: str = "Error") -> None:
         """The Job's pod is killed and says nothing."""
         pod = self.start_pod(job)
         end = {"exitCode": 137, "reason": reason, "finishedAt": _now()}
