@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.errors import ConflictError
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.table.table_config import INDEX_TYPE
 from tideline.lake_table import LakeTable
@@ -121,6 +122,25 @@ def test_a_declared_global_index_is_followed(
     table.check(("a", "p3", 3), ("b", "p1", 5), ("c", "p1", 1), ("n", "p1", 5))
     table.write_with_hudi("upsert", rows("abn", "p2", 6))
     table.check(("a", "p2", 6), ("b", "p2", 6), ("c", "p1", 1), ("n", "p2", 6))
+
+
+def test_a_declared_global_index_outlives_a_rename_of_sparks_sql(
+    tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
+) -> None:
+    """Hudi writes the properties anew, without ours."""
+    options = {"hoodie.index.type": "GLOBAL_SIMPLE", **NEW_GROUPS}
+    table = HudisTable(tmp_path / "t", spark, hudi_peer, COPY_ON_WRITE, options)
+    table.write_with_hudi("upsert", rows("abc", "p1", 1))
+    table.lake.hoodie_table.set_properties({INDEX_TYPE: "GLOBAL_SIMPLE"})
+    table.write("upsert", rows("a", "p1", 2))
+    name = hudi_peer.table_at(str(table.folder))
+    hudi_peer.run_statement(f"alter table {name} rename to {name}_renamed")
+    assert table.lake.hoodie_table.config.index_type is None
+    with pytest.raises(ConflictError, match="RENAME TO"):
+        table.write("upsert", rows("a", "p2", 3))
+    table.check(("a", "p1", 2), ("b", "p1", 1), ("c", "p1", 1))
+    table.write("upsert", rows("a", "p2", 3))
+    table.check(("a", "p2", 3), ("b", "p1", 1), ("c", "p1", 1))
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
