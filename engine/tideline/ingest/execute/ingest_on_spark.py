@@ -164,10 +164,10 @@ class SparkAttempt:
             known = types_of(self.batch.table_schema())
         declared = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
         target, table = self.batch.operation.table, self.batch.table
-        stated = {item.name.lower() for item in target.schema or ()}
-        if table is not None:
-            stated |= table.hoodie_table.config.declared_columns
-        is_cast = self.batch.fits and not work.transform
+        stated: set[str] = set()
+        if not self._remembers_columns:
+            stated |= {item.name.lower() for item in target.schema or ()}
+            stated |= table.hoodie_table.config.declared_columns if table is not None else set()
         return SourceSettings(
             locate(work.landing),
             work.file_format.value,
@@ -175,5 +175,5 @@ class SparkAttempt:
             declared,
             known,
             Roles.of(target.record_key, target.ordering),
-            inferred=frozenset(known.keys() - stated if is_cast else ()),
+            inferred=frozenset(known.keys() - stated),
         )

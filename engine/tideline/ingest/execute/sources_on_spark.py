@@ -83,7 +83,6 @@ def _intake(
     deletes = operation is WriteOperation.DELETE
     schema = hoodie.table_schema(table.timeline())
     known = types_of(schema)
-    fits = not deletes and config.partial_update_columns is None
     return Intake(
         spark,
         SourceSettings(
@@ -92,10 +91,10 @@ def _intake(
             wanted.reading,
             known=known,
             roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
-            inferred=frozenset(known.keys() - hoodie.config.declared_columns if fits else ()),
+            inferred=frozenset(known.keys() - hoodie.config.declared_columns),
         ),
         schema,
-        fits=fits,
+        fits=not deletes and config.partial_update_columns is None,
         only_keys=deletes,
         keys=key_generator(hoodie),
         ordering=() if deletes else hoodie.config.ordering_fields,

@@ -40,11 +40,14 @@ _FRACTION = (
 _NUMERAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}"
+_NAMED = r"^(NaN|[+-]?Inf(inity)?|[+-]?INF)$"
 _FLAG = "(?i)^(true|false)$"
 _SAFE_DIGITS = 15
 """So many digits a whole number may have that a double gives back."""
 _FRACTION_DIGITS_MAX = 17
 """So many digits programs write of a double."""
+_VARIANT_MAX = 1e38
+"""Whole numbers below are exact in VARIANT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +164,34 @@ def json_type(name: str, proposed: T.DataType, kinds: Kinds, roles: Roles) -> T.
     return _type_of_most(kinds) if isinstance(proposed, T.StringType) else proposed
 
 
-def is_as_written(value: Column, kind: T.DataType) -> Column | None:
-    """Whether a text is written as values of this type are, so that its meaning stays; None for
-    types whose texts are left to the reader."""
-    counts = _text_counts(value)
+def is_text_kept(value: Column, kind: T.DataType) -> Column:
+    """Whether a text of csv that can be cast to the type is one that it would be inferred from."""
     match kind:
         case T.LongType() | T.IntegerType():
-            return counts["whole"]
+            return value.rlike(_WHOLE)
         case T.DoubleType():
-            is_short = (F.length(value) <= _SAFE_DIGITS) | ~counts["long"]
-            return (counts["whole"] & is_short) | counts["fraction"]
+            whole = F.length(F.ltrim(value, F.lit("-"))) <= _SAFE_DIGITS
+            fraction = value.rlike(_FRACTION) & (F.length(_digits(value)) <= _FRACTION_DIGITS_MAX)
+            return F.when(value.rlike(_WHOLE), whole).otherwise(fraction)
         case T.DateType():
-            return counts["day"]
-        case T.TimestampType():
-            return counts["day"] | counts["time"]
-    return None
+            return value.rlike(_DAY)
+    return value.rlike(_DAY) | value.rlike(_TIME)
+
+
+def is_number_kept(value: Column) -> Column:
+    """Whether a VARIANT of JSON is a number that a double gives back.
+
+    VARIANT itself has doubles where a number has an exponent, or more than 38 digits: from 1e38 on
+    these are not told apart.
+    """
+    type_name, text = F.schema_of_variant(value), value.try_cast("string")
+    digits, is_named = F.length(_digits(text)), text.rlike(_NAMED)
+    return (
+        F.when(type_name == "BIGINT", digits <= _SAFE_DIGITS)
+        .when(type_name.startswith("DECIMAL"), digits <= _FRACTION_DIGITS_MAX)
+        .when(type_name == "DOUBLE", (F.abs(value.try_cast("double")) < _VARIANT_MAX) | is_named)
+        .otherwise((type_name == "STRING") & is_named)
+    )
 
 
 def columns_with_long_numbers(rows: DataFrame, names: Sequence[str]) -> set[str]:

@@ -99,13 +99,13 @@ class Intake:
         """Shaped rows in the types of the table."""
         if self.schema is None or not self.fits or not self.is_text:
             return shaped
-        return cast_text(shaped, self.schema, self.settings.taken_as_written)
+        return cast_text(shaped, self.schema)
 
     def cast_faults(self, shaped: DataFrame) -> list[RowFault]:
         """What no column of the table can hold, in shaped rows."""
         if self.schema is None or not self.fits or not self.is_text:
             return []
-        return cast_faults(shaped, self.schema, self.settings.taken_as_written)
+        return cast_faults(shaped, self.schema)
 
     def value_faults(self, fitted: DataFrame) -> list[RowFault]:
         """What no row may lack, in rows of the table's columns."""

@@ -13,6 +13,7 @@ Bad rows make their file a bad one, unless they may be set aside and are not too
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -176,8 +177,7 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
         # Types that were inferred from these files are those to read them with again.
         known = {item.name.lower(): item.dataType for item in source.schema}
         known.pop(BAD_RECORD, None)
-        types = {**reading.known, **known, **reading.taken_as_written}
-        settings = replace(reading, known=types)
+        settings = replace(reading, known={**reading.known, **known})
         places = Places.of(kept, paths, is_text=intake.is_text)
         allowed = rows_max or 0
         unread = BadRows()
@@ -263,10 +263,19 @@ def _explainer(
     kinds = kinds_of(source.schema)
     headers: dict[str, list[str]] = {}
 
+    is_csv = settings.file_format == CSV
+    form = "in its usual form" if is_csv else "with no more digits than it keeps"
+
     def explain(path: str, row: Row) -> tuple[str, str]:
+        column, reason = explained(path, row)
+        # A value without a digit has another type in every form.
+        is_spelling = column.lower() in settings.taken_as_written and re.search("[0-9]", reason)
+        return column, f"{reason} {form}, which was inferred" if is_spelling else reason
+
+    def explained(path: str, row: Row) -> tuple[str, str]:
         nulls = {name.lower(): flag for name, flag in row[NULLS].asDict().items()}
         record = row[BAD_RECORD]
-        if settings.file_format != CSV:
+        if not is_csv:
             return explain_json(record, nulls, kinds)
         if path not in headers:
             headers[path] = header_names(settings, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -14,7 +14,6 @@ from pyspark.sql import types as T
 from tideline.errors import ConfigError
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.spark.landing.bad_rows import RowFault
-from tideline.spark.landing.column_inference import is_as_written
 from tideline.spark.landing.sources import failure_reason, types_of
 from tideline.spark.quoting import column_named
 
@@ -56,31 +55,20 @@ def mark_deletes(rows: DataFrame, condition: str) -> DataFrame:
         raise ConfigError(f"deleteWhen fails: {failure_reason(error)}", value=condition) from error
 
 
-def cast_text(
-    rows: DataFrame, table_schema: pa.Schema, as_written: Collection[str] = ()
-) -> DataFrame:
+def cast_text(rows: DataFrame, table_schema: pa.Schema) -> DataFrame:
     """Rows of text files, which have no types of their own, with strings and long numbers cast to
-    the table's types; a value that does not fit fails the write, and in the columns `as_written`,
-    by name in lower case, one that is not written as values of the type are."""
+    the table's types; a value that does not fit fails the write."""
     known = types_of(table_schema)
     columns = []
     for item in rows.schema:
         column, wanted = column_named(item.name), known.get(item.name.lower())
-        if wanted is None or not _is_cast(item.dataType, wanted):
-            columns.append(column)
-            continue
-        cast = column.cast(wanted)
-        fits = is_as_written(column, wanted) if item.name.lower() in as_written else None
-        if fits is not None:
-            refusal = F.raise_error(F.lit(f"a value of {item.name} {_not_written(wanted)}"))
-            cast = F.when(column.isNull() | fits, cast).otherwise(refusal.cast(wanted))
-        columns.append(cast.alias(item.name))
+        if wanted is not None and _is_cast(item.dataType, wanted):
+            column = column.cast(wanted).alias(item.name)
+        columns.append(column)
     return rows.select(*columns)
 
 
-def cast_faults(
-    rows: DataFrame, table_schema: pa.Schema, as_written: Collection[str] = ()
-) -> list[RowFault]:
+def cast_faults(rows: DataFrame, table_schema: pa.Schema) -> list[RowFault]:
     """Values of text files that `cast_text` cannot cast."""
     known = types_of(table_schema)
     faults = []
@@ -92,10 +80,6 @@ def cast_faults(
         is_bad = column.isNotNull() & column.try_cast(wanted).isNull()
         reason = f"is not of type {wanted.simpleString()}"
         faults.append(RowFault(is_bad, item.name, reason, column.cast("string")))
-        fits = is_as_written(column, wanted) if item.name.lower() in as_written else None
-        if fits is not None:
-            is_other = column.isNotNull() & ~fits
-            faults.append(RowFault(is_other, item.name, _not_written(wanted), column))
     return faults
 
 
@@ -139,11 +123,6 @@ def is_alive(session: SparkSession) -> bool:
         return not session.sparkContext._jsc.sc().isStopped()
     except Exception:
         return False
-
-
-def _not_written(kind: T.DataType) -> str:
-    name = kind.simpleString()
-    return f"is not written as a {name} is (a source.schema takes other forms as well)"
 
 
 def _is_cast(found: T.DataType, wanted: T.DataType | None) -> bool:

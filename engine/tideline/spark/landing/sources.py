@@ -35,7 +35,7 @@ from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import TEXT_FILES_MAX, with_arrival
-from tideline.spark.landing.column_inference import NO_ROLES, Roles, is_as_written
+from tideline.spark.landing.column_inference import NO_ROLES, Roles
 from tideline.spark.landing.parquet_source import (
     allow_nanos,
     nanos_to_timestamps,
@@ -44,6 +44,7 @@ from tideline.spark.landing.parquet_source import (
 )
 from tideline.spark.landing.text_encoding import files_not_utf8
 from tideline.spark.landing.text_schema import first_line, group_by_header, text_schemas
+from tideline.spark.landing.written_values import cast_written, csv_kept, json_kept
 from tideline.spark.quoting import column_named
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
@@ -80,9 +81,8 @@ class SourceSettings:
 
     `declared` are the columns of the files, no more and no less. Without it columns are taken from
     the files; `known` then gives types (by name in lower case) and the others are inferred, those
-    of keys and ordering columns, which `roles` names, strictly. Known types of csv that nobody
-    declared are in `inferred`, by name in lower case: their columns are read as text, to be cast
-    where a value is written as one of that type.
+    of keys and ordering columns, which `roles` names, strictly. Known types that nobody declared
+    are in `inferred`, by name in lower case: values must keep their meaning in them.
 
     With `keeps_bad_rows` a row of a text file that does not fit comes with its text in `BAD_RECORD`
     and null in the columns at fault, instead of failing the read.
@@ -116,20 +116,19 @@ class SourceSettings:
 
     @property
     def taken_as_written(self) -> dict[str, T.DataType]:
-        """The types of the columns of csv that only take values written as theirs."""
-        if not (self.has_header and self.is_strict_text) or self.declared is not None:
+        """The types of the columns that only take values whose meaning stays."""
+        if self.declared is not None or not self.is_strict_text:
             return {}
-        left_out: tuple[type[T.DataType], ...] = (T.StringType,)
-        if self.has_time_formats:
-            left_out = (*left_out, T.DateType, T.TimestampType)
-        if _given(self.options, "nanValue", "positiveInf", "negativeInf", "locale") is not None:
-            left_out = (*left_out, T.DoubleType)
-        return {
-            name: kind
-            for name, kind in self.known.items()
-            if name in self.inferred and not isinstance(kind, left_out)
-            if is_as_written(F.lit(""), kind) is not None
-        }
+        types = {name: kind for name, kind in self.known.items() if name in self.inferred}
+        if self.file_format != CSV:
+            return json_kept(types)
+        given = _given(self.options, "nanValue", "positiveInf", "negativeInf", "locale")
+        is_zoned = _given(self.options, "timeZone") is not None
+        return csv_kept(
+            types,
+            has_time_formats=self.has_time_formats or is_zoned,
+            has_number_formats=given is not None,
+        )
 
     @property
     def encoding(self) -> str:
@@ -140,6 +139,14 @@ class SourceSettings:
     def is_utf8_csv(self) -> bool:
         """Whether it is csv whose bytes have to be UTF-8."""
         return self.file_format == CSV and self.encoding.upper() in ("UTF-8", "UTF8")
+
+    def record_of(self, row: Column) -> Column:
+        """A row, a struct of its columns, as the files would have it."""
+        if self.file_format != CSV:
+            return F.to_json(row)
+        spaces = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+        quotes = {"quote": self.quote, "escape": self.quote}
+        return F.to_csv(row, {"sep": self.sep, **quotes, **spaces})
 
     @property
     def sep(self) -> str:
@@ -278,12 +285,14 @@ def _read_text(
         if repeated:
             raise UnreadableFilesError(repeated)
     uris = [[settings.location.spark_uri(path) for path in part] for part in parts]
+    written = settings.taken_as_written
+    as_written = T.StringType() if settings.file_format == CSV else T.VariantType()
     schemas = text_schemas(
         lambda part: _schema_reader(session, settings.file_format, options, part),
         lambda schema: session.read.format(settings.file_format).options(**options).schema(schema),
         uris,
         settings.declared,
-        {**settings.known, **dict.fromkeys(settings.taken_as_written, T.StringType())},
+        {**settings.known, **dict.fromkeys(written, as_written)},
         has_header=has_header,
         roles=settings.roles,
         has_time_formats=settings.has_time_formats,
@@ -302,6 +311,11 @@ def _read_text(
         arrived = with_arrival(reader.load(part_uris), part_uris, [places[path] for path in part])
         if has_header:
             arrived = _without_carriage_return(arrived, text.schema)
+        if written:
+            bad_record = BAD_RECORD if settings.keeps_bad_rows else None
+            arrived = cast_written(
+                arrived, written, bad_record=bad_record, record_of=settings.record_of
+            )
         yield SourceGroup(
             _only_declared(arrived, settings.declared).drop(*text.untyped), tuple(part)
         )
