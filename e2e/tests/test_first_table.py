@@ -44,7 +44,8 @@ def test_status_reports_what_was_done_and_kubectl_shows_it(lake: Lake) -> None:
     assert condition(lake.get("people"), "Paused")["status"] == "False"
 
     header, line = lake.cluster.kubectl("get", "laketables", *namespace).splitlines()
-    assert header.split() == ["NAME", "FORMAT", "READY", "LATEST", "PENDING", "FILES", "LAG", "AGE"]
+    columns = ("NAME", "FORMAT", "READY", "LATEST", "PENDING", "FILES", "REASON", "LAG", "AGE")
+    assert tuple(header.split()) == columns
     assert line.split()[:4] == ["people", "Hudi", "True", status["timeline"]["latest"]]
     described = lake.cluster.kubectl("describe", "laketable", "people", *namespace)
     assert "Events:" in described

@@ -34,7 +34,7 @@ from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_peer import DataFileOnDisk, IcebergPeer
 from tideline.testing.iceberg_peer_tables import PeerTable
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 ALL = {"rewrite-all": "true"}
 SPREAD = {"write.object-storage.enabled": "true"}
