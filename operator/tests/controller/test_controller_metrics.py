@@ -79,6 +79,7 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_endpoint_waiting_tables": ("gauge", set()),
     "tideline_operations_stuck": ("gauge", set()),
     "tideline_watch_silent_seconds": ("gauge", {"resource"}),
+    "tideline_watch_lists": ("counter", {"resource"}),
     "tideline_worker_threads": ("gauge", set()),
 }
 """What dashboards and alerts of others build on."""
@@ -130,6 +131,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     metrics.note_turn("done", 0.2)
     metrics.show_unavailable(lambda: [("lake", "http://minio.lake.svc:9000")])
     metrics.watch_silent.labels(resource="pods").set(1.5)
+    metrics.lists.labels(resource="pods").inc()
     metrics.store_ready.labels("lake", "minio").set(1)
     metrics.catalog_ready.labels("lake", "sales").set(1)
     metrics.workers.labels(state="busy").set(1)

@@ -151,7 +151,14 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
             ConditionType.HEALTHY,
             (Truth.FALSE, "DeadWriter"),
         ),
-        (seen(), ConditionType.INGESTING, (Truth.TRUE, "Current")),
+        (seen(), ConditionType.INGESTING, (Truth.TRUE, "NothingIngested")),
+        (
+            seen(
+                table=replace(TABLE, checkpoints={"landing": advance(None, Landing(FILES), FILES)})
+            ),
+            ConditionType.INGESTING,
+            (Truth.TRUE, "Current"),
+        ),
         (
             Observed(TABLE, {"landing": ObservedLanding(Landing((), FILES[:1]))}),
             ConditionType.INGESTING,
