@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from tideline.errors import (
     CorruptTableError,
@@ -26,6 +27,7 @@ from tideline.storage.regular_file import irregular, stat_regular
 
 Refused = Callable[[str], None]
 """Gets a path that is passed over."""
+_T = TypeVar("_T")
 
 
 def list_level(root: Path, directory: str, refused: Refused | None = None) -> Listing:
@@ -62,41 +64,47 @@ def list_files_after(
 def list_folders(store: ObjectStore, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The directories in `folder` of a store, and the paths of what is neither directory nor file
     of its folder, such as links that lead out. Raises StorageUnavailableError."""
-    try:
-        return store.list_directory(folder).directories, ()
-    except (UnsupportedTableError, CorruptTableError, InvalidDataError):
-        root = store.local_path("")
-        if root is None:
-            raise
-    passed_over: list[str] = []
-    try:
-        found = list_level(Path(root), folder, passed_over.append)
-    except OSError as error:
-        raise StorageUnavailableError(f"cannot read: {error.strerror}", path=root) from error
-    return found.directories, tuple(sorted(passed_over))
+    found, passed_over = _passing_over(
+        store,
+        lambda: store.list_directory(folder),
+        lambda root, refused: list_level(root, folder, refused),
+    )
+    return found.directories, passed_over
 
 
 def list_regular(store: ObjectStore, after: str = "") -> tuple[list[ObjectInfo], tuple[str, ...]]:
     """What a store lists after the path `after`, and the paths of what is no file of its folder:
     links that lead out, fifos, sockets, devices. Among the former may be paths that name no object,
     such as those with a control character. Raises StorageUnavailableError."""
+    return _passing_over(
+        store,
+        lambda: list(store.list_after(after) if after else store.list()),
+        lambda root, refused: list(list_files_after(root, after, refused)),
+    )
+
+
+def info_of(path: str, status: os.stat_result) -> ObjectInfo:
+    """A file as a listing shows it."""
+    return ObjectInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, None)
+
+
+def _passing_over(
+    store: ObjectStore, as_it_lists: Callable[[], _T], below: Callable[[Path, Refused], _T]
+) -> tuple[_T, tuple[str, ...]]:
+    """A listing, and what is passed over: where the store refuses to list, its local folder is read
+    by `below`, which is given where to put what it refuses."""
     try:
-        return list(store.list_after(after) if after else store.list()), ()
+        return as_it_lists(), ()
     except (UnsupportedTableError, CorruptTableError, InvalidDataError):
         root = store.local_path("")
         if root is None:
             raise
     passed_over: list[str] = []
     try:
-        found = list(list_files_after(Path(root), after, passed_over.append))
+        found = below(Path(root), passed_over.append)
     except OSError as error:
         raise StorageUnavailableError(f"cannot read: {error.strerror}", path=root) from error
     return found, tuple(sorted(passed_over))
-
-
-def info_of(path: str, status: os.stat_result) -> ObjectInfo:
-    """A file as a listing shows it."""
-    return ObjectInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, None)
 
 
 def _level(
