@@ -77,7 +77,7 @@ def publish_table(
         try:
             outcome = step.take()
         except (ObjectNotFoundError, CorruptTableError):
-            # A log that was cleaned is a table that is corrupt, to whoever reads it.
+            # A log that was cleaned makes the table corrupt for its readers.
             if not _has_moved(table, place, step):
                 raise
             continue

@@ -171,7 +171,7 @@ class HudiSteps:
         name = f"{self._state.table.first_name}_{number}"
         self._state.sql(f"alter table {self._state.name} rename to {name}")
         self._state.name = name
-        # Hudi writes the properties anew, those of its own alone.
+        # Hudi writes the properties again, those of its own alone.
         self._state.declare_zone()
 
     def _rename_column(self) -> None:

@@ -9,7 +9,7 @@ index that the table declares.
 In tables without completion times the order is that of requests. There a commit may have completed
 before an older one that carries something, so none says that there was nothing.
 
-`ALTER TABLE ... RENAME TO` of Spark SQL writes hoodie.properties anew with what Hudi itself lists.
+`ALTER TABLE ... RENAME TO` of Spark SQL rewrites hoodie.properties with what Hudi itself lists.
 A declared global index is gone then, and rows whose partition changes would be stored twice.
 Nothing else takes one away without declaring another, so a commit that finds it missing sets it
 again and gives way. Buckets are known by their files.
@@ -84,7 +84,7 @@ def _require_index(table: HoodieTable, extra: Mapping[str, str]) -> None:
     table.update_properties({INDEX_TYPE: said})
     raise ConflictError(
         f"hoodie.properties had lost {INDEX_TYPE}={said}, as after ALTER TABLE ... RENAME TO of "
-        "Spark SQL; it is set again: write again. Declare and publish anew what else was lost",
+        "Spark SQL; it is set again: write again. Declare and publish again what else was lost",
         table=table.uri,
         value=said,
     )
