@@ -204,7 +204,11 @@ class ConcurrentTable:
             self._write_past_heartbeats(made, given)
         except PeerFailureError as failure:
             is_conflict = _LOST in str(failure)
-            is_expected = self._is_lost_metadata_table(failure) or _is_rolled_back_twice(failure)
+            is_expected = (
+                self._is_lost_metadata_table(failure)
+                or _is_rolled_back_twice(failure)
+                or _HEARTBEAT_ENDED in str(failure)
+            )
             if not is_conflict and not is_expected:
                 raise
             self.conflicts_of_hudi += is_conflict

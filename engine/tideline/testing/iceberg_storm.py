@@ -18,7 +18,11 @@ from random import Random
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    ValidationException,
+)
 from sqlalchemy.exc import OperationalError
 
 from tideline.clock import SystemClock
@@ -48,6 +52,8 @@ IDS_OF_A_WRITER = 1_000_000
 _RACES = (
     CommitFailedException,
     CommitStateUnknownException,
+    # A delete of a file that was rewritten meanwhile.
+    ValidationException,
     # A busy SQLite; files of a snapshot that expired while it was read.
     OperationalError,
     FileNotFoundError,
