@@ -219,7 +219,9 @@ $(VENV)/.packages-installed: requirements-build.lock requirements.lock
 	@$(PIP) --no-build-isolation -r requirements.lock
 	@touch $@
 
+# The distribution of earlier checkouts had another name, and the same programs.
 $(VENV)/.project-installed: $(VENV)/.packages-installed pyproject.toml
+	@$(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes tideline 2> /dev/null
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
 		--no-build-isolation --editable .
 	@touch $@

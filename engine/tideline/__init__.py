@@ -115,7 +115,7 @@ _LOADED_ON_FIRST_USE = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return import_module("importlib.metadata").version("tideline")
+        return import_module("tideline.distribution").installed_version()
     if name not in _LOADED_ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module_name, path = _LOADED_ON_FIRST_USE[name]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError
 from tideline.hudi.services.engine import RowArrangement, ServiceEngine, ServiceWork
 from tideline.hudi.table.file_group import FileSlice
@@ -75,7 +76,7 @@ class ServiceEngineBySize:
             if package not in _PACKAGES:
                 raise
             raise ConfigError(
-                f"this service needs {package}, because {reason}: pip install 'tideline[spark]'",
+                f"this service needs {package}, because {reason}: {installation('spark')}",
                 table=self.table.uri,
             ) from missing
 

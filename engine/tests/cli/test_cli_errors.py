@@ -146,6 +146,17 @@ def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
     assert done.stderr == ""
 
 
+def test_what_lacks_a_package_says_what_brings_it(uri: str) -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None; from tideline.cli.main import run; "
+        f"sys.exit(run(['read', {uri!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    needed = "this needs pyarrow: pip install 'tideline-lakehouse[spark]'"
+    assert done.stderr == f"tideline: {needed}\n"
+
+
 def test_the_module_and_the_script_are_one_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tideline", "--version"], capture_output=True, text=True, check=True

@@ -128,7 +128,7 @@ def test_without_spark_a_large_service_says_what_to_install_and_keeps_its_plan(l
     done = lake.command("execute", "compaction", **DUE, **{"tideline.engine.small": "spark"})
     assert done.returncode == 2
     assert "this service needs pyspark, because tideline.engine.small is spark" in done.stderr
-    assert "pip install 'tideline[spark]'" in done.stderr
+    assert "pip install 'tideline-lakehouse[spark]'" in done.stderr
     assert lake.rows() == before
     assert len(lake.table.timeline().pending()) == 1
     assert len(lake.table.run("compaction", options=DUE).done) == 1

@@ -160,7 +160,7 @@ def test_without_the_package_the_command_names_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     assert run(["report", table.uri]) == 2
-    assert "pip install 'tideline[report]'" in capsys.readouterr().err
+    assert "pip install 'tideline-lakehouse[report]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("width", [1_200, 400])

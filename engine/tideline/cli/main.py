@@ -26,6 +26,7 @@ from tideline.cli.command import WholeWordContext
 from tideline.cli.completion import VARIABLE
 from tideline.cli.consent import Declined
 from tideline.cli.lazy_group import LazyGroup
+from tideline.distribution import DISTRIBUTION, what_to_install
 from tideline.errors import ConfigError, TidelineError, error_kind
 from tideline.masked_stream import mask_standard_error, masked_standard_error
 from tideline.secret_values import masked_json
@@ -120,7 +121,7 @@ class MainGroup(LazyGroup):
     renamed=_RENAMED,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="tideline", prog_name="tideline")
+@click.version_option(package_name=DISTRIBUTION, prog_name="tideline")
 def tideline_command() -> None:
     """Keep Apache Hudi and Iceberg tables healthy: write, read, inspect and maintain them.
 
@@ -176,6 +177,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _report(error: Exception, *, as_json: bool) -> int:
     if os.environ.get("TIDELINE_DEBUG"):
         traceback.print_exception(error)
+    if isinstance(error, ImportError) and (message := what_to_install(error)):
+        error = ConfigError(message)
     exit_code = error.exit_code if isinstance(error, TidelineError) else 1
     return _end(error_kind(error), _one_line(error), exit_code, as_json=as_json)
 
@@ -206,10 +209,8 @@ def _load_added(entry: EntryPoint) -> object:
     try:
         return entry.load()
     except ImportError as error:
-        raise ConfigError(
-            f"the command {entry.name!r} cannot be loaded, install the extra that brings it: "
-            f"{error}"
-        ) from error
+        reason = what_to_install(error) or str(error)
+        raise ConfigError(f"the command {entry.name!r} cannot be loaded: {reason}") from error
 
 
 def _short_help(entry: EntryPoint) -> str:

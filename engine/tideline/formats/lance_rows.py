@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from tideline.distribution import installation
 from tideline.errors import UnsupportedTableError
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.formats.row_batches import check_schema, rows_of_batch
@@ -66,7 +67,7 @@ def _library(path: str) -> Any:
         from lance import file  # needed by few tables, and two hundred megabytes
     except ImportError as error:
         raise UnsupportedTableError(
-            "reading base files in Lance needs the extra [lance]: pip install 'tideline[lance]'",
+            f"reading base files in Lance needs the extra [lance]: {installation('lance')}",
             path=path,
         ) from error
     return file

@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
-from importlib.metadata import version
 from importlib.resources import files
 
+from tideline.distribution import installed_version
 from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.runs import ServicePlan
 from tideline.report.charts import Chart, charts_of
@@ -195,7 +195,7 @@ def _kept(facts: TableFacts) -> str:
 
 
 def _foot(facts: TableFacts) -> str:
-    made = f"Made by Tideline {version('tideline')} on {at_utc(facts.at_ms)}"
+    made = f"Made by Tideline {installed_version()} on {at_utc(facts.at_ms)}"
     return f"<footer>{made} from metadata alone.</footer>"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tideline.cache_directory import cache_directory
+from tideline.distribution import installation
 from tideline.errors import ConfigError
 
 _PACKAGE = "vl-convert-python"
@@ -19,7 +20,7 @@ def vega_script() -> str:
         import vl_convert
     except ImportError as error:
         raise ConfigError(
-            f"a page with charts needs the package {_PACKAGE}: pip install 'tideline[report]'"
+            f"a page with charts needs the package {_PACKAGE}: {installation('report')}"
         ) from error
     path = cache_directory() / "libraries" / f"vega-{version(_PACKAGE)}.js"
     if not path.exists():

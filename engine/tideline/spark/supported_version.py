@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError
 
 SPARK = "4.3"
@@ -26,6 +27,6 @@ def refuse_other_versions() -> None:
     if found.split(".")[:2] != SPARK.split("."):
         raise ConfigError(
             f"Spark {found} is not supported: Tideline works with Spark {SPARK}; "
-            "pip install 'tideline[spark]' brings it",
+            f"{installation('spark')} brings it",
             value=found,
         )

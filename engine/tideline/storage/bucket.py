@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_errors import MissingBucketError
@@ -47,7 +48,7 @@ def _create(location: StoreLocation) -> None:
         from urllib3.exceptions import HTTPError
     except ImportError as error:
         raise ConfigError(
-            "creating a bucket needs the package minio: pip install 'tideline[minio]', "
+            f"creating a bucket needs the package minio: {installation('minio')}, "
             "or create the bucket",
             path=location.uri,
         ) from error

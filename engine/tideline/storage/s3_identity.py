@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError
 from tideline.storage.machine_credentials import (
     CONTAINER_VARIABLES,
@@ -180,7 +181,7 @@ def profile_credentials(profile: str) -> Callable[[], Any]:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
         raise ConfigError(
-            "AWS_PROFILE needs the package boto3: pip install 'tideline[aws]'", value=profile
+            f"AWS_PROFILE needs the package boto3: {installation('aws')}", value=profile
         ) from error
     try:
         provider: Callable[[], Any] = Boto3CredentialProvider(Session(profile_name=profile))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
+from tideline.distribution import installation
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.hudi.check.archive import check_archive
 from tideline.hudi.check.files import check_files, check_sidecars
@@ -79,4 +80,4 @@ def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:
 
 
 def _skipped(_: Inspection) -> Iterator[Finding]:
-    yield note("base files", "not looked into: reading them needs the extra [spark]")
+    yield note("base files", f"not looked into: reading them needs Arrow: {installation('spark')}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError
 
 DEFAULT_CATALOG = "default"
@@ -38,5 +39,5 @@ def with_catalogs() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        message = "catalogs need the extra iceberg: pip install 'tideline[iceberg]'"
+        message = f"catalogs need the extra iceberg: {installation('iceberg')}"
         raise ConfigError(message, value=str(error)) from error

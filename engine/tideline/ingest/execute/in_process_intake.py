@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.landing.source_listing import PARQUET
@@ -101,4 +102,4 @@ def require_spark(needed: ForSpark) -> None:
         return
     if needed.error is not None:
         raise needed.error
-    raise ConfigError(f"this needs Spark ({needed.reason}); install the extra `spark`")
+    raise ConfigError(f"this needs Spark ({needed.reason}): {installation('spark')}")

@@ -1,0 +1,41 @@
+"""The distribution: what package managers know Tideline by.
+
+The import name and the command are `tideline`; that name on PyPI belongs to another project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+DISTRIBUTION = "tideline-lakehouse"
+
+
+def installed_version() -> str:
+    """That of this installation: `0.1.0`."""
+    return version(DISTRIBUTION)
+
+
+def installation(extra: str) -> str:
+    """The command that adds an extra to this installation, wherever it was installed from."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def what_to_install(missing: ImportError) -> str | None:
+    """A message about an import that failed for want of an extra; None where no extra brings it."""
+    package = (missing.name or "").partition(".")[0]
+    extra = _EXTRAS.get(package) if isinstance(missing, ModuleNotFoundError) else None
+    return extra and f"this needs {package}: {installation(extra)}"
+
+
+_EXTRAS: Mapping[str, str] = {
+    "kubernetes": "operator",
+    "numpy": "spark",
+    "pandas": "spark",
+    "prometheus_client": "operator",
+    "pyarrow": "spark",
+    "pyiceberg": "iceberg",
+    "pyroaring": "spark",
+    "pyspark": "spark",
+}
+"""The smallest extra that brings a package for work with rows; by the name it is imported by."""
