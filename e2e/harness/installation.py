@@ -76,6 +76,13 @@ class Operator:
         name = pod["metadata"]["name"]
         self._cluster.kubectl("delete", "pod", "-n", NAMESPACE, name, "--grace-period=0", "--force")
 
+    def close_nodes(self) -> None:
+        """Let no node take new pods, until `open_nodes`."""
+        self._cluster.kubectl("cordon", *self._nodes())
+
+    def open_nodes(self) -> None:
+        self._cluster.kubectl("uncordon", *self._nodes())
+
     def leader(self) -> str:
         """The pod that holds the Lease."""
         lease = self._cluster.get("Lease", "tideline-operator", NAMESPACE)
@@ -93,6 +100,10 @@ class Operator:
 
         self._cluster.wait_until(leads, "a pod leads", timeout_s=60)
         return found[0]
+
+    def _nodes(self) -> list[str]:
+        names = self._cluster.kubectl("get", "nodes", "-o", "name").split()
+        return [name.partition("/")[2] for name in names]
 
     def logs(self) -> str:
         return self._cluster.kubectl(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes.dynamic.exceptions import DynamicApiError
 
-from e2e.harness.cluster import Cluster, condition
+from e2e.harness.cluster import Cluster
 from e2e.harness.installation import NAMESPACE, Operator
 from e2e.harness.lake import SECRET, STORE, Lake
 from e2e.harness.object_store import SECRET_KEYS, ClusterMinio
@@ -78,15 +78,9 @@ def test_wrong_credentials_are_reported_and_the_table_recovers_when_they_are_cor
     lake.apply_secret(dict.fromkeys(SECRET_KEYS, "wrong-on-purpose"))
     lake.land("people", "first", ROWS)
     lake.apply_table("people")
-    ready = lake.wait_for("people", "Ready", "False")
-    lake.cluster.wait_until(
-        lambda: condition(lake.get("people"), "Ready").get("reason") != "NoTable",
-        "Ready says why",
-        timeout_s=120,
-    )
-    ready = condition(lake.get("people"), "Ready")
+    ready = lake.wait_for("people", "Ready", "False", reason="StorageUnavailable")
     assert "wrong-on-purpose" not in ready["message"]
-    assert ready["message"]
+    assert "credentials" in ready["message"]
     lake.apply_secret(lake.minio.credentials)
     lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
     lake.wait_for("people", "Ready")
@@ -96,7 +90,7 @@ def test_a_missing_secret_is_named_and_the_table_recovers_when_it_exists(lake: L
     lake.cluster.delete("Secret", "minio-credentials", lake.namespace)
     lake.land("people", "first", ROWS)
     lake.apply_table("people")
-    ready = lake.wait_for("people", "Ready", "False", timeout_s=60)
+    ready = lake.wait_for("people", "Ready", "False", reason="SecretMissing", timeout_s=60)
     assert "minio-credentials" in ready["message"]
     lake.apply_secret(lake.minio.credentials)
     lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
@@ -105,11 +99,8 @@ def test_a_missing_secret_is_named_and_the_table_recovers_when_it_exists(lake: L
 def test_a_missing_bucket_is_named_and_the_table_recovers_when_it_exists(bare_lake: Lake) -> None:
     lake = bare_lake
     lake.apply_table("people")
-    lake.cluster.wait_until(
-        lambda: lake.bucket in condition(lake.get("people"), "Ready").get("message", ""),
-        "Ready names the bucket",
-        timeout_s=120,
-    )
+    ready = lake.wait_for("people", "Ready", "False", reason="MissingBucket", timeout_s=120)
+    assert lake.bucket in ready["message"]
     lake.minio.client().make_bucket(lake.bucket)
     lake.land("people", "first", ROWS)
     lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
@@ -155,8 +146,9 @@ def test_nothing_is_retried_in_a_hot_loop(lake: Lake) -> None:
         lake.apply_store(store, secret)
         lake.apply_table(table, storeRef=store)
     tables = ("locked-out", "keyless", "refused")
-    for table in tables:
-        lake.wait_for(table, "Ready", "False")
+    lake.wait_for("locked-out", "Ready", "False", reason="StorageUnavailable")
+    lake.wait_for("keyless", "Ready", "False", reason="SecretMissing")
+    lake.wait_for("refused", "Ready", "False", reason="OperationFailed")
     lake.wait_for_operation("refused", "ingest", "Failed")
     begun = asked_by_operator(log, lake)
     assert all(begun[f"patch laketables/status {table}"] for table in tables), begun

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -15,14 +18,18 @@ OPERATOR = f"system:serviceaccount:{NAMESPACE}:tideline-operator"
 OF_EVERYBODY = ("authorization.k8s.io", "authentication.k8s.io")
 
 
-def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:
+def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str, *groups: str) -> bool:
+    """Whether the API server lets an account do something. Fails on a resource or a verb that it
+    does not have: nobody may do that."""
     # In kubectl a slash precedes a name; `pods exec` is the subresource.
     resource, _, subresource = what.partition(" ")
-    words = [verb, resource, f"--subresource={subresource}"]
-    answer = cluster.kubectl(
-        "auth", "can-i", *words, f"--as={account}", "-n", namespace, check=False
-    )
-    return answer.split()[-1] == "yes"
+    words = [verb, resource, f"--subresource={subresource}", f"--as={account}"]
+    words += [f"--as-group={group}" for group in groups]
+    answer = cluster.kubectl("auth", "can-i", *words, "-n", namespace, check=False)
+    said = [line for line in answer.splitlines() if line and "namespace scoped" not in line]
+    assert said[-1] in ("yes", "no"), answer
+    assert len(said) == 1, answer
+    return said[0] == "yes"
 
 
 def rights(cluster: Cluster, account: str, namespace: str) -> set[tuple[str, str]]:
@@ -99,6 +106,7 @@ def test_the_operator_may_not_do_what_it_does_not_need(
 ) -> None:
     for namespace in ("default", NAMESPACE, "kube-system"):
         assert not may(cluster, OPERATOR, verb, what, namespace)
+        assert may(cluster, "somebody", verb, what, namespace, "system:masters")
 
 
 def test_a_namespace_lets_the_operator_in_for_itself_alone(lake: Lake) -> None:
@@ -166,4 +174,17 @@ def test_credentials_appear_nowhere_but_in_their_secret(lake: Lake, operator: Op
     secret = lake.minio.credentials["AWS_SECRET_ACCESS_KEY"]
     assert len(logs) > 1
     for text in (shown, *logs):
-        assert secret not in text
+        assert [form for form in forms(secret) if form in text] == []
+    stored = lake.cluster.kubectl("get", "secrets", "-n", lake.namespace, "-o", "json")
+    assert any(form in stored for form in forms(secret)), "what is looked for is in the Secret"
+
+
+def forms(secret: str) -> Iterator[str]:
+    """A secret as it may be written: plainly, in addresses, in JSON, in hexadecimal digits, and
+    within a longer text of base 64 from each of three places."""
+    yield from {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], secret.encode().hex()}
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for before in range(3):
+            text = encode(b"x" * before + secret.encode()).decode().rstrip("=")
+            # Characters at both ends also encode neighbours.
+            yield text[4 if before else 0 : -1]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from e2e.harness.lake import SMALL_RESOURCES, Lake, Row
+from e2e.harness.lake import DRIVER, SMALL_RESOURCES, Lake, Row
 
 DEAD_ENDPOINTS = 40
 NOWHERE = "http://10.255.255.{}:9000"
@@ -20,10 +20,7 @@ def some_rows(count: int) -> list[Row]:
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    first, second = (
-        datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (earlier, later)
-    )
-    return (second - first).total_seconds()
+    return (moment(later) - moment(earlier)).total_seconds()
 
 
 def test_forty_dead_endpoints_do_not_hold_up_a_healthy_table(
@@ -72,7 +69,7 @@ def test_a_quota_is_named_and_goes_on_when_it_is_raised(lake: Lake) -> None:
     lake.forbid_jobs()
     lake.land("people", "a", some_rows(3))
     lake.apply_table("people", **QUICK)
-    refused = lake.wait_for("people", "Ready", "False", timeout_s=60)
+    refused = lake.wait_for("people", "Ready", "False", reason="OperationFailed", timeout_s=60)
     assert "exceeded quota" in refused["message"]
     lake.allow_jobs()
     lake.wait_for_ids("people", range(3))
@@ -98,6 +95,30 @@ def test_several_tables_are_ingested_at_the_same_time(lake: Lake) -> None:
         lake.apply_table(name, **QUICK)
     for name in names:
         lake.wait_for_ids(name, range(10))
+    # When the first one ended, all had begun.
+    spans = [span for name in names for span in driver_spans(lake, name)]
+    assert len(spans) == len(names)
+    assert max(start for start, _ in spans) < min(end for _, end in spans), spans
+
+
+def driver_spans(lake: Lake, table: str) -> list[tuple[datetime, datetime]]:
+    """When the containers of a table's drivers began and ended."""
+    labels = f"{DRIVER},tideline.dev/table={table}"
+
+    def ends() -> list[dict[str, str]]:
+        statuses = [
+            status
+            for pod in lake.pods(labels)
+            for status in pod["status"].get("containerStatuses", ())
+        ]
+        return [one["state"]["terminated"] for one in statuses if "terminated" in one["state"]]
+
+    lake.cluster.wait_until(ends, f"a driver of {table} ends", timeout_s=60)
+    return [(moment(end["startedAt"]), moment(end["finishedAt"])) for end in ends()]
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def test_a_paused_namespace_stands_still(lake: Lake) -> None:

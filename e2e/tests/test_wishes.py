@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from e2e.harness.cluster import Manifest, condition
 from e2e.harness.lake import Lake
-
-QUIET_S = 6.0
-"""Three times the polling interval of an ingest in these tests."""
 
 
 def row(number: int, ts: int = 1) -> Manifest:
@@ -22,9 +17,18 @@ def table_with_one_row(lake: Lake, **changes: object) -> None:
 
 
 def assert_quiet(lake: Lake) -> None:
-    """Nothing is ingested although a file waits."""
-    time.sleep(QUIET_S)
+    """Nothing is ingested although a file waits, while a table beside it takes two in."""
+    jobs = {job["metadata"]["uid"] for job in lake.jobs("people") if runs_an_ingest(job)}
+    lake.apply_table("beside")
+    for number in (1, 2):
+        lake.land("beside", f"file-{number}", [row(number)])
+        lake.wait_for_ids("beside", range(1, number + 1))
     assert sorted(lake.by_id("people")) == [1]
+    assert jobs == {job["metadata"]["uid"] for job in lake.jobs("people") if runs_an_ingest(job)}
+
+
+def runs_an_ingest(job: Manifest) -> bool:
+    return "ingest" in job["metadata"]["name"]
 
 
 def test_a_suspended_table_stands_still_until_it_is_resumed(lake: Lake) -> None:

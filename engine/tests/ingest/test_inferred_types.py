@@ -413,3 +413,57 @@ def test_numbers_of_json_that_a_double_would_change_are_text(json: Taker) -> Non
     json.take("".join(lines))
     assert {name: tuple(json.values(name)) for name in columns} == columns
     assert (json.values("good"), json.values("exact")) == ([0.25, 1.25], [0.0, 1000.0])
+
+
+def test_numbers_inside_objects_and_lists_that_a_double_would_change_are_text(
+    json: Taker,
+) -> None:
+    huge, precise = "1" * 20, "0.12345678901234567890"
+    lines = [
+        f'{{"id": 0, "ts": 1, "s": {{"huge": {huge}, "good": 1.5, "x": {{"p": {precise}}}}}, '
+        f'"l": [1.5, {huge}], "o": [{{"a": 2.5, "b": {precise}}}], "g": [0.25]}}\n',
+        '{"id": 1, "ts": 1, "s": {"huge": 2, "good": 2, "x": {"p": 1}}, "l": [1], "o": [], '
+        '"g": [1, null]}\n',
+    ]
+    json.take("".join(lines))
+    assert json.values("s") == [
+        {"huge": huge, "good": 1.5, "x": {"p": precise}},
+        {"huge": "2", "good": 2.0, "x": {"p": "1"}},
+    ]
+    assert json.values("l") == [["1.5", huge], ["1"]]
+    assert json.values("o") == [[{"a": 2.5, "b": precise}], []]
+    assert json.values("g") == [[0.25], [1.0, None]]
+
+
+LATER_NESTED = {
+    '{"v": 1.5}': '{"v": %s}',
+    "[1.5]": "[0.25, %s]",
+    '[{"w": {"v": 1.5}}]': '[{"w": {"v": 2}}, {"w": {"v": %s}}]',
+}
+
+
+@pytest.mark.parametrize("first", LATER_NESTED)
+def test_a_later_number_inside_an_object_or_a_list_is_not_rounded(first: str, json: Taker) -> None:
+    odd = ["1" * 16, "1" * 20, f"0.{'1' * 18}", "true", '"7"']
+    even = ["7", "-0.25", "1.5E30", "null", "0.30000000000000004"]
+    json.take(f'{{"id": "a", "ts": 1, "v": {first}}}\n')
+    kind = json.kind("v")
+    values = [LATER_NESTED[first] % value for value in (*odd, *even)]
+    lines = [f'{{"id": "{n:02}", "ts": 1, "v": {value}}}\n' for n, value in enumerate(values)]
+    result = json.take("".join(lines), bad_rows_max=20)
+    assert (result.rows_set_aside, result.rows_inserted) == (len(odd), len(even))
+    assert json.kind("v") == kind
+    assert json.values("v")[:-1] == [loads(value) for value in values[len(odd) :]]
+    (note,) = [note for note in result.notes if "set aside" in note]
+    assert f"row 1 (line 1), column v: {values[0]}"[:60] in note
+    records = [loads(row["record"])["v"] for row in json.quarantined()]
+    assert records == [loads(value) for value in values[: len(odd)]]
+
+
+def test_a_later_object_brings_new_fields_whose_numbers_are_not_rounded(json: Taker) -> None:
+    json.take('{"id": "a", "ts": 1, "s": {"v": 1.5}}\n')
+    json.take(f'{{"id": "b", "ts": 1, "s": {{"v": 2, "w": 0.5, "x": {"1" * 20}}}}}\n')
+    assert json.values("s") == [
+        {"v": 1.5, "w": None, "x": None},
+        {"v": 2.0, "w": 0.5, "x": "1" * 20},
+    ]

@@ -11,7 +11,7 @@ them:
 3. Of a column with values of several kinds most of them decide: the others do not fit, and are set
    aside as they would be in a later batch. Where no kind has more than half, it is text.
 4. A column of JSON with a number of more digits than a double gives back is text, unless all are
-   whole numbers of 64 bits.
+   whole numbers of 64 bits; so is such a field of an object, and such a list.
 5. An ordering column with any number is one of numbers, else with any time one of times: as texts
    `10` loses to `9`.
 """
@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tideline.spark.landing.nested_numbers import Path, any_at
 from tideline.spark.quoting import column_named
 
 _LONG, _DOUBLE, _TEXT = T.LongType(), T.DoubleType(), T.StringType()
@@ -194,20 +195,15 @@ def is_number_kept(value: Column) -> Column:
     )
 
 
-def columns_with_long_numbers(rows: DataFrame, names: Sequence[str]) -> set[str]:
-    """Those of the columns, which `rows` have as text, with a number that a double, or one of 64
-    bits, would not give back."""
-    if not names:
-        return set()
-    counts = []
-    for place, name in enumerate(names):
-        value = column_named(name)
-        digits = _digits(value)
-        is_whole = ~value.rlike("[.eE]")
-        is_long = F.length(digits) > F.when(is_whole, _SAFE_DIGITS).otherwise(_FRACTION_DIGITS_MAX)
-        counts.append(F.count_if(is_long).alias(str(place)))
+def paths_with_long_numbers(rows: DataFrame, paths: Sequence[Path]) -> list[Path]:
+    """Those of the paths at whose end, where `rows` have text, is a number that a double, or one of
+    64 bits, would not give back."""
+    counts = [
+        F.count_if(any_at(column_named(path[0]), path[1:], _is_long_number)).alias(str(place))
+        for place, path in enumerate(paths)
+    ]
     (found,) = rows.agg(*counts).collect()
-    return {name for place, name in enumerate(names) if found[str(place)]}
+    return [path for place, path in enumerate(paths) if found[str(place)]]
 
 
 def _ordering_type(proposed: T.DataType, kinds: Kinds) -> T.DataType:
@@ -245,6 +241,12 @@ def _counted(rows: DataFrame, counts: Mapping[str, Mapping[str, Column]]) -> dic
         place, _, kind = label.partition(" ")
         setattr(in_order[int(place)], kind, count)
     return kinds
+
+
+def _is_long_number(value: Column) -> Column:
+    is_whole = ~value.rlike("[.eE]")
+    digits_max = F.when(is_whole, _SAFE_DIGITS).otherwise(_FRACTION_DIGITS_MAX)
+    return F.length(_digits(value)) > digits_max
 
 
 def _digits(value: Column) -> Column:

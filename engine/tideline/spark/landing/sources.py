@@ -44,7 +44,13 @@ from tideline.spark.landing.parquet_source import (
 )
 from tideline.spark.landing.text_encoding import files_not_utf8
 from tideline.spark.landing.text_schema import first_line, group_by_header, text_schemas
-from tideline.spark.landing.written_values import cast_written, csv_kept, json_kept
+from tideline.spark.landing.written_values import (
+    cast_written,
+    csv_kept,
+    csv_written,
+    json_kept,
+    json_written,
+)
 from tideline.spark.quoting import column_named
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
@@ -286,13 +292,13 @@ def _read_text(
             raise UnreadableFilesError(repeated)
     uris = [[settings.location.spark_uri(path) for path in part] for part in parts]
     written = settings.taken_as_written
-    as_written = T.StringType() if settings.file_format == CSV else T.VariantType()
+    as_written = csv_written(written) if settings.file_format == CSV else json_written(written)
     schemas = text_schemas(
         lambda part: _schema_reader(session, settings.file_format, options, part),
         lambda schema: session.read.format(settings.file_format).options(**options).schema(schema),
         uris,
         settings.declared,
-        {**settings.known, **dict.fromkeys(written, as_written)},
+        {**settings.known, **as_written},
         has_header=has_header,
         roles=settings.roles,
         has_time_formats=settings.has_time_formats,

@@ -8,7 +8,7 @@ infers stands only where no value changes its meaning (`tideline.spark.landing.c
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrameReader
@@ -18,13 +18,14 @@ from tideline.spark.landing.column_inference import (
     NO_ROLES,
     Kinds,
     Roles,
-    columns_with_long_numbers,
     csv_kinds,
     csv_type,
     json_kinds,
     json_type,
     needs_kinds,
+    paths_with_long_numbers,
 )
+from tideline.spark.landing.nested_numbers import Path, paths_to, with_types
 from tideline.storage.object_store import ObjectStore
 
 _HEADER_BYTES_MAX = 64 * 1024
@@ -36,6 +37,8 @@ OpenReader = Callable[[Sequence[str]], DataFrameReader]
 """A reader to look at the columns of some URIs with."""
 OpenRows = Callable[[T.StructType], DataFrameReader]
 """A reader of the rows, in a schema."""
+_INEXACT = T.DoubleType | T.DecimalType
+"""What Spark proposes for numbers with many digits."""
 _NUMBERS: list[T.DataType] = [T.LongType(), T.DoubleType()]
 _TIMES: list[T.DataType] = [T.DateType(), T.TimestampType()]
 
@@ -169,19 +172,47 @@ def _json_schema(
         rows = open_rows(as_values).load(list(part))
         for name, kinds in json_kinds(rows, looked_at).items():
             decided[name.lower()] = json_type(name, found[name].dataType, kinds, roles)
-    inexact = [
-        item.name
-        for item in found
-        if item.name.lower() not in {*known, *roles.ordering}
-        and not item.name.startswith(_OWN_PREFIX)
-        and isinstance(decided.get(item.name.lower(), item.dataType), T.DoubleType | T.DecimalType)
+    own = [item for item in found if not item.name.startswith(_OWN_PREFIX)]
+    undecided = T.StructType([item for item in own if item.name.lower() not in roles.ordering])
+    inexact = _inexact_numbers(open_rows, part, _typed(undecided, {**known, **decided}), known)
+    return TextSchema(_typed(found, {**known, **decided, **inexact}))
+
+
+def _inexact_numbers(
+    open_rows: OpenRows,
+    part: Sequence[str],
+    schema: T.StructType,
+    known: Mapping[str, T.DataType],
+) -> dict[str, T.DataType]:
+    """Types with text where a double, at any depth and not known yet, would change a number."""
+    stated = {path for name, kind in known.items() for path in _paths_in(name, kind)}
+    new = [
+        path
+        for path in paths_to(_INEXACT, schema)
+        if tuple(step.lower() for step in path) not in stated
     ]
-    as_text = T.StructType([T.StructField(name, T.StringType()) for name in inexact])
-    if inexact:
-        rows = open_rows(as_text).load(list(part))
-        for name in columns_with_long_numbers(rows, inexact):
-            decided[name.lower()] = T.StringType()
-    return TextSchema(_typed(found, {**known, **decided}))
+    if not new:
+        return {}
+    as_text = with_types(schema, dict.fromkeys(new, T.StringType()))
+    assert isinstance(as_text, T.StructType)
+    names = {path[0] for path in new}
+    looked_at = T.StructType([item for item in as_text if item.name in names])
+    # Values of other kinds are none of what is looked for.
+    rows = open_rows(looked_at).option("mode", "PERMISSIVE").load(list(part))
+    long = dict.fromkeys(paths_with_long_numbers(rows, new), T.StringType())
+    changed = with_types(schema, long)
+    assert isinstance(changed, T.StructType)
+    return {
+        item.name.lower(): item.dataType
+        for item in changed
+        if any(path[0] == item.name for path in long)
+    }
+
+
+def _paths_in(name: str, kind: T.DataType) -> Iterator[Path]:
+    lower = T.StructType([T.StructField(name, kind)])
+    for path in paths_to(_INEXACT, lower):
+        yield tuple(step.lower() for step in path)
 
 
 def _covers(found: Mapping[str, T.DataType], known: Mapping[str, T.DataType]) -> bool:

@@ -2,8 +2,8 @@
 
 A type that nobody declared is no word on other spellings. In csv `007` is a text, which a reader of
 whole numbers makes 7; in JSON a double rounds a number of twenty digits. Such columns are read as
-they are written (csv as text, JSON as VARIANT), and cast where the first batch would have given the
-same type (`tideline.spark.landing.column_inference`).
+they are written (csv as text, doubles of JSON, at any depth, as VARIANT), and cast where the first
+batch would have given the same type (`tideline.spark.landing.column_inference`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.column_inference import is_number_kept, is_text_kept
+from tideline.spark.landing.nested_numbers import any_at, cast_parts, paths_to, with_types
 from tideline.spark.quoting import column_named
 
 _TIMES = (T.DateType, T.TimestampType)
@@ -38,8 +39,25 @@ def csv_kept(
 
 
 def json_kept(types: Mapping[str, T.DataType]) -> dict[str, T.DataType]:
-    """Those of the types that may change a number of JSON."""
-    return {name: kind for name, kind in types.items() if isinstance(kind, T.DoubleType)}
+    """Those of the types that may change a number of JSON, at any depth."""
+    return {
+        name: kind
+        for name, kind in types.items()
+        if any(True for _ in paths_to(T.DoubleType, kind))
+    }
+
+
+def csv_written(types: Mapping[str, T.DataType]) -> dict[str, T.DataType]:
+    """The types to read columns of csv in, so that they come as they are written."""
+    return dict.fromkeys(types, T.StringType())
+
+
+def json_written(types: Mapping[str, T.DataType]) -> dict[str, T.DataType]:
+    """The same for columns of JSON."""
+    return {
+        name: with_types(kind, dict.fromkeys(paths_to(T.DoubleType, kind), T.VariantType()))
+        for name, kind in types.items()
+    }
 
 
 def cast_written(
@@ -61,7 +79,7 @@ def cast_written(
         if kind is None:
             columns.append(value)
             continue
-        is_bad, typed = _is_bad(value, item.dataType, kind), value.try_cast(kind)
+        is_bad, typed, kind = _checked(value, item.dataType, kind)
         said = f"a value of column {item.name} is not written as a {kind.simpleString()} is"
         refusal = F.raise_error(F.lit(said)).cast(kind)
         bad = refusal if bad_record is None else F.lit(None).cast(kind)
@@ -77,9 +95,26 @@ def cast_written(
     return rows.select(*[told if name == bad_record else column for name, column in named])
 
 
-def _is_bad(value: Column, found: T.DataType, kind: T.DataType) -> Column:
-    if isinstance(found, T.VariantType):
-        is_null, is_kept = value.isNull() | F.is_variant_null(value), is_number_kept(value)
-    else:
-        is_null, is_kept = value.isNull(), is_text_kept(value, kind)
-    return ~(is_null | (value.try_cast(kind).isNotNull() & F.coalesce(is_kept, F.lit(False))))
+def _checked(
+    value: Column, found: T.DataType, kind: T.DataType
+) -> tuple[Column, Column, T.DataType]:
+    """Whether a value changes its meaning; the value in its type; that type, with the parts that
+    only these files have."""
+    if isinstance(found, T.StringType):
+        is_kept = value.try_cast(kind).isNotNull() & is_text_kept(value, kind)
+        return _is_changed(value.isNull(), is_kept), value.try_cast(kind), kind
+    paths = list(paths_to(T.VariantType, found))
+    is_bad = F.lit(False)
+    for path in paths:
+        is_bad = is_bad | any_at(value, path, _is_changed_number)
+    typed = with_types(found, dict.fromkeys(paths, T.DoubleType()))
+    return is_bad, cast_parts(value, found, kind, T.VariantType), typed
+
+
+def _is_changed_number(value: Column) -> Column:
+    is_null = value.isNull() | F.is_variant_null(value)
+    return _is_changed(is_null, value.try_cast("double").isNotNull() & is_number_kept(value))
+
+
+def _is_changed(is_null: Column, is_kept: Column) -> Column:
+    return ~(is_null | F.coalesce(is_kept, F.lit(False)))
