@@ -16,7 +16,7 @@ import yaml
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
 
-from e2e.node.cluster import audit_log, kill_container
+from e2e.node.cluster import audit_log, kill_container, signal_daemon
 
 Manifest = dict[str, Any]
 
@@ -153,6 +153,16 @@ class Cluster:
         kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
         ctr = ["docker", "exec", f"{self.name}-control-plane", "ctr", "--namespace", "k8s.io"]
         subprocess.run([*ctr, *kill], check=True)
+
+    def stop_daemon(self, name: str) -> bool:
+        """Stop a daemon of the control plane, which then answers nothing, until it is continued.
+        False where the node is not ours."""
+        if self._is_one_node:
+            signal_daemon(self.name, name, signal.SIGSTOP)
+        return self._is_one_node
+
+    def continue_daemon(self, name: str) -> None:
+        signal_daemon(self.name, name, signal.SIGCONT)
 
     def audit_log(self) -> Path | None:
         """Requests of service accounts to the API server, one JSON object per line; kind has no

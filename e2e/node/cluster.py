@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,16 @@ def kill_container(cluster: str, container: str) -> None:
     """SIGKILL for everything in a container, its first process included."""
     kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
     subprocess.run(["ctr", *_containerd(NodeFolder(cluster)), *kill], check=True)
+
+
+def signal_daemon(cluster: str, name: str, number: signal.Signals) -> None:
+    """Send a signal to a daemon of the node. Raises NodeError when it does not run."""
+    # The kernel cuts the names of processes at fifteen characters.
+    found = [pid for pid in _groups(NodeFolder(cluster)).daemons() if _name_of(pid) == name[:15]]
+    if not found:
+        raise NodeError(f"cluster {cluster} has no daemon {name}")
+    for pid in found:
+        os.kill(pid, number)
 
 
 def audit_log(cluster: str) -> Path:
@@ -219,6 +230,13 @@ def _free_slot() -> int:
     if free is None:
         raise NodeError(f"there are {NODES_MAX} nodes already: delete one")
     return free
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _groups(folder: NodeFolder) -> ControlGroups:
