@@ -183,7 +183,8 @@ install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml fro
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
-		--extra iceberg --extra report --extra dev --output-file requirements.lock
+		--extra iceberg --extra report --extra sql --extra polars --extra dev \
+		--output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg \
@@ -210,7 +211,7 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extr
 # Build backends come first, hashed like everything else, so that nothing is built in isolation
 # with unlocked versions.
 $(VENV)/.packages-installed: requirements-build.lock requirements.lock
-	@echo "Setting up $(VENV): about 1.3 GB of packages, once."
+	@echo "Setting up $(VENV): about 1.6 GB of packages, once."
 	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or later."; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is too old: Tideline needs Python 3.11 or later."; exit 2; }

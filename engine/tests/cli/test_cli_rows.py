@@ -52,9 +52,10 @@ def test_written_rows_are_read_back_in_three_ways(
     assert run(["write", uri, "--source", second, *by_engine]) == 0
     assert "0 inserted, 1 updated, 0 deleted" in capsys.readouterr().out
 
-    query = "select id, n from t order by id"
-    assert read_rows(capsys, uri, "--sql", query) == [{"id": "a", "n": 2}, {"id": "b", "n": 1}]
-    before = read_rows(capsys, uri, "--sql", query, "--as-of", report["instant"])
+    answering = ["--engine", "spark" if engine == "spark" else "duckdb"]
+    query = ["--sql", "select id, n from t order by id", *answering]
+    assert read_rows(capsys, uri, *query) == [{"id": "a", "n": 2}, {"id": "b", "n": 1}]
+    before = read_rows(capsys, uri, *query, "--as-of", report["instant"])
     assert before == [{"id": "a", "n": 1}, {"id": "b", "n": 1}]
     changed = read_rows(capsys, uri, "--after", report["instant"])
     assert changed == [{"id": "a", "day": "mon", "n": 2}]
@@ -68,8 +69,8 @@ def test_written_rows_are_read_back_in_three_ways(
         {"_change_type": "UPDATE_AFTER", "id": "a", "day": "mon", "n": 2},
         {"_change_type": "DELETE", "id": "b", "day": "tue", "n": 1},
     ]
-    query = "select id from t where _change_type = 'DELETE'"
-    asked = read_rows(capsys, uri, "--after", report["instant"], "--deletes", "--sql", query)
+    query = ["--sql", "select id from t where _change_type = 'DELETE'", *answering]
+    asked = read_rows(capsys, uri, "--after", report["instant"], "--deletes", *query)
     assert asked == [{"id": "b"}]
 
 
@@ -121,16 +122,17 @@ def test_a_limit_is_announced_and_meta_columns_come_on_request(
     assert "_hoodie_commit_time" in read_rows(capsys, uri, "--meta", "--limit", "1")[0]
 
 
-def test_a_query_spark_refuses_is_a_usage_error(
-    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("engine", ["DuckDB", "Spark"])
+def test_a_query_that_is_refused_is_a_usage_error(
+    engine: str, uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["write", uri, "--source", landed(tmp_path, [{"id": "a", "day": "m", "n": 1}])]) == 0
     capsys.readouterr()
     for query in ("select nothing from t", "selectt", "select * from elsewhere"):
-        assert run(["read", uri, "--sql", query]) == 2
+        assert run(["read", uri, "--sql", query, "--engine", engine.lower()]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
-        assert "Spark refuses the query" in error
+        assert f"{engine} refuses the query" in error
 
 
 def test_an_unreadable_source_leaves_the_table_as_it_was(

@@ -68,7 +68,7 @@ def test_the_first_hour(flights: Path, followed: Callable[[Path], Followed]) -> 
             assert float(words[2]) == pytest.approx(delay, abs=0.006), reader
     assert "HA      51    JFK  HNL       1272" in done.said("to_pandas())")
     for origin in ("EWR", "JFK", "LGA"):
-        assert origin in done.said("--sql")
+        assert origin in done.said("tideline sql")
     assert done.said("CREATE TEMPORARY VIEW").count("|") == 3 * 5
 
     changes = [line for line in done.said("cat follow.log").splitlines() if "UA 1545" in line]

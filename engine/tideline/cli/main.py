@@ -52,6 +52,7 @@ _COMMANDS = {
     "ui": ("tideline.cli.ui:ui_command", "Serve pages about many tables."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
+    "sql": ("tideline.cli.sql:sql_command", "Answer queries over tables, or at a prompt."),
     "plan": ("tideline.cli.execute:plan_command", "Show what a service would do, and why."),
     "declare": (
         "tideline.cli.declare:declare_command",

@@ -17,7 +17,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -27,6 +27,11 @@ from rich.text import Text
 from tideline.cli.progress import end_progress
 from tideline.formats.calendar_days import FarTime
 from tideline.secret_values import masked, masked_json
+from tideline.wording import counted
+
+if TYPE_CHECKING:
+    # Brings in Arrow.
+    from tideline.hudi.read.shown_rows import ShownRows
 
 _PIPE_WIDTH = 100_000
 _GAP = 2
@@ -55,6 +60,18 @@ def print_table(
     for row in _wrapped(texts, headers):
         table.add_row(*map(Text, row))
     _print(table)
+
+
+def print_rows(rows: ShownRows, limit: int | None, *, as_json: bool) -> None:
+    """Print rows of a table, as they are, and say when `limit` cut them off."""
+    if as_json:
+        found = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+        document = {"columns": rows.columns, "rows": found, "complete": rows.complete}
+        print_json(document, are_rows=True)
+        return
+    print_table(rows.columns, rows.rows, are_rows=True)
+    if not rows.complete:
+        print_line(f"... the first {counted(limit or 0, 'row')}; --limit all prints all.")
 
 
 def print_facts(facts: Mapping[str, object]) -> None:

@@ -34,11 +34,11 @@ def first_rows(scan: ArrowScan, limit: int | None) -> ShownRows:
     """The first rows of a scan; only a few batches more are read than are needed for them."""
     batches = scan.batches() if limit is None else scan.batches(threads_max=1)
     with closing(batches):
-        found = list(_as_many(batches, limit))
+        found = list(as_many(batches, limit))
     return ShownRows.of(pa.Table.from_batches(found, scan.schema), limit)
 
 
-def _as_many(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterable[pa.RecordBatch]:
+def as_many(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterable[pa.RecordBatch]:
     """Batches up to the one that shows that there are more rows than `limit`."""
     rows = 0
     for batch in batches:

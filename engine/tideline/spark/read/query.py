@@ -1,31 +1,33 @@
-"""The answer to a query over one table, small enough to print."""
+"""The answer to a query over frames, small enough to print."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tideline.errors import ConfigError
 from tideline.hudi.read.shown_rows import ShownRows
-
-VIEW_NAME = "t"
 
 # pyspark logs a refused query as JSON on stderr in addition to raising it.
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-def query_rows(frame: DataFrame, sql: str, limit: int | None) -> ShownRows:
-    """The answer to `sql`, which knows the frame as the view `t`.
+def query_rows(
+    spark: SparkSession, frames: Mapping[str, DataFrame], sql: str, limit: int | None
+) -> ShownRows:
+    """The answer to `sql`, in which the frames have these names.
 
     At most `limit` rows, all of them for None. Raises ConfigError for a query Spark refuses.
     """
     silence_refusals()
     try:
-        frame.createOrReplaceTempView(VIEW_NAME)
-        answer = frame.sparkSession.sql(sql)
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        answer = spark.sql(sql)
         rows = (answer if limit is None else answer.limit(limit + 1)).toArrow()
     except (AnalysisException, ParseException) as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "")

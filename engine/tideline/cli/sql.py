@@ -1,0 +1,94 @@
+"""`tideline sql`: queries over tables, given on the command line, in a pipe or at a prompt."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+import click
+
+from tideline.cli.command import command
+from tideline.cli.options import json_option, limit_option, storage_options
+from tideline.cli.output import print_line, print_rows
+from tideline.cli.progress import progress
+from tideline.cli.query_engine import QueriedRows, engine_option, query_engine, rows_of_scan
+from tideline.cli.sql_prompt import Prompt
+from tideline.errors import ConfigError
+from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.storage.location import StoreLocation
+
+_NAMED = re.compile(r"([^\W\d]\w*)=(.+)", re.DOTALL)
+_FIRST_NAME = "t"
+
+
+@command("sql")
+@click.argument("tables", metavar="[NAME=]URI...", nargs=-1, required=True)
+@click.option(
+    "-c",
+    "--command",
+    "statements",
+    metavar="SQL",
+    multiple=True,
+    help="Answer this and end; may be given several times.",
+)
+@engine_option
+@limit_option("At most N rows of each answer, or all.")
+@click.option("--meta", is_flag=True, help="With Hudi's own columns (_hoodie_commit_time, ...).")
+@storage_options
+@json_option
+def sql_command(
+    tables: tuple[str, ...],
+    statements: tuple[str, ...],
+    engine: str | None,
+    limit: int | None,
+    meta: bool,
+    storage: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Answer queries over the tables at URI.
+
+    A query calls a table by its NAME; one without is "t". Without -c statements come from standard
+    input: from a pipe until it ends, on a terminal at a prompt. Each sees the newest commits. What
+    statements create is gone at the end; tables are only read.
+    """
+    opened = open_tables(tables, storage)
+    with closing(query_engine(engine)) as answering:
+
+        def run(text: str) -> None:
+            with progress("answering"):
+                for answer in answering.answers(newest(opened, meta=meta), text, limit):
+                    print_rows(answer, limit, as_json=as_json)
+
+        if not statements and sys.stdin.isatty():
+            Prompt(run, lambda: describe(opened)).read()
+            return
+        for text in statements or (sys.stdin.read(),):
+            run(text)
+
+
+def open_tables(given: Sequence[str], storage: Mapping[str, str]) -> dict[str, HoodieTable]:
+    """The tables by name. Raises ConfigError for a name given twice, and as `HoodieTable.open`."""
+    found: dict[str, HoodieTable] = {}
+    for one in given:
+        parts = _NAMED.fullmatch(one)
+        name, uri = (parts[1], parts[2]) if parts else (_FIRST_NAME, one)
+        if name in found:
+            raise ConfigError("two tables have one name: write NAME=URI", value=name)
+        found[name] = HoodieTable.open(StoreLocation.of(uri, storage))
+    return found
+
+
+def newest(tables: Mapping[str, HoodieTable], *, meta: bool) -> dict[str, QueriedRows]:
+    """The rows of the tables as of their newest commits."""
+    return {
+        name: rows_of_scan(table, plan_snapshot(table), meta=meta) for name, table in tables.items()
+    }
+
+
+def describe(tables: Mapping[str, HoodieTable]) -> None:
+    """Print which tables there are."""
+    for name, table in tables.items():
+        print_line(f"{name}: {table.uri}")

@@ -1,0 +1,1 @@
+"""SQL over tables, answered by DuckDB in this process."""
