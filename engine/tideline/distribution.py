@@ -29,9 +29,11 @@ def what_to_install(missing: ImportError) -> str | None:
 
 
 _EXTRAS: Mapping[str, str] = {
+    "duckdb": "sql",
     "kubernetes": "operator",
     "numpy": "spark",
     "pandas": "spark",
+    "polars": "polars",
     "prometheus_client": "operator",
     "pyarrow": "spark",
     "pyiceberg": "iceberg",

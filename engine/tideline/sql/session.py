@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tideline.distribution import installation
 from tideline.errors import ConfigError, TidelineError
 from tideline.formats.row_dataset import RowDataset
 from tideline.sql.answer import Answer
@@ -26,7 +27,7 @@ from tideline.sql.answer import Answer
 try:
     import duckdb
 except ImportError as _error:
-    raise ConfigError("DuckDB is not installed: install the extra `sql`") from _error
+    raise ConfigError(f"DuckDB is not installed: {installation('sql')}") from _error
 
 _LOCKED = {
     "TimeZone": "'UTC'",
@@ -51,7 +52,7 @@ class SqlSession:
     def __init__(self, advice: str = "") -> None:
         if int(duckdb.__version__.partition(".")[0]) < _MAJOR_MIN:
             raise ConfigError(
-                f"DuckDB is older than {_MAJOR_MIN}.0: install the extra `sql`",
+                f"DuckDB is older than {_MAJOR_MIN}.0: {installation('sql')}",
                 value=duckdb.__version__,
             )
         self._advice = advice
