@@ -118,7 +118,7 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
     }
     looking = {"adopt", "show", "list-instants", "list-files", "check-store", "read", "plan",
                "report", "spark-history", "savepoint list", "iceberg show", "iceberg plan",
-               "completion", "ui"}  # fmt: skip
+               "completion", "ui", "sql"}  # fmt: skip
     without = {name for name, known in options.items() if "--dry-run" not in known}
     assert without == looking
     assert {name for name, known in options.items() if "--yes" in known} == {
