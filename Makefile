@@ -189,8 +189,10 @@ lock: setup ## Resolve the dependencies again and write the lock files.
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg \
 		--constraint requirements.lock --output-file images/engine/requirements.lock
-	@$(LOCK) pyproject.toml --extra operator --extra iceberg \
-		--constraint requirements.lock --output-file images/operator/requirements.lock
+	@$(LOCK) pyproject.toml --extra operator --extra iceberg --constraint requirements.lock \
+		$(patsubst %,--unsafe-package %,$(OPERATOR_UNUSED)) --no-allow-unsafe \
+		--output-file images/operator/requirements.lock
+	@sed -i '/^# WARNING/,$$d' images/operator/requirements.lock
 	@$(LOCK) images/minio/requirements.in --upgrade --output-file images/minio/requirements.lock
 	@$(LOCK) $(FLIGHTS)/requirements.in --constraint requirements.lock \
 		--output-file $(FLIGHTS)/requirements.txt
@@ -203,6 +205,8 @@ clean: ## Remove what runs and tests left, not the virtual environment.
 .PHONY: distclean
 distclean: clean ## Remove the virtual environment as well.
 	@rm -rf $(VENV)
+
+OPERATOR_UNUSED = $(shell grep -v '^\#' images/operator/unused-packages.txt)
 
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \

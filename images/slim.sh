@@ -1,6 +1,6 @@
 #!/bin/sh
-# Removes from a virtual environment what only tests, compilers and other programs read:
-# slim.sh VENV [FILE WITH PATTERNS OF JARS]
+# Removes from a virtual environment what only tests, compilers and other programs read, and the
+# files of packages that a list names by patterns: slim.sh VENV LIST
 set -eu
 packages="$1/lib/python3.11/site-packages"
 cd "${packages}"
@@ -9,11 +9,10 @@ find . -type d \( -name tests -o -name testing -o -name test -o -name include \)
   -prune -exec rm -rf {} +
 rm -rf kubernetes/aio kubernetes/e2e_test pyspark/examples pyspark/data pyspark/licenses \
   pyarrow/src pyarrow/libarrow_flight* pyarrow/libarrow_python_flight* pyarrow/_flight*
-if [ -n "${2:-}" ]; then
-  grep -v '^#' "$2" | while read -r pattern; do
-    # shellcheck disable=SC2086
-    rm -f pyspark/jars/${pattern}.jar
-  done
-fi
+grep -v '^#' "$2" | while read -r pattern; do
+  # shellcheck disable=SC2086
+  rm -rf ${pattern}
+done
 rm -rf pip pip-* setuptools setuptools-* wheel wheel-* hatchling hatchling-* pkg_resources \
+  pathspec pathspec-* pluggy pluggy-* tomlkit tomlkit-* trove_classifiers trove_classifiers-* \
   _distutils_hack distutils-precedence.pth "$1"/bin/pip*

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from tideline_operator.testing.controller_case import LOOPBACK_RANGES
 from tideline_operator.testing.free_ports import free_ports
-
-_NOT_IN_THE_IMAGE = ("pyspark", "py4j", "pandas", "numpy", "minio")
+from tideline_operator.testing.image_packages import image_packages
 
 
 class ControllerInProcess:
@@ -23,7 +23,7 @@ class ControllerInProcess:
         self.log = folder / f"controller-{number}.log"
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(_without_engine(folder)), *filter(None, sys.path))),
+            "PYTHONPATH": os.pathsep.join(_paths()),
             "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
             "TIDELINE_NAMESPACES": namespace,
             "TIDELINE_EGRESS_ALLOWED_RANGES": LOOPBACK_RANGES,
@@ -35,7 +35,8 @@ class ControllerInProcess:
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tideline_operator", "controller", "--kubeconfig",
+                # Without the packages of this environment.
+                [sys.executable, "-S", "-m", "tideline_operator", "controller", "--kubeconfig",
                  str(kubeconfig)],
                 env=environment, stdout=log, stderr=log,
             )  # fmt: skip
@@ -65,10 +66,8 @@ class ControllerInProcess:
         self.process.wait()
 
 
-def _without_engine(folder: Path) -> Path:
-    """A folder that hides what the operator's image does not have."""
-    hidden = folder / "hidden"
-    hidden.mkdir(exist_ok=True)
-    for name in _NOT_IN_THE_IMAGE:
-        (hidden / f"{name}.py").write_text("raise ImportError('not in the operator image')\n")
-    return hidden
+def _paths() -> list[str]:
+    """Where the image has its packages, and our own code as these tests import it."""
+    of_this_environment = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    others = (path for path in sys.path if path and path not in of_this_environment)
+    return [str(image_packages()), *others]
