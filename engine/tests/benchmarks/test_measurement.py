@@ -15,6 +15,7 @@ import pytest
 from bench.data import PARTITIONS, prepare_input
 from bench.measurement import Claim, Limit, Series, TimeLimit, close_report
 from bench.process_memory import watch_processes
+from tideline.testing.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def _start(command: list[str], folder: Path) -> subprocess.Popen[str]:
 
 
 def _wait_until_large(pid: int, bytes_min: int) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         pages = int((Path("/proc") / str(pid) / "statm").read_text().split()[1])
         if pages * 4096 > bytes_min:

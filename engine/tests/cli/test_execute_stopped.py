@@ -29,6 +29,7 @@ from tideline.ingest.operation.operation import (
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.testing.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -152,7 +153,7 @@ def test_a_driver_that_is_asked_to_stop_while_java_starts_ends_at_once(tmp_path:
     with driver.start(landed(driver.folder)) as process:
         time.sleep(3)
         process.send_signal(signal.SIGTERM)
-        code = process.wait(60)
+        code = process.wait(PATIENCE_S)
     assert code == 143
     assert driver.result().error == STOPPED
     assert not driver.data_files()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tideline.cli.stop_signal import EXIT_CODE
+from tideline.testing.patience import PATIENCE_S
 
 PROGRAM = """
 import sys, threading, time
@@ -67,7 +68,7 @@ def run_program() -> Callable[..., tuple[int, list[str]]]:
                 process.send_signal(signal.SIGTERM)
                 time.sleep(0.2)
             lines += [line.strip() for line in process.stdout]
-            return process.wait(30), lines
+            return process.wait(PATIENCE_S), lines
 
     return run
 

@@ -14,6 +14,7 @@ from tideline.hudi.write.cluster_work import WholePiece
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_size import Company, Room, merge_bytes, piece_bytes, why_spark
 from tideline.settings.small_engine import SmallEngine
+from tideline.testing.patience import PATIENCE_S
 
 MIB = 1024 * 1024
 TIME = InstantTime("20260101000000000")
@@ -103,7 +104,7 @@ def test_threads_hold_no_more_than_they_may_and_results_keep_their_order(threads
 
 
 def test_items_that_fit_together_run_at_once() -> None:
-    barrier = Barrier(2, timeout=30)
+    barrier = Barrier(2, timeout=PATIENCE_S)
     done = in_bounded_threads(
         [1, 2],
         lambda _: barrier.wait() >= 0,

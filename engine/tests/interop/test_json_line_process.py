@@ -13,6 +13,7 @@ import pytest
 
 import tideline.testing.json_line_server
 from tideline.testing.json_line_process import JsonLineProcess, PeerFailureError, PeerLostError
+from tideline.testing.patience import PATIENCE_S
 
 CHILD = """
 import os, subprocess, sys, time
@@ -89,7 +90,7 @@ def test_a_silent_process_is_given_up_after_the_time_limit(process: JsonLineProc
 def test_closing_ends_the_children_too(process: JsonLineProcess) -> None:
     child = process.request("spawn").result
     process.close()
-    until = time.monotonic() + 5
+    until = time.monotonic() + PATIENCE_S
     while _is_running(child) and time.monotonic() < until:
         time.sleep(0.02)
     assert not _is_running(child)

@@ -28,6 +28,7 @@ from tideline.testing.concurrent_table import FILES_ALONE, ConcurrentTable
 from tideline.testing.hudi_on_s3 import SHORT_LEASE, HudiOnS3
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.json_line_process import PeerLostError
+from tideline.testing.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.interop,
@@ -59,7 +60,7 @@ def lock_file(location: StoreLocation) -> dict[str, Any]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], *, within_s: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], *, within_s: float = PATIENCE_S) -> None:
     ends_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < ends_s, "it never came to that"

@@ -17,6 +17,7 @@ from tideline.report.fleet import find_tables
 from tideline.report.fleet_page import FleetRow, fleet_page
 from tideline.report.level import Level
 from tideline.report.page_server import PageServer
+from tideline.testing.patience import PATIENCE_S
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 
@@ -42,7 +43,7 @@ def server(lake: Path) -> Iterator[PageServer]:
 
 def page(server: PageServer, path: str, host: str = "localhost") -> str:
     request = urllib.request.Request(server.url.rstrip("/") + path, headers={"Host": host})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         text: str = answer.read().decode()
     return text
 

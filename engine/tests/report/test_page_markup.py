@@ -26,6 +26,7 @@ from tideline.report.page_server import PageServer
 from tideline.report.table_facts import PartitionFiles, TableFacts, facts_of
 from tideline.report.vega_bundle import vega_script
 from tideline.testing.browser import shown, with_look
+from tideline.testing.patience import PATIENCE_S
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 OWNED = "document.title='owned';document.documentElement.dataset.owned=1"
@@ -145,7 +146,7 @@ def server(table: LakeTable) -> Iterator[PageServer]:
 @pytest.mark.parametrize("path", ["", "table/0", "nothing"])
 def test_every_answer_has_a_policy(server: PageServer, path: str) -> None:
     try:
-        with urllib.request.urlopen(server.url + path, timeout=30) as answer:
+        with urllib.request.urlopen(server.url + path, timeout=PATIENCE_S) as answer:
             headers, page = answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         headers, page = error.headers, error.read().decode()

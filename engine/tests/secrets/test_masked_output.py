@@ -23,6 +23,7 @@ from tideline.ingest.operation.operation import CreateTable, Operation, Place, T
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.masked_stream import MaskedStream, masked_standard_error
 from tideline.secret_values import MASK, forgotten, note_secrets
+from tideline.testing.patience import PATIENCE_S
 
 TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
@@ -135,7 +136,7 @@ def test_a_process_that_ends_with_an_error_shows_no_secret(module: str, tmp_path
         text=True,
         cwd=tmp_path,
         env={**os.environ, "TIDELINE_DEBUG": "1"},
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 1
     assert f"RuntimeError: {MASK}" in done.stderr

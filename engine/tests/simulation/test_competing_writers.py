@@ -17,6 +17,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
 from tideline.testing.writer_process import write_until_done
@@ -57,7 +58,7 @@ def check(location: StoreLocation, writers: int, rounds: int) -> None:
 
 def compete_in_threads(location: StoreLocation, writers: int, rounds: int) -> None:
     SmallTable.create(location).write("insert", batch(range(8), 1))
-    barrier = threading.Barrier(writers, timeout=30)
+    barrier = threading.Barrier(writers, timeout=PATIENCE_S)
 
     def work(number: int) -> int:
         return write_until_done(location, batches_of(number, rounds), meet=barrier.wait)

@@ -20,6 +20,7 @@ from tideline.hudi.timeline.instant import Instant
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, RecordedWrite
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import (
     missing_files,
@@ -154,7 +155,7 @@ def test_a_writer_killed_at_any_moment(moment: int, table: SmallTable) -> None:
 
 
 def wait_for(file: Path) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while not file.exists():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)

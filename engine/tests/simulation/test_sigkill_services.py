@@ -27,6 +27,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, RecordedWrite
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.service_process import (
     ServiceTask,
     hold_a_service_open,
@@ -217,7 +218,7 @@ def held_open(table: SmallTable, service: TableService, ready: Path) -> BaseProc
     """A process that has written all files of its run and waits while the file `ready` exists."""
     task = ServiceTask(table.location, service, DUE)
     process = writer_process.start(hold_a_service_open, task, str(ready))
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while not ready.exists():
         assert process.exitcode is None
         assert time.monotonic() < deadline_s

@@ -22,6 +22,7 @@ from tideline.testing.egress_case import (
     started_proxies,
     store_at,
 )
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer
 
 
@@ -54,21 +55,21 @@ def test_connections_of_one_namespace_are_limited(start: Starting) -> None:
     with SpyServer() as spy:
         proxy = start(Names(store_test="127.0.0.1"), limits=limits)
         sessions = [by_way_of(proxy) for _ in range(3)]
-        codes = [session.get(spy.url(HOST), timeout=5).status_code for session in sessions]
+        codes = [session.get(spy.url(HOST), timeout=PATIENCE_S).status_code for session in sessions]
         assert codes == [200, 200, 502]
-        assert by_way_of(proxy, "sea").get(spy.url(HOST), timeout=5).status_code == 200
+        assert by_way_of(proxy, "sea").get(spy.url(HOST), timeout=PATIENCE_S).status_code == 200
         sessions[0].close()
-        deadline_s = time.monotonic() + 5
-        while sessions[2].get(spy.url(HOST), timeout=5).status_code != 200:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while sessions[2].get(spy.url(HOST), timeout=PATIENCE_S).status_code != 200:
             assert time.monotonic() < deadline_s
 
 
 def test_a_proxy_that_is_closed_ends_what_is_under_way(start: Starting) -> None:
-    reached, found = threading.Barrier(9), []
+    reached, over = threading.Barrier(9), threading.Event()
 
     def hanging(_: SeenRequest) -> bytes:
-        reached.wait(10)
-        time.sleep(5)
+        reached.wait(PATIENCE_S)
+        over.wait(2 * PATIENCE_S)
         return answer()
 
     with SpyServer(hanging) as spy:
@@ -76,29 +77,28 @@ def test_a_proxy_that_is_closed_ends_what_is_under_way(start: Starting) -> None:
 
         def ask() -> None:
             with suppress(requests.exceptions.RequestException):
-                by_way_of(proxy).get(spy.url(HOST), timeout=10)
-            found.append(time.monotonic())
+                by_way_of(proxy).get(spy.url(HOST), timeout=2 * PATIENCE_S)
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
+        threads = [threading.Thread(target=ask, daemon=True) for _ in range(8)]
         for thread in threads:
             thread.start()
-        reached.wait(10)
-        closed_s = time.monotonic()
+        reached.wait(PATIENCE_S)
         proxy.close()
         for thread in threads:
-            thread.join(10)
-    assert max(found) - closed_s < 2
-    proxy.close()
+            thread.join(PATIENCE_S)
+        ended = [not thread.is_alive() for thread in threads]
+        over.set()
+    assert all(ended)
 
 
 def test_idle_connections_end(start: Starting) -> None:
     with SpyServer() as spy:
         proxy = start(Names(store_test="127.0.0.1"), limits=EgressLimits(idle_s=0.4))
         session = by_way_of(proxy)
-        assert session.get(spy.url(HOST), timeout=5).text == "x"
+        assert session.get(spy.url(HOST), timeout=PATIENCE_S).text == "x"
         time.sleep(1.2)
         assert not proxy._state.open
-        assert session.get(spy.url(HOST), timeout=5).text == "x"
+        assert session.get(spy.url(HOST), timeout=PATIENCE_S).text == "x"
     assert spy.connections == 2
 
 
@@ -108,7 +108,7 @@ def test_large_bodies_pass_both_ways_in_pieces(start: Starting) -> None:
     with SpyServer(lambda _: answer(body)) as spy:
         proxy = start(Names(store_test="127.0.0.1"))
         assert store_at(spy.url(HOST), proxy).get("large") == body
-        found = by_way_of(proxy).put(spy.url(HOST), data=body, timeout=20)
+        found = by_way_of(proxy).put(spy.url(HOST), data=body, timeout=PATIENCE_S)
         assert found.content == body
     assert [one.body for one in spy.requests] == [b"", body]
 
@@ -120,15 +120,15 @@ def test_a_hundred_connections_are_served_at_once(start: Starting) -> None:
 
         def ask() -> None:
             session = by_way_of(proxy)
-            session.get(spy.url(HOST), timeout=10)
-            ready.wait(30)
-            found.append(session.get(spy.url(HOST), timeout=10).text)
+            session.get(spy.url(HOST), timeout=PATIENCE_S)
+            ready.wait(PATIENCE_S)
+            found.append(session.get(spy.url(HOST), timeout=PATIENCE_S).text)
 
         threads = [threading.Thread(target=ask) for _ in range(100)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
     assert found == ["x"] * 100
     assert spy.connections == 100
 
@@ -145,8 +145,8 @@ def test_a_client_that_gives_up_frees_its_connection(start: Starting) -> None:
         proxy = start(Names(store_test="127.0.0.1"))
         with pytest.raises(requests.exceptions.ReadTimeout):
             by_way_of(proxy).get(spy.url(HOST), timeout=(2, 0.3))
-        assert reached.wait(5)
-        deadline_s = time.monotonic() + 5
+        assert reached.wait(PATIENCE_S)
+        deadline_s = time.monotonic() + PATIENCE_S
         while proxy._state.open:
             assert time.monotonic() < deadline_s
             time.sleep(0.02)
@@ -173,7 +173,7 @@ def test_answers_that_can_be_read_in_two_ways_are_not_passed_on(
     with SpyServer(lambda _: hostile) as spy:
         session = by_way_of(start(Names(store_test="127.0.0.1")))
         with pytest.raises(requests.exceptions.RequestException):
-            session.get(spy.url(HOST), timeout=5)
+            session.get(spy.url(HOST), timeout=PATIENCE_S)
 
 
 def test_bytes_after_an_answer_are_no_answer_of_another_host(start: Starting) -> None:
@@ -181,8 +181,8 @@ def test_bytes_after_an_answer_are_no_answer_of_another_host(start: Starting) ->
     poison = answer(b"poison")
     with SpyServer(lambda _: answer(b"x") + poison) as spy, SpyServer() as other:
         session = by_way_of(start(Names(store_test="127.0.0.1", other_test="127.0.0.1")))
-        assert session.get(spy.url(HOST), timeout=5).text == "x"
-        assert session.get(other.url("other.test"), timeout=5).text == "x"
+        assert session.get(spy.url(HOST), timeout=PATIENCE_S).text == "x"
+        assert session.get(other.url("other.test"), timeout=PATIENCE_S).text == "x"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_every_way_to_say_how_long_an_answer_is_passes(
     with SpyServer(lambda _: raw) as spy:
         session = by_way_of(start(Names(store_test="127.0.0.1")))
         for _ in range(2):
-            assert session.get(spy.url(HOST), timeout=5).text == body
+            assert session.get(spy.url(HOST), timeout=PATIENCE_S).text == body
 
 
 def test_an_answer_without_a_length_ends_with_its_connection(start: Starting) -> None:
@@ -218,5 +218,5 @@ def test_an_answer_without_a_length_ends_with_its_connection(start: Starting) ->
     threading.Thread(target=serve, daemon=True).start()
     session = by_way_of(start(Names(store_test="127.0.0.1")))
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    assert session.get(url, timeout=5).text == "abc"
+    assert session.get(url, timeout=PATIENCE_S).text == "abc"
     listener.close()

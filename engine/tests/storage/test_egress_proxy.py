@@ -28,6 +28,7 @@ from tideline.testing.egress_case import (
     store_at,
 )
 from tideline.testing.minio_server import MinioServer
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer, make_certificate
 
 
@@ -182,10 +183,10 @@ def test_a_redirect_that_requests_follows_is_judged_and_has_no_authorization(
             )
             session = by_way_of(start(names))
             session.headers["Authorization"] = "Bearer the-token"
-            assert session.get(spy.url(HOST) + "/a", timeout=5).text == "x"
-            assert session.get(spy.url(HOST) + "/b", timeout=5).status_code == 403
+            assert session.get(spy.url(HOST) + "/a", timeout=PATIENCE_S).text == "x"
+            assert session.get(spy.url(HOST) + "/b", timeout=PATIENCE_S).status_code == 403
             with pytest.raises(requests.exceptions.ProxyError):
-                session.get(spy.url(HOST) + "/c", timeout=5)
+                session.get(spy.url(HOST) + "/c", timeout=PATIENCE_S)
     assert "the-token" in spy.seen()
     assert "the-token" not in allowed.seen()
     assert "proxy" not in (spy.seen() + allowed.seen()).lower()
@@ -202,7 +203,7 @@ def test_without_a_ticket_nothing_is_passed_on(start: Starting, ticket: str) -> 
         session = requests.Session()
         session.trust_env = False
         session.proxies = {"http": proxy}
-        found = session.get(spy.url(HOST), timeout=5)
+        found = session.get(spy.url(HOST), timeout=PATIENCE_S)
     assert found.status_code == 407
     assert spy.connections == 0
 
@@ -218,7 +219,10 @@ def test_a_client_cannot_take_another_namespace(start: Starting) -> None:
         session.trust_env = False
         ticket = proxy.of("sea").proxy_url.partition("egress:")[2]
         session.proxies = {"http": f"http://{user}:{ticket}"}
-        assert session.get("http://minio.lake.svc:9000", timeout=5).status_code in (403, 407)
+        assert session.get("http://minio.lake.svc:9000", timeout=PATIENCE_S).status_code in (
+            403,
+            407,
+        )
 
 
 def test_routes_are_values_for_one_server_and_secret(start: Starting) -> None:

@@ -20,6 +20,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
+from tideline.testing.patience import PATIENCE_S
 
 INSTANT = "20250101120000000"
 LIMITS = HeartbeatLimits(interval_s=60, tolerable_misses=2)
@@ -93,7 +94,7 @@ def test_it_is_renewed_in_the_background(store: FaultyStore, clock: FakeClock) -
     with Heartbeat(store, INSTANT, clock, HeartbeatLimits(0.4, 10_000)) as heartbeat:
         for _ in range(3):
             clock.advance(100)
-            deadline_s = time.monotonic() + 10
+            deadline_s = time.monotonic() + PATIENCE_S
             while heartbeat_age_ms(store, INSTANT, clock) != 0:
                 assert time.monotonic() < deadline_s
                 time.sleep(0.01)

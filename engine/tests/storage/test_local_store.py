@@ -20,6 +20,7 @@ from tideline.errors import (
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import Written
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.store_contract import StoreContract, in_parallel
 
 PYTHON = [sys.executable, "-c"]
@@ -164,7 +165,7 @@ def test_compare_and_swap_holds_across_processes(tmp_path: Path) -> None:
             done += isinstance(store.put_if_match("counter", body, version=seen.version), Written)
     """
     workers = [subprocess.Popen([*PYTHON, program, str(tmp_path)]) for _ in range(3)]
-    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+    assert [worker.wait(PATIENCE_S) for worker in workers] == [0, 0, 0]
     assert store.get("counter") == b"120"
 
 
@@ -263,7 +264,9 @@ def test_a_folder_without_permission_is_named() -> None:
         (folder / "x").chmod(0)
         folder.chmod(0o555)
         command = [*PYTHON, program, name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
 

@@ -15,6 +15,7 @@ from tideline.storage.object_store import VersionedBody
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH, StorageLock
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.small_table import SmallTable, batch
 
 HUDIS = LockTiming(validity_s=300, renew_interval_s=30, outlasts_lease=False)
@@ -58,7 +59,7 @@ def another_holder(store: MemoryStore, *, valid_until_ms: int, expired: bool = F
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)

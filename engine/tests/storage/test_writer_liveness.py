@@ -22,6 +22,7 @@ from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.writer_process import WriterTask, hold_a_write_open, join, start
 
@@ -101,7 +102,7 @@ def test_a_writer_in_another_process_is_not_overruled_by_our_clock(tmp_path: Pat
     ready = tmp_path / "ready"
     task = WriterTask(location, "upsert", batch([0], 2), FaultPlan())
     process = start(hold_a_write_open, task, str(ready))
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while not ready.exists() and time.monotonic() < deadline_s:
         time.sleep(0.02)
     ahead = SmallTable(location, FakeClock(SystemClock().now_ms() + 3_600_000))
@@ -163,7 +164,7 @@ def test_a_child_does_not_keep_its_parents_writer_alive(tmp_path: Path, store: L
         kept.rename(tmp_path / LOCK)
         assert (tmp_path / LOCK).read_bytes() == body
         store.put(HEARTBEAT, b"")
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + PATIENCE_S
         while not is_dead(store):
             assert time.monotonic() < deadline_s
             time.sleep(0.01)

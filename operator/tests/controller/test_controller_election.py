@@ -14,6 +14,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LAKE_STORES, LEASES, SECRETS, Manifest
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.main import LEASE_NAME
@@ -164,8 +165,8 @@ def test_sigterm_hands_the_lease_over_and_losing_it_ends_the_process(
     leader = int(holder(case).removeprefix("controller-")[0])
     processes[leader].process.send_signal(signal.SIGTERM)
     case.until(lambda: holder(case).startswith(f"controller-{1 - leader}"), "handed over", 10.0)
-    assert processes[leader].process.wait(20) == 0
+    assert processes[leader].process.wait(PATIENCE_S) == 0
     change = {"spec": {"holderIdentity": "another process"}}
     case.api.patch(LEASES, LEASE_NAME, change, case.namespace)
-    assert processes[1 - leader].process.wait(30) == 1
+    assert processes[1 - leader].process.wait(PATIENCE_S) == 1
     assert "another process took the lease" in processes[1 - leader].log.read_text()

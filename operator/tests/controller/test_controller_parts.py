@@ -13,6 +13,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
 from tideline_operator.controller.object_cache import ObjectCache
@@ -88,16 +89,16 @@ def test_health_is_served_with_what_is_wrong() -> None:
     server.start()
     url = f"http://127.0.0.1:{server.port}"
     try:
-        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE_S) as answer:
             assert answer.status == 200
         problems.append("the watch of pods hangs")
         with pytest.raises(urllib.error.HTTPError) as failed:
-            urllib.request.urlopen(f"{url}/healthz", timeout=5)
+            urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE_S)
         with failed.value as answer:
             assert answer.code == 503
             assert b"the watch of pods hangs" in answer.read()
         with pytest.raises(urllib.error.HTTPError) as missing:
-            urllib.request.urlopen(f"{url}/nothing", timeout=5)
+            urllib.request.urlopen(f"{url}/nothing", timeout=PATIENCE_S)
         with missing.value as answer:
             assert answer.code == 404
     finally:

@@ -13,6 +13,7 @@ import pytest
 
 from tideline.clock import Clock, SystemClock
 from tideline.testing.fake_clock import FakeClock
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import EVENTS, LEASES, LeadershipLostError, Manifest
 from tideline_operator.controller import election as election_module
 from tideline_operator.controller.election import Election
@@ -203,7 +204,7 @@ def test_a_leader_whose_renewals_hang_steps_down_before_another_may_lead(
         hangs_since_s = time.monotonic()
         assert second.wait_to_lead()
         taken_s = time.monotonic()
-        watching.join(30)
+        watching.join(PATIENCE_S)
     assert proxy.swallowed_bytes > 0
     assert [reason for _, reason in lost] == ["could not renew the lease"]
     assert lost[0][0] - hangs_since_s < DEADLINE_S + 1.0
@@ -221,10 +222,10 @@ def test_a_controller_process_ends_before_its_lease_when_the_api_server_hangs(
         kubeconfig = api_server.kubeconfig_of("admin", proxy.port)
         process = ControllerInProcess(kubeconfig, namespace, tmp_path)
         try:
-            eventually(lambda: leads(api_server, namespace), "it leads", timeout_s=60.0)
+            eventually(lambda: leads(api_server, namespace), "it leads")
             proxy.swallow_replies()
             hangs_since_s = time.monotonic()
-            assert process.process.wait(60) == 1
+            assert process.process.wait(PATIENCE_S) == 1
             assert time.monotonic() - hangs_since_s < election_module.LEASE_S - 2
         finally:
             process.end()
@@ -240,10 +241,10 @@ def test_a_stopped_process_that_goes_on_ends_at_once(
 ) -> None:
     process = ControllerInProcess(api_server.kubeconfig, namespace, tmp_path)
     try:
-        eventually(lambda: leads(api_server, namespace), "it leads", timeout_s=60.0)
+        eventually(lambda: leads(api_server, namespace), "it leads")
         os.kill(process.process.pid, signal.SIGSTOP)
         time.sleep(election_module.RENEW_DEADLINE_S + 0.5)
         os.kill(process.process.pid, signal.SIGCONT)
-        assert process.process.wait(5) == 1
+        assert process.process.wait(PATIENCE_S) == 1
     finally:
         process.end()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller import health
 from tideline_operator.controller.health import HttpServer, verdict
 
@@ -23,12 +24,14 @@ def server() -> Iterator[HttpServer]:
 
 
 def is_healthy(server: HttpServer) -> bool:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=10) as answer:
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{server.port}/healthz", timeout=PATIENCE_S
+    ) as answer:
         return bool(answer.status == 200)
 
 
 def asking(server: HttpServer) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
     connection.sendall(b"GET /healthz HTTP/1.0\r\nA: ")
     return connection
 
@@ -39,10 +42,9 @@ def test_a_request_that_drips_ends(
     monkeypatch.setattr(health, "_REQUEST_TIMEOUT_S", 1.0)
     began_s = time.monotonic()
     with asking(server) as slow, pytest.raises(OSError):
-        while time.monotonic() - began_s < 8:
+        while time.monotonic() - began_s < PATIENCE_S:
             slow.sendall(b"x")
             time.sleep(0.1)
-    assert time.monotonic() - began_s < 8
     assert is_healthy(server)
     assert capsys.readouterr().err == ""
 
@@ -55,7 +57,7 @@ def test_many_that_wait_take_neither_threads_nor_turns(
     connections = [asking(server) for _ in range(60)]
     try:
         assert is_healthy(server)
-        deadline_s = time.monotonic() + 5
+        deadline_s = time.monotonic() + PATIENCE_S
         while threading.active_count() > before + 11 and time.monotonic() < deadline_s:
             time.sleep(0.05)
         assert threading.active_count() <= before + 11

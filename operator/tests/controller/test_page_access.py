@@ -13,6 +13,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.secret_values import MASK, masked
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller.cluster_pages import PAGE_HEADERS
 from tideline_operator.controller.health import HttpServer
 from tideline_operator.controller.page_access import PageAccess
@@ -45,7 +46,7 @@ def server(token_file: Path, now_s: list[float]) -> Iterator[HttpServer]:
 def asked(port: int, headers: dict[str, str]) -> tuple[int, str, dict[str, str]]:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller import reflector as module
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.reflector import Reflector
@@ -77,7 +78,7 @@ def test_a_watch_that_ends_goes_on_from_its_last_version(
         watched(("DELETED", table("a", 21)), then_s=5.0),
     ]
     reflector, cache, heard = follow(server, tmp_path)
-    eventually(lambda: "-a" in heard.changes, "the deletion", timeout_s=5)
+    eventually(lambda: "-a" in heard.changes, "the deletion")
     reflector.stop()
     assert heard.changes == ["+a", "+b", "~a", "-a"]
     assert [item["metadata"]["name"] for item in cache.all()] == ["b"]
@@ -97,7 +98,7 @@ def test_an_expired_version_means_listing_again_and_missing_nothing(
         watched(then_s=5.0),
     ]
     reflector, _, heard = follow(server, tmp_path)
-    eventually(lambda: "+c" in heard.changes, "the second list", timeout_s=5)
+    eventually(lambda: "+c" in heard.changes, "the second list")
     reflector.stop()
     assert heard.changes == ["+a", "+b", "-a", "~b", "+c"]
 
@@ -119,7 +120,7 @@ def test_lists_become_rare_where_each_version_expires_at_once(
         on_list=lambda: lists.append(time.monotonic()),
     )
     threading.Thread(target=reflector.run, daemon=True).start()
-    eventually(lambda: len(lists) == 6, "six lists", timeout_s=30)
+    eventually(lambda: len(lists) == 6, "six lists")
     reflector.stop()
     pauses = [later - earlier for earlier, later in itertools.pairwise(lists)]
     assert pauses[4] > 4 * pauses[0] > 0
@@ -152,7 +153,7 @@ def test_refusals_and_failures_are_retried_and_do_not_count_as_stuck(
         watched(then_s=5.0),
     ]
     reflector, _, heard = follow(server, tmp_path)
-    eventually(lambda: len(server.seen) == 7, "all of it", timeout_s=10)
+    eventually(lambda: len(server.seen) == 7, "all of it")
     assert heard.changes == ["+a"]
     assert reflector.synced.is_set()
     assert not reflector.is_stuck
@@ -180,8 +181,8 @@ def test_a_kind_that_may_be_missing_has_no_objects_until_it_is_there(
         api, LAKE_TABLES, cache, heard, SystemClock(), may_be_missing=may_be_missing
     )
     threading.Thread(target=reflector.run, daemon=True).start()
-    reflector.synced.wait(5.0)
+    reflector.synced.wait(PATIENCE_S)
     heard_when_synced = len(heard.changes)
-    eventually(lambda: heard.changes == ["+a"], "the list", timeout_s=5)
+    eventually(lambda: heard.changes == ["+a"], "the list")
     reflector.stop()
     assert heard_when_synced == (0 if may_be_missing else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tideline.testing.fake_clock import FakeClock
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller.controller import STARVING_S, Controller
 from tideline_operator.controller.main import ControllerProcess
 from tideline_operator.testing.api_server import ApiServer
@@ -36,7 +37,7 @@ def test_a_table_that_waits_for_long_is_a_matter_of_readiness_not_of_life(
     clock.advance(3_600.0)
     assert process._healthz() == (200, "ok\n")
     # A turn that takes an hour is no reason for a restart either.
-    assert controller.queue.get(1.0) == ("lake", "people")
+    assert controller.queue.get(PATIENCE_S) == ("lake", "people")
     clock.advance(3_600.0)
     assert process._healthz() == (200, "ok\n")
     assert process._readyz()[0] == 200

@@ -18,6 +18,7 @@ from tideline.storage.egress_proxy import EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.spy_server import SpyServer, answer
 from tideline.trust.addresses import AddressRules
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
@@ -276,7 +277,7 @@ def test_the_process_opens_no_store_with_what_its_environment_gives() -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
     assert "this process has no identity of its own at stores" in done.stderr
     assert spy.connections == 0

@@ -6,6 +6,7 @@ import threading
 from itertools import pairwise
 
 from tideline.clock import SystemClock
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller.work_queue import TURNS_MAX, WorkQueue
 
 A, B = ("lake", "a"), ("lake", "b")
@@ -115,10 +116,10 @@ def test_a_key_that_is_added_again_and_again_gets_a_turn_a_second_at_most() -> N
 def test_a_waiting_worker_is_woken_by_what_is_added() -> None:
     queue = WorkQueue(SystemClock())
     got: list[object] = []
-    worker = threading.Thread(target=lambda: got.append(queue.get(10.0)))
+    worker = threading.Thread(target=lambda: got.append(queue.get(PATIENCE_S)))
     worker.start()
     queue.add(A)
-    worker.join(5.0)
+    worker.join(PATIENCE_S)
     assert got == [A]
 
 
@@ -126,7 +127,7 @@ def test_a_closed_queue_gives_nothing_more() -> None:
     queue = WorkQueue(SystemClock())
     queue.add(A)
     queue.close()
-    assert queue.get(5.0) is None
+    assert queue.get(PATIENCE_S) is None
 
 
 def test_the_state_says_how_long_the_oldest_waits_and_works() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.controller.work_queue import Key, WorkQueue
 from tideline_operator.controller.workers import Workers
 from tideline_operator.testing.eventually import eventually
@@ -29,7 +30,7 @@ class Case:
 
     def _take_turn(self, key: Key) -> None:
         if key in WAITING:
-            self.release.wait(60.0)
+            self.release.wait(PATIENCE_S)
         self.seen.append(key)
         if key in self.raised:
             raise self.raised[key]
@@ -48,7 +49,7 @@ def test_a_turn_comes_soon_although_forty_wait_before_it(case: Case) -> None:
     case.workers.start()
     for key in (*WAITING, QUICK):
         case.queue.add(key)
-    eventually(lambda: QUICK in case.seen, "the turn of the quick one", timeout_s=10.0)
+    eventually(lambda: QUICK in case.seen, "the turn of the quick one")
     assert case.seen == [QUICK]
 
 

@@ -98,7 +98,7 @@ def test_a_quota_without_room_is_reported_with_resource_and_amount(
             return str(error)
         return ""
 
-    message = eventually(refusal, "the quota is in force", timeout_s=15.0)
+    message = eventually(refusal, "the quota is in force")
     for words in ("exceeded quota: small", "requested: requests.memory=2Gi", "limited:",
                   "spec.resources.executor"):  # fmt: skip
         assert words in message
@@ -149,7 +149,7 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
             return True
         return False
 
-    eventually(is_refused, "the quota is in force", timeout_s=15.0)
+    eventually(is_refused, "the quota is in force")
     started_s = time.monotonic()
     assert run_operation(str(file), environment) == 4
     assert time.monotonic() - started_s < 10.0

@@ -13,6 +13,7 @@ from tideline.clock import SystemClock
 from tideline.errors import StorageUnavailableError, TidelineError
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access, ConnectionPool, HandedAccess, StoreKeys
 from tideline_operator.reading.calls import STORE_GATE, Failure, Handed, Observe, ReadingFailedError
@@ -79,7 +80,7 @@ class Conversation:
         return error
 
     def join(self) -> None:
-        self._thread.join(10.0)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
 
 

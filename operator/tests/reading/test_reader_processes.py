@@ -27,6 +27,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_client import RequestLimits, S3Connection, S3Credentials
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.reading.access import Access
@@ -205,7 +206,7 @@ def test_a_table_that_eats_its_memory_is_set_aside_alone(tmp_path: Path) -> None
         assert not problem.is_transient
         assert is_healthy(reader, healthy)
         assert is_healthy(reader, elsewhere)
-        eventually(lambda: len(reading_pids(reader)) == 2, "it has ended", timeout_s=10)
+        eventually(lambda: len(reading_pids(reader)) == 2, "it has ended")
         before = set(reading_pids(reader))
         assert reader.observe(HERE, hungry, EMPTY).problem == problem
         assert set(reading_pids(reader)) == before
@@ -253,9 +254,9 @@ def test_neighbours_in_flight_are_read_again_at_once(tmp_path: Path) -> None:
             target=lambda: answers.append(reader.observe(with_keys(), slow, EMPTY)), daemon=True
         )
         look.start()
-        eventually(lambda: store.requests, "it is read", timeout_s=10)
+        eventually(lambda: store.requests, "it is read")
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: store.requests > 1, "it is read again, alone", timeout_s=10)
+        eventually(lambda: store.requests > 1, "it is read again, alone")
         assert is_healthy(reader, healthy)
         assert len(reading_pids(reader)) == 2
         assert reader.set_aside.is_alone(("table", "lake", "slow"))
@@ -271,7 +272,7 @@ def test_a_supervisor_that_ended_is_started_again(tmp_path: Path) -> None:
         supervisor = reader.supervisor_pid
         assert supervisor is not None
         os.kill(supervisor, signal.SIGKILL)
-        eventually(lambda: not any(map(is_alive, pids)), "they end with it", timeout_s=10)
+        eventually(lambda: not any(map(is_alive, pids)), "they end with it")
         assert is_healthy(reader, healthy)
 
 
@@ -280,7 +281,7 @@ def test_all_end_with_the_controller(tmp_path: Path) -> None:
         reader.observe(HERE, declared(tmp_path), EMPTY)
         pids = [*reading_pids(reader), reader.supervisor_pid or 0]
         assert all(map(is_alive, pids))
-    eventually(lambda: not any(map(is_alive, pids)), "they end with it", timeout_s=10)
+    eventually(lambda: not any(map(is_alive, pids)), "they end with it")
 
 
 def is_alive(pid: int) -> bool:
@@ -298,12 +299,12 @@ def test_there_are_only_so_many_processes_and_idle_ones_make_room(tmp_path: Path
     ):
         for table in tables:
             assert reader.observe(HERE, table, EMPTY).problem is None
-        eventually(lambda: len(reading_pids(reader)) == 2, "others have ended", timeout_s=10)
+        eventually(lambda: len(reading_pids(reader)) == 2, "others have ended")
         for number in range(2):
             slow = dripping(store, "slow", f"n{number}")
             look = partial(reader.observe, with_keys(), slow, EMPTY)
             threading.Thread(target=look, daemon=True).start()
-        eventually(lambda: store.requests >= 2, "both are at work", timeout_s=10)
+        eventually(lambda: store.requests >= 2, "both are at work")
         problem = reader.observe(HERE, tables[4], EMPTY).problem
         assert problem is not None
         assert (problem.reason, problem.is_transient) == ("ReaderUnavailable", True)
@@ -370,7 +371,7 @@ def test_all_processes_together_have_a_limit_which_the_largest_pays_for(tmp_path
         assert problem.reason == "ReadingFailed"
         assert "most of the memory of all readers" in problem.message
         assert is_healthy(reader, healthy)
-        eventually(lambda: reading_pids(reader) == before, "it has ended", timeout_s=10)
+        eventually(lambda: reading_pids(reader) == before, "it has ended")
 
 
 def test_a_user_who_is_not_the_controllers_gets_no_process(tmp_path: Path) -> None:
@@ -422,7 +423,7 @@ def test_the_command_is_what_the_controller_finds_at_the_socket(tmp_path: Path) 
     environment = {**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET}
     process = subprocess.Popen(command, env=environment)
     try:
-        eventually(path.exists, "it listens", timeout_s=30)
+        eventually(path.exists, "it listens")
         reader = ReaderProcesses(CLOCK, {}, socket_path=path)
         assert is_healthy(reader, table)
         assert SECRET.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
@@ -438,7 +439,7 @@ def test_the_command_is_what_the_controller_finds_at_the_socket(tmp_path: Path) 
         process.terminate()
         time.sleep(0.5)
         assert is_healthy(reader, table)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE_S)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.launch.worker_job import WORKER_COMMAND
 
@@ -22,7 +23,7 @@ def test_a_module_in_the_current_folder_is_not_the_workers(
     try:
         assert process.stdin is not None
         process.stdin.close()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         assert process.poll() == 0

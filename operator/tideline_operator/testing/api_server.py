@@ -30,6 +30,7 @@ from typing import Any, Self
 
 from Crypto.PublicKey import RSA
 
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.kube import KubeApi
 from tideline_operator.testing.free_ports import free_ports
 
@@ -170,7 +171,7 @@ class ApiServer:
         request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
         trust = ssl.create_default_context(cafile=str(self.authority))
         try:
-            with urllib.request.urlopen(request, timeout=30, context=trust) as response:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S, context=trust) as response:
                 return Answer(response.status, _content(response.read()))
         except urllib.error.HTTPError as error:
             with error:

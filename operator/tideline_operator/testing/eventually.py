@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tideline.testing.patience import PATIENCE_S
+
 Found = TypeVar("Found")
 
 
-def eventually(probe: Callable[[], Found], what: str, *, timeout_s: float = 30.0) -> Found:
+def eventually(probe: Callable[[], Found], what: str, *, timeout_s: float = PATIENCE_S) -> Found:
     """The first result of `probe` that is true. Raises TimeoutError naming `what` is missing."""
     deadline_s = time.monotonic() + timeout_s
     while True:

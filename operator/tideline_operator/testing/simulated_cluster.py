@@ -29,6 +29,7 @@ from tideline.ingest.operation.operation import CreateTable, IngestFiles, Operat
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, ApiResource, Manifest
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import (
@@ -297,7 +298,7 @@ class CarryingOut:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(10.0)
+        self._thread.join(PATIENCE_S)
 
     def _run(self) -> None:
         while not self._stop.wait(self._pause_s):

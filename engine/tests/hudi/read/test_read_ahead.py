@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.hudi.read.read_ahead import in_order
+from tideline.testing.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -27,7 +28,7 @@ def test_items_come_in_the_order_of_pieces(threads: int, pieces: int) -> None:
 
 
 def test_pieces_are_read_at_once() -> None:
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     def read(piece: int) -> Iterator[int]:
         both.wait()
@@ -77,7 +78,7 @@ def test_a_process_ends_although_a_reader_is_left_half_read() -> None:
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("0\n", "", 0)

@@ -17,6 +17,7 @@ import pytest
 from tideline.ingest.executors.event_logs import event_log_conf, make_event_log_folder
 from tideline.storage.location import StoreLocation
 from tideline.testing.minio_server import MinioServer, free_port
+from tideline.testing.patience import PATIENCE_S
 
 RUN = """
 import sys
@@ -63,7 +64,7 @@ def test_the_history_server_shows_what_ran(minio_server: MinioServer) -> None:
             (shown,) = applications(f"http://127.0.0.1:{port}/api/v1/applications")
         finally:
             server.terminate()
-            complaints = server.communicate(timeout=60)[1]
+            complaints = server.communicate(timeout=PATIENCE_S)[1]
     assert shown["name"] == "kept run", complaints
     assert shown["attempts"][0]["completed"]
 
@@ -73,7 +74,7 @@ def applications(url: str) -> list[dict[str, Any]]:
     deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
                 found: list[dict[str, Any]] = json.loads(answer.read())
             if found:
                 return found
