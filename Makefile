@@ -43,7 +43,7 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 
 # Which target proves which claim: CONTRIBUTING.md.
 .PHONY: test
-test: lint peers tools ## Lint, then run all but the long tests (TESTS="path -k name" narrows it).
+test: lint peers api-server ## Lint, then run all but the long tests (TESTS="path -k name" narrows it).
 	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(or $(TESTS),--ignore engine/tests/test_architecture.py)
 
 .PHONY: unit
@@ -52,7 +52,7 @@ unit: setup ## Run only the tests that need no Spark, no MinIO and no other engi
 		$(TESTS)
 
 .PHONY: slow
-slow: setup peers ## Run the tests with a Spark of their own and the long ones with other engines.
+slow: setup peers tools ## Run the tests with a Spark of their own and the long ones with other engines.
 	@$(PYTEST) -m "slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: interop
@@ -130,7 +130,7 @@ bench: setup peers ## Measure Tideline against Hudi (takes a while).
 	@$(BIN)/python -m bench.run_all
 
 .PHONY: scale
-scale: setup tools ## Measure the operator with a thousand tables (a quarter of an hour).
+scale: setup api-server ## Measure the operator with a thousand tables (a quarter of an hour).
 	@$(BIN)/python -m bench.controller_scale
 
 ##@ Tools
@@ -141,18 +141,15 @@ minio: setup ## Build MinIO if need be and serve it on this machine for trials.
 
 .PHONY: peers
 peers: setup ## Build what tests compare with and connect to: MinIO, Hudi and its tables, Iceberg, Lance.
-	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
-	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
-	 $(BIN)/python -m tideline.spark.session.s3a_jars > /dev/null & jars=$$!; \
-	 $(BIN)/python -m tideline.testing.lance_library > /dev/null & lance=$$!; \
-	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
-	 $(BIN)/python -m tideline.spark.session.make_class_archive > /dev/null || true; \
-	 wait $$minio && wait $$engines && wait $$jars && wait $$lance
-	@$(BIN)/python -m tideline.testing.stand_in_tables > /dev/null
+	@$(BIN)/python -m tideline.testing.peers
+
+.PHONY: api-server
+api-server: setup ## Build kube-apiserver, etcd and kubectl from their Go modules.
+	@$(BIN)/python -m e2e.build api-server
 
 .PHONY: tools
-tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.
-	@$(BIN)/python -m e2e.build api-server tools
+tools: api-server ## And Helm, which tests of the chart need.
+	@$(BIN)/python -m e2e.build tools
 
 .PHONY: cluster
 cluster: setup peers

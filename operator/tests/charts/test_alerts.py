@@ -20,6 +20,8 @@ from tideline_operator.testing.helm_chart import helm_program, rendered
 from tideline_operator.testing.manifests import manifests_in
 from tideline_operator.testing.promtool import promtool
 
+# `make test` does not build Helm.
+pytestmark = pytest.mark.slow
 CHART = Path(__file__).resolve().parents[3] / "charts" / "tideline"
 VALUES = {"prometheusRule": {"enabled": True}}
 PEOPLE = {"namespace": "crm", "table": "people"}

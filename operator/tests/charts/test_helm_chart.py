@@ -24,6 +24,8 @@ from tideline_operator.testing.helm_chart import (
 )
 from tideline_operator.testing.manifests import manifests_in
 
+# `make test` does not build Helm.
+pytestmark = pytest.mark.slow
 CHART = Path(__file__).resolve().parents[3] / "charts" / "tideline"
 DIGEST = f"sha256:{'ab' * 32}"
 
