@@ -6,6 +6,8 @@ from tideline.testing.mutants.fault import Fault
 
 _CONTINUATION = "engine/tideline/ingest/landing/continuation.py"
 _CONTINUATION_TESTS = ("engine/tests/ingest/test_continuation.py",)
+_NESTED_NUMBERS = "engine/tideline/spark/landing/nested_numbers.py"
+_NESTED_NUMBERS_TESTS = ("engine/tests/ingest/test_inferred_types.py", "-k", "inside")
 
 INGEST_FAULTS = (
     Fault(
@@ -64,5 +66,19 @@ INGEST_FAULTS = (
         "    return max(found, key=lambda one: one.generation, default=None)\n",
         "    return found[0] if found else None\n",
         _CONTINUATION_TESTS,
+    ),
+    Fault(
+        "numbers in lists of JSON are not looked at",
+        _NESTED_NUMBERS,
+        "yield from ((ELEMENTS, *path) for path in paths_to(wanted, kind.elementType))",
+        "yield from ((ELEMENTS, *path) for path in paths_to(wanted, T.NullType()))",
+        _NESTED_NUMBERS_TESTS,
+    ),
+    Fault(
+        "later numbers in objects of JSON are rounded",
+        "engine/tideline/spark/landing/written_values.py",
+        "is_bad = is_bad | any_at(value, path, _is_changed_number)",
+        "is_bad = is_bad | any_at(value, path, lambda _: F.lit(False))",
+        _NESTED_NUMBERS_TESTS,
     ),
 )
