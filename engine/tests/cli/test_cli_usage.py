@@ -134,6 +134,7 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
             "downgrade",
         ),
         *("iceberg erase", "iceberg expire", "iceberg remove-orphans"),
+        "init",  # which asks for keys
     }
 
 

@@ -32,6 +32,7 @@ from tideline.masked_stream import mask_standard_error, masked_standard_error
 from tideline.secret_values import masked_json
 
 _COMMANDS = {
+    "init": ("tideline.cli.init:init_command", "Write a LakeTable from files in a folder."),
     "create": ("tideline.cli.create:create_command", "Create an empty table."),
     "adopt": (
         "tideline.cli.adopt:adopt_command",

@@ -7,6 +7,7 @@ operation, and a changed spec or another set of files makes a new one.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tideline.iceberg.service import IcebergService
@@ -36,7 +37,13 @@ from tideline_operator.decide.service_settings import (
 )
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.resources.iceberg import Catalog
-from tideline_operator.resources.ingest import BadFilePolicy, BadRowPolicy, ColumnSpec, Ingest
+from tideline_operator.resources.ingest import (
+    BadFilePolicy,
+    BadRowPolicy,
+    ColumnSpec,
+    Ingest,
+    SourceColumnSpec,
+)
 from tideline_operator.resources.key_generation import KeyGeneration
 from tideline_operator.resources.lake_table import IndexKind, LakeTableSpec, TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
@@ -209,5 +216,5 @@ def _key_properties(keys: KeyGeneration) -> dict[str, str]:
     return properties
 
 
-def _columns(columns: tuple[ColumnSpec, ...]) -> tuple[Column, ...]:
+def _columns(columns: Sequence[ColumnSpec | SourceColumnSpec]) -> tuple[Column, ...]:
     return tuple(Column(column.name, column.type, column.nullable) for column in columns)

@@ -76,6 +76,23 @@ class ColumnSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceColumnSpec:
+    """One column of the files."""
+
+    name: str = described(
+        "Column name, as the files have it: a transform gives the table another one.",
+        length_max=255,
+    )
+    type: ColumnType = described(
+        "Spark's type name, as in spec.schema.", pattern=_TYPE_PATTERN, length_max=4096
+    )
+    nullable: bool = described("Whether the column may hold nulls.", default=True)
+    description: str = described(
+        "What the column means.", default="", length_max=1024, may_be_empty=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where files land and how they are read."""
 
@@ -96,7 +113,7 @@ class Source:
         items_max=50,
         may_be_empty=True,
     )
-    schema: tuple[ColumnSpec, ...] = described(
+    schema: tuple[SourceColumnSpec, ...] = described(
         "Columns of the files, for csv and json; inferred otherwise.",
         default=(),
         items_max=2000,

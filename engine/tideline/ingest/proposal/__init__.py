@@ -1,0 +1,1 @@
+"""What a LakeTable for the files of a folder would be, with the evidence that the files give."""

@@ -1,0 +1,117 @@
+"""A proposal as the YAML of a LakeTable, with what was found next to each line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from tideline.ingest.landing.landed_file import FileFormat
+from tideline.ingest.proposal.proposal import NamedColumn, Proposal
+
+_LINE_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the resource is called, and where things are, relative to its file."""
+
+    name: str
+    location: str
+    landing: str
+    file: str
+
+
+def lake_table_text(proposal: Proposal, names: Names, partition_by: Sequence[str] = ()) -> str:
+    """The text of the file."""
+    return "\n".join([*_lines(proposal, names, partition_by), ""])
+
+
+def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Iterator[str]:
+    keys = proposal.keys
+    yield f"# By tideline init, from {names.landing}: {proposal.read_text} read."
+    yield "# Look at what says CONFIRM. What a run would do with the files:"
+    yield f"#   tideline run -f {names.file} --dry-run"
+    yield from (f"# CONFIRM: {remark}." for remark in proposal.remarks)
+    yield "apiVersion: tideline.dev/v1alpha1"
+    yield "kind: LakeTable"
+    yield f"metadata: {{name: {_scalar(names.name)}}}"
+    yield "spec:"
+    yield f"  location: {_scalar(names.location)}"
+    yield f"  # {keys.key_evidence}."
+    yield f"  recordKey: {_list(keys.key)}"
+    if keys.ordering_evidence:
+        yield f"  # {keys.ordering_evidence}."
+    if keys.ordering:
+        yield f"  ordering: {_list(keys.ordering)}"
+    if partition_by:
+        yield f"  partitionBy: {_list(partition_by)}"
+    if proposal.sample.file_format is FileFormat.PARQUET:
+        yield "  # The columns are those of the parquet files:"
+        yield from (f"  #   {one.name}: {one.column.type}" for one in proposal.columns)
+    elif not _has_source_schema(proposal):
+        yield "  schema:"
+        yield from _schema(proposal.columns, indent="  ", own_names=False)
+    yield "  ingest:"
+    yield "  - name: landing"
+    yield "    source:"
+    yield f"      format: {proposal.sample.file_format}"
+    yield f"      path: {_scalar(names.landing)}"
+    if proposal.options:
+        yield "      options:"
+        for name, value in proposal.options.items():
+            yield f"        {name}: {_quoted(value)}"
+    if _has_source_schema(proposal):
+        yield "      schema:"
+        yield from _schema(proposal.columns, indent="      ", own_names=True)
+    if proposal.is_renamed:
+        yield "    # Names of columns are letters, digits and _."
+        yield "    transform: |"
+        yield from _transform(proposal.columns)
+    yield "    trigger: {every: 30s}"
+
+
+def _has_source_schema(proposal: Proposal) -> bool:
+    """Whether the columns are declared as those of the files, and not as the table's."""
+    dialect = proposal.sample.dialect
+    is_unnamed = dialect is not None and not dialect.has_header
+    return is_unnamed or (proposal.is_renamed and proposal.sample.file_format.is_text)
+
+
+def _schema(columns: Sequence[NamedColumn], *, indent: str, own_names: bool) -> Iterator[str]:
+    for one in columns:
+        column = one.column
+        name = column.source if own_names else one.name
+        line = f"{indent}- {{name: {_scalar(name)}, type: {_scalar(column.type)}}}"
+        doubt = f"CONFIRM: {column.doubt}" if column.doubt else ""
+        said = "; ".join(part for part in (doubt, column.note) if part)
+        if not said:
+            yield line
+        elif len(line) + len(said) + 3 <= _LINE_MAX:
+            yield f"{line}  # {said}"
+        else:
+            yield f"{indent}# {said}"
+            yield line
+
+
+def _transform(columns: Sequence[NamedColumn]) -> Iterator[str]:
+    yield "      SELECT"
+    for one in columns:
+        source = "`" + one.column.source.replace("`", "``") + "`"
+        yield f"        {source} AS {one.name}," if one.is_renamed else f"        {source},"
+    yield "        _tideline_sequence"
+    yield "      FROM source"
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_scalar, names))}]"
+
+
+def _scalar(text: str) -> str:
+    """A text as YAML has it inside of brackets, quoted where it has to be."""
+    return yaml.safe_dump([text], default_flow_style=True, width=10_000, allow_unicode=True)[1:-2]
+
+
+def _quoted(text: str) -> str:
+    return yaml.safe_dump(text, default_style='"', width=10_000, allow_unicode=True).strip()
