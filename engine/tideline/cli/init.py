@@ -19,6 +19,7 @@ from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import end_progress
 from tideline.errors import ConfigError
 from tideline.ingest.landing.landed_file import FileFormat, Landing, list_landing
+from tideline.ingest.landing.read_options import require_known
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
@@ -95,6 +96,7 @@ def init_command(folder: Path, as_json: bool, yes: bool, dry_run: bool, **asked:
     store = StoreLocation.of(str(folder)).open()
     file_format, landing = _landing(store, folder, asked["format_name"])
     given = parse_pairs(asked["options"], option="--option")
+    require_known(file_format, given)
     proposal = propose(read_sample(store, landing, file_format, given), given)
     proposal = proposal.with_types(parse_pairs(asked["types"], option="--type"))
     names = _names(folder, asked)

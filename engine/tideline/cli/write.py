@@ -15,6 +15,8 @@ from tideline.commit_report import CommitReport
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.source_files import SourceWrite, SourceWritten, write_sources
+from tideline.ingest.landing.landed_file import FileFormat
+from tideline.ingest.landing.read_options import require_known
 from tideline.ingest.landing.source_listing import find_sources, source_bytes
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
@@ -120,6 +122,7 @@ def write_command(
     table = LakeTable.open(uri, storage_options=storage)
     settings = parse_pairs(options, option="--option")
     reading = parse_pairs(read_options, option="--read-option")
+    require_known(FileFormat(source_format), reading)
     found = StoreLocation.of(source, storage)
     planned, _ = table.writer.planned_write(operation, settings)
     if dry_run:

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
+from tideline_operator.local.reconciler import FILES_SET_ASIDE
 from tideline_operator.local.run_lock import RunLock
 from tideline_operator.resources.loading import load_resources
 
@@ -258,13 +260,18 @@ def test_a_bad_file_is_set_aside_and_reported(workspace: Workspace) -> None:
     workspace.land(1)
     (workspace.folder / "landing/bad.csv").write_text("id,ts,v\n9\n")
     code, out, err = workspace.run()
-    assert code == 0
+    assert code == FILES_SET_ASIDE
     reason = "row 1 (line 2): it has 1 value where there are 3 columns"
     assert f"set aside bad.csv: {reason}" in err
     assert "1 row inserted" in out
     assert len(list((workspace.folder / "landing/_quarantine").iterdir())) == 1
-    _, _, err = workspace.run()
+    code, _, err = workspace.run()
+    assert code == FILES_SET_ASIDE
     assert "landing: 1 file set aside in _quarantine/" in err
+    for note in (workspace.folder / "landing/_quarantine").iterdir():
+        note.unlink()
+    (workspace.folder / "landing/bad.csv").unlink()
+    assert workspace.run()[0] == 0
 
 
 def test_a_missing_iceberg_table_is_reported(workspace: Workspace) -> None:
@@ -284,17 +291,97 @@ def test_a_missing_iceberg_table_is_reported(workspace: Workspace) -> None:
     assert not (workspace.folder / ".tideline/worker.log").exists()
 
 
-def test_a_dry_run_says_what_would_start_and_changes_nothing(workspace: Workspace) -> None:
-    workspace.land(2)
-    before = sorted(path for path in workspace.folder.rglob("*"))
-    for options in ((), ("--json",)):
-        process = workspace.start("--dry-run", *options)
-        out, err = process.communicate(timeout=WAIT_S)
-        assert (process.returncode, err) == (0, "")
-        if options:
-            (event,) = [json.loads(line) for line in out.splitlines()]
-            assert (event["event"], event["table"]) == ("planned", "default/people")
-            assert [one["kind"] for one in event["would_start"]] == ["ingest"]
-        else:
-            assert "default/people  would start: ingest landing: 1 of 2 new files" in out
-    assert sorted(path for path in workspace.folder.rglob("*")) == before
+def test_a_read_option_that_spark_passes_over_is_refused(workspace: Workspace) -> None:
+    workspace.land(1)
+    workspace.declare(YAML.replace("landing}", 'landing, options: {seperator: ";"}}'))
+    code, _, err = workspace.run()
+    assert code == 2
+    assert "options.seperator: seperator is no read option of csv, did you mean sep?" in err
+    assert not (workspace.folder / "table").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "transform", "said"),
+    [
+        ("", "SELEC id FROM source", "Syntax error at or near 'SELEC'"),
+        ("", "SELECT id, FROM source WHERE", "the transform fails: Syntax error"),
+        (", schema: [{name: Order Id, type: long}]", "SELECT `Order ID2` AS id FROM source",
+         "the transform fails: A column, variable, or function parameter with name `Order ID2` "
+         "cannot be resolved. Did you mean one of the following? [`Order Id`"),
+    ],
+)  # fmt: skip
+def test_sql_is_checked_before_anything_is_written(
+    workspace: Workspace, source: str, transform: str, said: str
+) -> None:
+    workspace.land(1)
+    schema = "  schema: [{name: id, type: long}, {name: ts, type: long}]\n  ingest:"
+    workspace.declare(
+        YAML.replace("  ingest:", schema)
+        .replace("landing}", f"landing{source}}}")
+        .replace("operation: insert", f"transform: {transform}")
+    )
+    code, _, err = workspace.run()
+    assert code == 2
+    assert f"ingest 'landing': {said}" in err or said in err
+    assert not (workspace.folder / "table").exists()
+
+
+def preview(workspace: Workspace, *options: str) -> tuple[int, str, str]:
+    """A dry run, which leaves everything as it is."""
+    before = {path: path.stat() for path in workspace.folder.rglob("*")}
+    process = workspace.start("--dry-run", *options)
+    out, err = process.communicate(timeout=WAIT_S)
+    after = {path: path.stat() for path in workspace.folder.rglob("*")}
+    assert before.keys() == after.keys()
+    assert all(before[path].st_mtime_ns == after[path].st_mtime_ns for path in before)
+    return process.returncode, out, err
+
+
+def test_a_dry_run_reads_the_first_files_and_changes_nothing(workspace: Workspace) -> None:
+    workspace.declare(YAML.replace("csv", "parquet"))
+    rows = {"id": [1, 1, 2], "ts": [1, 2, 3], "v": ["x", None, "y"]}
+    for number in range(2):
+        path = workspace.folder / f"landing/{number}.parquet"
+        pq.write_table(pa.table(rows), path)
+        os.utime(path, (number + 1, number + 1))
+    code, out, err = preview(workspace)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "default/people  would start: ingest landing: 1 of 2 new files"
+    assert out.splitlines()[1].startswith("default/people  landing: 2 files read (")
+    assert out.splitlines()[1].endswith("): 6 rows")
+    assert out.splitlines()[2:] == [
+        "default/people    columns: id long, ts long, v string",
+        "default/people    id: 2 record keys, 4 of the rows repeat one",
+    ]
+    code, out, _ = preview(workspace, "--json")
+    (event,) = [json.loads(line) for line in out.splitlines()]
+    assert (code, event["event"], event["table"]) == (0, "planned", "default/people")
+    assert [one["kind"] for one in event["would_start"]] == ["ingest"]
+    (found,) = event["would_ingest"]
+    assert (found["rows_written"], found["record_keys"], found["files_waiting"]) == (6, 2, 2)
+    assert found["columns"] == [["id", "long"], ["ts", "long"], ["v", "string"]]
+
+
+@pytest.mark.slow
+def test_a_dry_run_says_what_would_be_set_aside(workspace: Workspace) -> None:
+    schema = "  schema: [{name: id, type: long}, {name: ts, type: long}]\n  ingest:"
+    workspace.declare(
+        YAML.replace("  ingest:", schema).replace("operation: insert", "onBadRow: Quarantine")
+    )
+    landing = workspace.folder / "landing"
+    (landing / "1.csv").write_text("id,ts\n1,2\n2,x\n,3\n")
+    (landing / "2.csv").write_text("id;ts\n1;2\n")
+    code, out, _ = preview(workspace)
+    assert "would start: create: there is no table at the location yet" in out
+    assert ": 1 row\n" in out
+    assert "columns: id long, ts long\n" in out
+    assert "would set aside 2 rows of 1.csv: row 2 (line 3), column ts: 'x' is not of type" in out
+    assert "would set aside 2.csv: it has no column id" in out
+    assert code == FILES_SET_ASIDE
+
+    workspace.declare(YAML.replace("operation: insert", "transform: SELECT idd FROM source"))
+    code, out, _ = preview(workspace)
+    assert code == 2
+    assert "landing: 2 files cannot be taken in: ingest 'landing': the transform fails" in out
+    assert "idd" in out

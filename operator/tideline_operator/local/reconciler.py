@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
+from tideline.ingest.operation.operation import Operation, OperationKind
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.launcher import Died, Finished, Launcher, Progressed
+from tideline_operator.local.rehearsal import sql_checks
 from tideline_operator.local.run_lock import RunLock
 from tideline_operator.local.status_file import read_status, write_status
 from tideline_operator.local.table_files import TableFiles
@@ -34,16 +36,21 @@ from tideline_operator.report.status import (
     operation_finished,
     operation_started,
 )
+from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
 ONCE_ATTEMPTS_MAX = 3
 ONCE_SETTLE_ROUNDS_MAX = 30
+_BEGINNINGS = (OperationKind.CREATE, OperationKind.INGEST)
 _EVENT_TIMEOUT_S = 0.2
 _WATCH_S = 2.0
 RESYNC_MS = 300_000
 """A table is looked at this often even when there is nothing to wait for."""
 IDLE_WORKER_MS = 600_000
+FILES_SET_ASIDE = 6
+"""Exit code where nothing else went wrong and files wait in a quarantine: their rows are not in the
+table."""
 
 
 @dataclass(slots=True)
@@ -76,6 +83,8 @@ class Reconciler:
         self._observer = Observer(clock)
         self._statuses: dict[str, LakeTableStatus] = {}
         self._blocked: dict[str, tuple[Blocked, ...]] = {}
+        self._set_aside: dict[tuple[str, str], bool] = {}
+        self._checked: dict[str, tuple[Ingest, ...]] = {}
         self._stop = threading.Event()
         self._signal: int | None = None
         self._abandoned = False
@@ -147,6 +156,8 @@ class Reconciler:
         self._blocked[table.name] = tuple(item for item in actions if isinstance(item, Blocked))
         for name, seen in observed.landings.items():
             self._files.note_landing(table, name, seen.landing, self._reporter.note)
+            if seen.problem is None and seen.landing.is_whole:
+                self._set_aside[table.name, name] = bool(seen.landing.quarantined)
         self._keep(table, observed_status(table, status, observed, actions, now_ms))
         return actions
 
@@ -156,12 +167,30 @@ class Reconciler:
         self._keep(table, operation_started(status, operation, start.attempt, self._clock.now_ms()))
         lag = status.ingest.get(operation.subject)
         self._reporter.started(table.name, start, files_waiting=lag.lag_files if lag else 0)
-        self._launcher.start(operation)
-        result = self._await_result(table, operation.id)
+        result = self._refusal(table, operation) or self._launched(table, operation)
         self._worked_at_ms = self._clock.now_ms()
+        if result.skipped:
+            self._set_aside[table.name, operation.subject] = True
         done = operation_finished(self._statuses[table.name], result, self._clock.now_ms())
         self._keep(table, done)
         self._reporter.finished(table.name, operation, result)
+
+    def _refusal(self, table: ResolvedTable, operation: Operation) -> OperationResult | None:
+        """A failure where the SQL of the table's ingests is none: before anything is written, and
+        once for each spec."""
+        ingests = table.spec.ingest
+        if operation.kind not in _BEGINNINGS or self._checked.get(table.name) == ingests:
+            return None
+        for check in sql_checks(table):
+            result = self._launched(table, check)
+            if result.outcome is Outcome.FAILED:
+                return replace(result, id=operation.id)
+        self._checked[table.name] = ingests
+        return None
+
+    def _launched(self, table: ResolvedTable, operation: Operation) -> OperationResult:
+        self._launcher.start(operation)
+        return self._await_result(table, operation.id)
 
     def _await_result(self, table: ResolvedTable, operation_id: str) -> OperationResult:
         while True:
@@ -222,14 +251,21 @@ class Reconciler:
         return True
 
     def _exit_code(self) -> int:
-        """The code of what is left undone; the most severe (usage, then data) first."""
+        """The code of what is left undone."""
         codes: set[int] = set()
         for table in self._files.tables:
             codes |= {item.exit_code for item in self._blocked.get(table.name, ())}
             status = self._statuses.get(table.name, LakeTableStatus())
             codes |= {item.exit_code or 1 for item in unresolved_failures(status)}
         codes |= {problem.exit_code for problem in self._files.catalogs.problems}
-        return next((code for code in (2, 1, 4, 3) if code in codes), 0)
+        if any(self._set_aside.values()):
+            codes.add(FILES_SET_ASIDE)
+        return most_severe(codes)
+
+
+def most_severe(codes: Collection[int]) -> int:
+    """The one of these exit codes that a run ends with: usage, then data, first."""
+    return next((code for code in (2, 1, 4, 3, FILES_SET_ASIDE) if code in codes), 0)
 
 
 def _lost(operation_id: str, message: str) -> OperationResult:

@@ -31,7 +31,10 @@ STATE_FOLDER = ".tideline"
     help="Folder for status and logs; it can be deleted.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Say what would be started first; change nothing, then end."
+    "--dry-run",
+    is_flag=True,
+    help="Say what would be started first, and read the first files: rows, columns, keys, what "
+    "would be set aside; change nothing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines for machines.")
 def run_command(
@@ -42,6 +45,9 @@ def run_command(
     Ingests what arrives in the landing prefixes, rolls back what dead writers left, runs the table
     services that are due, and reports what it did and what comes next. Ctrl-C lets the operation
     under way finish; a second one abandons it. Credentials come from the environment.
+
+    With --once it ends with exit code 6 where nothing else went wrong and files are set aside, so
+    that their rows are not in the table; with --dry-run where they would be.
     """
     # The list of commands starts without the planner.
     from tideline_operator.local.run_tables import run_tables

@@ -14,7 +14,8 @@ from tideline.ingest.operation.operation import Place
 from tideline.secret_values import masked, masked_json
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.local.preview import preview_run
-from tideline_operator.local.reconciler import Reconciler
+from tideline_operator.local.reconciler import Reconciler, most_severe
+from tideline_operator.local.rehearsal import worker
 from tideline_operator.local.run_lock import RunLock
 from tideline_operator.local.table_files import TableFiles
 from tideline_operator.report.run_report import LineReporter, Reporter, TerminalReporter
@@ -50,16 +51,16 @@ def run_tables(
 
 def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
     files.look_at_catalogs(lambda text: click.echo(text, err=True))
-    previews = preview_run(files.tables, state_folder, SystemClock())
+    places = _places(files)
+    previews = preview_run(files.tables, state_folder, SystemClock(), lambda: worker(places))
     for preview in previews:
         if as_json:
             click.echo(json.dumps(masked_json(preview.to_json_object()), ensure_ascii=False))
             continue
         for line in preview.lines():
             click.echo(masked(line))
-    codes = [preview.exit_code for preview in previews]
-    codes += [problem.exit_code for problem in files.catalogs.problems]
-    return max(codes, default=0)
+    codes = {code for preview in previews for code in preview.exit_codes}
+    return most_severe(codes | {problem.exit_code for problem in files.catalogs.problems})
 
 
 def _reporter(as_json: bool) -> Reporter:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.ingest.landing.landed_file import FileFormat
+from tideline.ingest.landing.read_options import unknown_option
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
@@ -159,7 +160,11 @@ class Source:
     )
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """A folder is given where files are moved."""
+        """Read options are Spark's, and a folder is given where files are moved."""
+        for name in self.options:
+            problem = unknown_option(self.format, name)
+            if problem is not None:
+                yield f"options.{name}", problem
         if (self.moved_to is not None) != (self.taken is TakenPolicy.MOVE):
             yield "movedTo", "is required with taken: Move, and only then allowed"
 

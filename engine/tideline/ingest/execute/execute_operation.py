@@ -105,6 +105,12 @@ def _execute(
                 clock=clock,
                 progress=progress,
             )
+        case IngestFiles(is_dry=True):
+            from tideline.ingest.execute.rehearse_ingest import rehearse_ingest
+
+            return rehearse_ingest(
+                operation, operation.work, session_factory=session_factory, progress=progress
+            )
         case IngestFiles():
             # Work that moves no rows runs where Spark is not installed.
             from tideline.ingest.execute.ingest_files import execute_ingest

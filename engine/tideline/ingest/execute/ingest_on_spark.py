@@ -3,8 +3,11 @@ when it fails, finding out which files or rows are at fault."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import functions as F
 
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
@@ -32,11 +35,14 @@ from tideline.spark.landing.sources import (
     failure_reason,
     types_of,
 )
+from tideline.spark.write.keys import record_key_column
 from tideline.spark.write.run import try_write
 from tideline.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_Done = TypeVar("_Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,20 @@ class SparkAttempt:
 
     def run(self, session: SparkSession) -> tuple[CommitReport | None, Verdict]:
         """A report, or what is at fault."""
+        return self._tried(session, self._write)
+
+    def rehearse(
+        self, session: SparkSession
+    ) -> tuple[tuple[int, tuple[tuple[str, str], ...], int] | None, Verdict]:
+        """Rows, columns with types and the number of record keys of a commit that is not written,
+        or what is at fault. The batch has a table, if only one that stands in for it."""
+        return self._tried(session, self._look)
+
+    def _tried(
+        self, session: SparkSession, attempt: Callable[[SparkSession], _Done]
+    ) -> tuple[_Done | None, Verdict]:
         try:
-            return self._write(session), Verdict()
+            return attempt(session), Verdict()
         except NoTableYetError as error:
             raise self._explained(error) from error
         except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
@@ -137,6 +155,21 @@ class SparkAttempt:
         report = batch.write(rows, (*before, *new))
         inferred = tuple(f"{name} {kind} in the source files" for name, kind in new)
         return replace(report, columns_added=(*report.columns_added, *inferred))
+
+    def _look(self, session: SparkSession) -> tuple[int, tuple[tuple[str, str], ...], int]:
+        batch, table = self.batch, self.batch.table
+        assert table is not None
+        batch.progress(f"reading {counted(len(batch.files), 'file')}")
+        intake = self._intake(session, table)
+        rows = intake.finished(intake.source(batch.paths))
+        keys = record_key_column(key_generator(table.hoodie_table), rows.schema)
+        (found,) = rows.agg(
+            F.count("*").alias("rows"), F.count_distinct(keys).alias("keys")
+        ).collect()
+        kind = WriteOperation.parse(batch.work.write_operation)
+        config = table.writer.config_for_rows(batch.operation.table.write_properties)
+        try_write(rows, table.hoodie_table, kind, config)
+        return found["rows"], column_types(rows), found["keys"]
 
     def _require_rows(self, rows: DataFrame) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""

@@ -67,6 +67,25 @@ class Column:
     nullable: bool = True
 
 
+def plain_name(kind: str) -> str:
+    """The name of a type that Spark (`bigint`) or Arrow (`int64`) spells otherwise."""
+    if kind.startswith("timestamp["):
+        return "timestamp" if "tz=" in kind else "timestamp_ntz"
+    if kind.startswith("decimal"):
+        return re.sub(r"^decimal[0-9]*", "decimal", kind).replace(" ", "")
+    return re.sub(r"\b[a-z0-9]+\b(\[day\])?(?!:)", lambda word: _PLAIN.get(word[0], word[0]), kind)
+
+
+_PLAIN = {
+    "bigint": "long",
+    "int64": "long",
+    "int32": "int",
+    "bool": "boolean",
+    "large_string": "string",
+    "date32[day]": "date",
+}
+
+
 class _TypeReader:
     """A recursive-descent reader over the tokens of one type."""
 

@@ -143,7 +143,7 @@ class IngestFiles:
 
     `taken` is what becomes of files in the landing prefix once they are in the table; without
     `files` that is all there is to do. Those that are moved go to `moved_to`. What was listed for
-    the plan sorts after the path `listed_after`.
+    the plan sorts after the path `listed_after`. One that `is_dry` only says what it would do.
     """
 
     name: str
@@ -163,6 +163,7 @@ class IngestFiles:
     taken: TakenPolicy = TakenPolicy.KEEP
     moved_to: Place | None = None
     listed_after: str = ""
+    is_dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +413,7 @@ def _work_object(work: Work) -> dict[str, Any]:
                 "listedAfter": work.listed_after,
                 "taken": work.taken.value,
                 "movedTo": None if work.moved_to is None else _place_object(work.moved_to),
+                **({"dryRun": True} if work.is_dry else {}),
             }
 
 
@@ -466,6 +468,7 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 taken=TakenPolicy(content.get("taken", TakenPolicy.KEEP.value)),
                 moved_to=_read_place(content["movedTo"]) if content.get("movedTo") else None,
                 listed_after=str(content.get("listedAfter", "")),
+                is_dry=bool(content.get("dryRun", False)),
             )
     raise ConfigError(f"no work of kind {kind} is known")
 

@@ -66,8 +66,8 @@ class OperationResult:
     `files_cleared` are source files that were moved, or removed, once they were in the table.
     `columns_added` and `columns_widened` are those of the commit.
 
-    `audit` says what a service did, file by file. It is the first to go when a result has to be
-    short: the metrics are in the commit's metadata as well.
+    `audit` says what a service did, file by file, or what a dry ingest found. It is the first to go
+    when a result has to be short: the metrics are in the commit's metadata as well.
     """
 
     id: str

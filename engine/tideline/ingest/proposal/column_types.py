@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.ingest.operation.column_type import plain_name
 from tideline.ingest.proposal.sample import Sample
 from tideline.wording import counted
 
@@ -221,13 +222,4 @@ def _struct_type(values: Sequence[dict[str, Any]]) -> str:
 
 def parquet_columns(schema: pa.Schema) -> list[ProposedColumn]:
     """The columns of parquet files, which say what type they have."""
-    return [ProposedColumn(item.name, _type_name(item.type)) for item in schema]
-
-
-def _type_name(kind: pa.DataType) -> str:
-    if pa.types.is_timestamp(kind):
-        return "timestamp" if kind.tz else "timestamp_ntz"
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    names = {"int64": "long", "int32": "int", "bool": "boolean", "date32[day]": "date"}
-    return names.get(str(kind), str(kind).removeprefix("large_"))
+    return [ProposedColumn(item.name, plain_name(str(item.type))) for item in schema]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -53,6 +54,34 @@ def mark_deletes(rows: DataFrame, condition: str) -> DataFrame:
         )
     except PySparkException as error:
         raise ConfigError(f"deleteWhen fails: {failure_reason(error)}", value=condition) from error
+
+
+def check_sql(
+    session: SparkSession,
+    transform: str | None,
+    delete_when: str | None,
+    columns: T.StructType | None,
+) -> None:
+    """Raise ConfigError for SQL that Spark cannot parse and, where the `columns` of the files are
+    declared, for what it cannot find in them."""
+    if columns is not None:
+        own = T.StructType([*columns, T.StructField(ARRIVAL, T.LongType())])
+        rows = session.createDataFrame([], own)
+        if transform is not None:
+            rows = transform_rows(session, rows, transform)
+        if delete_when is not None:
+            mark_deletes(rows, delete_when)
+        return
+    # Spark's public API parses no query without looking for its tables.
+    parser: Any = session._jsparkSession.sessionState().sqlParser()
+    for what, text, parse in (
+        ("the transform", transform, parser.parsePlan),
+        ("deleteWhen", delete_when, parser.parseExpression),
+    ):
+        try:
+            _ = text is not None and parse(text)
+        except PySparkException as error:
+            raise ConfigError(f"{what} fails: {failure_reason(error)}", value=text) from error
 
 
 def cast_text(rows: DataFrame, table_schema: pa.Schema) -> DataFrame:

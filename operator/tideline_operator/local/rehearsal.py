@@ -1,0 +1,150 @@
+"""What would become of the first files of a landing prefix: read, judged, and nothing written.
+
+The worker of a run reads them, in a process of its own that ends with the rehearsal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tideline.clock import Clock
+from tideline.ingest.landing.continuation import Refused
+from tideline.ingest.landing.landed_file import LandingFile
+from tideline.ingest.landing.plan import plan_batch
+from tideline.ingest.operation.operation import IngestFiles, Operation, Place
+from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline.wording import counted, size_text
+from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.planned_operation import ingest_operation
+from tideline_operator.decide.planner import continuation_of
+from tideline_operator.launch.launcher import Died, Finished, Launcher
+from tideline_operator.launch.local_process import LocalProcessLauncher
+from tideline_operator.resources.ingest import Ingest
+from tideline_operator.resources.resolved import ResolvedTable
+
+FILES_MAX = 10
+BYTES_MAX = 256 * 1024 * 1024
+_EVENT_TIMEOUT_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Some files of an ingest, of `waiting` in all, and what would become of them."""
+
+    ingest: str
+    tried: int
+    waiting: int
+    result: OperationResult
+
+    def lines(self) -> list[str]:
+        """For people."""
+        result, name = self.result, self.ingest
+        of = f" of {self.waiting:,}" if self.waiting > self.tried else ""
+        files = counted(self.tried, "file").replace(" ", f"{of} ", 1)
+        if result.outcome is Outcome.FAILED:
+            return [f"{name}: {files} cannot be taken in: {result.message}"]
+        found = result.audit[0]
+        size = size_text(result.source_bytes)
+        lines = [f"{name}: {files} read ({size}): {counted(result.rows_written, 'row')}"]
+        if found["columns"]:
+            columns = ", ".join(f"{column} {kind}" for column, kind in found["columns"])
+            lines.append(f"  columns: {columns}")
+        if found["record_key"]:
+            keys, rows = found["record_keys"], result.rows_written
+            again = f", {rows - keys:,} of the rows repeat one" if keys < rows else ""
+            lines.append(
+                f"  {', '.join(found['record_key'])}: {counted(keys, 'record key')}{again}"
+            )
+        lines += [f"  would set aside {note}" for note in result.notes]
+        lines += [f"  would set aside {one.path}: {one.reason}" for one in result.skipped]
+        return lines
+
+    def to_json_object(self) -> dict[str, Any]:
+        """For machines."""
+        result = self.result.to_json_object()
+        result.pop("id")
+        (found,) = result.pop("audit", [{}])
+        about = {"ingest": self.ingest, "files_waiting": self.waiting, "files_tried": self.tried}
+        return {**about, **result, **found}
+
+
+def rehearse(
+    table: ResolvedTable, observed: Observed, launcher: Launcher, clock: Clock
+) -> Iterator[Rehearsal]:
+    """Try the first files of every ingest that has some."""
+    for ingest in table.spec.ingest:
+        found = _operation(table, ingest, observed, clock)
+        if found is not None:
+            operation, tried, waiting = found
+            launcher.start(operation)
+            yield Rehearsal(ingest.name, tried, waiting, _await_result(launcher, operation.id))
+
+
+def sql_checks(table: ResolvedTable) -> list[Operation]:
+    """Dry ingests of no files, which find out whether the SQL of the table's ingests is any."""
+    return [
+        _dry(ingest_operation(table, ingest, (), generation=0))
+        for ingest in table.spec.ingest
+        if ingest.transform is not None or ingest.delete_when is not None
+    ]
+
+
+@contextmanager
+def worker(places: Iterable[Place]) -> Iterator[Launcher]:
+    """A worker whose log is kept nowhere."""
+    with TemporaryDirectory(prefix="tideline-") as folder:
+        launcher = LocalProcessLauncher(Path(folder) / "worker.log", places)
+        try:
+            yield launcher
+        finally:
+            launcher.close()
+
+
+def _operation(
+    table: ResolvedTable, ingest: Ingest, observed: Observed, clock: Clock
+) -> tuple[Operation, int, int] | None:
+    """A dry ingest of the first files, how many they are, and how many wait."""
+    seen = observed.landings.get(ingest.name)
+    going_on = continuation_of(table, ingest, observed)
+    if seen is None or seen.problem is not None or isinstance(going_on, Refused):
+        return None
+    checkpoint = going_on.checkpoint
+    batch = plan_batch(
+        seen.landing, checkpoint, files_max=FILES_MAX, now_ms=clock.now_ms(), settle_ms=0
+    )
+    files = _limited(batch.files)
+    if not files:
+        return None
+    generation = checkpoint.generation if checkpoint is not None else 0
+    operation = _dry(ingest_operation(table, ingest, files, generation=generation))
+    return operation, len(files), len(batch.files) + batch.backlog_files
+
+
+def _dry(operation: Operation) -> Operation:
+    assert isinstance(operation.work, IngestFiles)
+    return replace(operation, work=replace(operation.work, is_dry=True))
+
+
+def _limited(files: tuple[LandingFile, ...]) -> tuple[LandingFile, ...]:
+    kept: list[LandingFile] = []
+    for file in files:
+        if kept and sum(one.size_bytes for one in kept) + file.size_bytes > BYTES_MAX:
+            break
+        kept.append(file)
+    return tuple(kept)
+
+
+def _await_result(launcher: Launcher, operation_id: str) -> OperationResult:
+    while True:
+        match launcher.next_event(_EVENT_TIMEOUT_S):
+            case Finished(result=result) if result.id == operation_id:
+                return result
+            case Died(operation_id=lost, message=message) if lost == operation_id:
+                return OperationResult(
+                    operation_id, Outcome.FAILED, message, exit_code=1, error=WORKER_DIED
+                )
