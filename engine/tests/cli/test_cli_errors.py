@@ -175,3 +175,27 @@ def test_help_lists_every_command_without_loading_spark() -> None:
                     "execute"):  # fmt: skip
         assert f"  {command} " in done.stdout
     assert "not installed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("raed", "x"), "Did you mean one of: 'erase', 'read'?"),
+        (("iceberg", "expires", "x"), "Did you mean 'expire'?"),
+        (("execute", "compact", "x"), "did you mean compaction?"),
+    ],
+)
+def test_a_near_name_is_offered(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_table_where_nothing_can_be_written_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["create", "/proc/table", "--record-key", "id"]) == 2
+    error = capsys.readouterr().err
+    assert "nothing can be written here: No such file or directory" in error
+    assert "[path=file:///proc/table]" in error

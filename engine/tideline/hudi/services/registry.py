@@ -6,6 +6,7 @@ clean, archive, compact, compact logs, cluster, and partitions expire.
 
 from __future__ import annotations
 
+import difflib
 import warnings
 
 from tideline.errors import ConfigError
@@ -51,5 +52,7 @@ def service_named(text: str | TableService) -> TableService:
             message = f"the service {service.former_name} is called {service.name}"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return service
-    known = ", ".join(service.name for service in all_services())
-    raise ConfigError(f"unknown service; there are {known}", value=text)
+    names = [service.name for service in all_services()]
+    near = difflib.get_close_matches(wanted, names, 1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    raise ConfigError(f"unknown service, {guess}there are {', '.join(names)}", value=text)

@@ -22,7 +22,10 @@ from tideline.hudi.table.column_type import ELEMENT, VALUE, stored_type
 AvroType = str | list[Any] | dict[str, Any]
 
 # Java's Avro takes any letter where the specification says ASCII.
-COLUMN_NAMES = "column names start with a letter or _ and hold only letters, digits and _"
+COLUMN_NAMES = (
+    "column names start with a letter or _ and hold only letters, digits and _: rename it, in an "
+    "ingest with a transform (tideline init writes one)"
+)
 _FIELD_NAME = re.compile(r"[^\W\d]\w*")
 
 

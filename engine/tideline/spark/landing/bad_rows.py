@@ -222,7 +222,7 @@ def explain_json(
     try:
         values = json.loads(record)
     except (ValueError, RecursionError) as error:
-        return "", f"it is not JSON: {error}"
+        return "", f"it is not JSON, and one object a line is expected: {error}"
     if not isinstance(values, dict):
         return "", "it is not a JSON object"
     for name, value in values.items():

@@ -57,6 +57,7 @@ from tideline.wording import counted
 
 PARQUET = "parquet"
 CSV = "csv"
+_SEPARATORS = (";", "\t", "|")
 BAD_RECORD = "_tideline_bad_record"
 """The text of a row that could not be read, null in all others; see `keeps_bad_rows`."""
 SPARK_FAILURES = (PySparkException, Py4JError)
@@ -69,7 +70,8 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 _REASON_LENGTH_MAX = 300
 _EXPECTED = {
     CSV: "it has no column: its first line is expected to name them",
-    "json": "no line of it is a JSON object with a value: one object a line is expected",
+    "json": "no line of it is a JSON object with a value: one object a line is expected, or one "
+    'list of objects with the read option multiLine: "true"',
 }
 _OUT_OF_MEMORY = re.compile(
     "Java heap space|OutOfMemoryError|GC overhead limit exceeded|exit code (52|137)"
@@ -155,6 +157,11 @@ class SourceSettings:
         return F.to_csv(row, {"sep": self.sep, **quotes, **spaces})
 
     @property
+    def has_sep(self) -> bool:
+        """Whether the options name the separator."""
+        return _given(self.options, "sep", "delimiter") is not None
+
+    @property
     def sep(self) -> str:
         return _given(self.options, "sep", "delimiter") or ","
 
@@ -226,7 +233,8 @@ def header_names(settings: SourceSettings, path: str) -> list[str]:
 
 def failure_reason(error: Exception) -> str:
     """The innermost cause of a Spark failure that says something, without the stack trace."""
-    lines = str(error).splitlines()
+    # What a parser says begins with an empty line.
+    lines = [line for line in str(error).splitlines() if line.strip()]
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
     shown = next((cause for cause in reversed(causes) if ": " in cause), lines[0] if lines else "")
     text = re.sub(r"^([A-Za-z_$][\w$]*\.)+[\w$]+: ", "", shown)
@@ -286,6 +294,10 @@ def _read_text(
         foreign = files_not_utf8(session, settings.location, _loadable(paths), _LITERAL_PATHS)
         if foreign:
             raise UnreadableFilesError(foreign)
+    if has_header and not settings.has_sep:
+        glued = {path: why for group in groups for path, why in _glued(settings, group)}
+        if glued:
+            raise UnreadableFilesError(glued)
     if has_header:
         repeated = {path: why for group in groups for path, why in _repeated(settings, group)}
         if repeated:
@@ -339,6 +351,18 @@ def _repeated(settings: SourceSettings, paths: Sequence[str]) -> Iterator[tuple[
             yield from ((path, why) for path in paths)
             return
         spelled[name.lower()] = name
+
+
+def _glued(settings: SourceSettings, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Files, of one header, whose only column has a name that another separator would divide."""
+    names = header_names(settings, paths[0])
+    sep = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
+    if sep is not None:
+        why = (
+            f"line 1 names one column, {names[0]!r}: if {sep!r} separates its columns, name it in "
+            "the read option sep"
+        )
+        yield from ((path, why) for path in paths)
 
 
 def _schema_reader(

@@ -10,12 +10,19 @@ check leaves it; nothing ever reads it, and it may be deleted.
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tideline.errors import ConfigError, InvalidDataError, ObjectNotFoundError, TidelineError
+from tideline.errors import (
+    ConfigError,
+    InvalidDataError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    TidelineError,
+)
 from tideline.storage.object_store import ObjectStore, UnsupportedRequestError
 from tideline.storage.probe.conditions import (
     counts_every_increment,
@@ -66,6 +73,8 @@ QUICK_PROMISES = (
 """What is asked before a table is made: about twenty-five small requests, most of them at once."""
 
 _DIRECTORY = ".tideline-check-store"
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
+"""Errors of a local folder that are the same at the next try."""
 
 
 def probe_conditional_writes(store: ObjectStore) -> None:
@@ -74,7 +83,14 @@ def probe_conditional_writes(store: ObjectStore) -> None:
     Raises ConfigError naming the endpoint when they are not, StorageUnavailableError when the store
     cannot be reached.
     """
-    report = check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+    try:
+        report = check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+    except StorageUnavailableError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in _NOT_OURS:
+            said = f"nothing can be written here: {cause.strerror}"
+            raise ConfigError(said, path=store.uri) from error
+        raise
     for complaint in report.complaints:
         place = getattr(store, "endpoint_url", store.uri)
         raise ConfigError(
