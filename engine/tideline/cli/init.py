@@ -85,14 +85,11 @@ def init_command(folder: Path, as_json: bool, yes: bool, dry_run: bool, **asked:
     output: Path = asked["output"]
     if output.exists() and not (asked["force"] or dry_run):
         raise ConfigError("this file exists: name another with -o, or give --force", path=output)
-    try:
-        from tideline.ingest.proposal.lake_table_text import lake_table_text
-        from tideline.ingest.proposal.proposal import propose
-        from tideline.ingest.proposal.sample import read_sample
-    except ImportError as error:
-        raise ConfigError(
-            f"init reads files with Arrow: install the extra spark: {error}"
-        ) from error
+    # Arrow is an optional dependency.
+    from tideline.ingest.proposal.lake_table_text import lake_table_text
+    from tideline.ingest.proposal.proposal import propose
+    from tideline.ingest.proposal.sample import read_sample
+
     store = StoreLocation.of(str(folder)).open()
     file_format, landing = _landing(store, folder, asked["format_name"])
     given = parse_pairs(asked["options"], option="--option")
