@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -87,6 +88,14 @@ def test_the_worst_table_comes_first() -> None:
     assert '<a href="/table/1">b</a>' in made
     assert "3 tables: 1 needs attention, 1 work is due, 1 healthy" in made
     assert "There are no tables here." in fleet_page("Lake", "here", [], ())
+
+
+def test_a_long_line_is_folded_and_whole_when_it_is_opened() -> None:
+    words = [f"word{number}" for number in range(40)]
+    made = fleet_page("Lake", "here", [FleetRow("a", Level.BROKEN, " ".join(words))], ())
+    start, rest = re.findall(r"<details><summary>(.*) \u2026</summary>(.*)</details>", made)[0]
+    assert f"{start} {rest}".split() == words
+    assert len(start) <= 120
 
 
 def test_the_fleet_leads_to_every_table(server: PageServer, lake: Path) -> None:

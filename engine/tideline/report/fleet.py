@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, TidelineError, error_kind
 from tideline.hudi.table.partition_metadata import METADATA_DIRECTORY
 from tideline.lake_table import LakeTable
 from tideline.report.fleet_page import FleetRow
-from tideline.report.html import ago
 from tideline.report.level import Level
 from tideline.report.table_facts import TableFacts, facts_of
+from tideline.report.time_axis import at_utc
 from tideline.storage.local_listing import list_folders
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -57,7 +57,7 @@ def look_at(uri: str, storage: Mapping[str, str]) -> TableFacts | TidelineError:
 def fleet_row(uri: str, found: TableFacts | TidelineError, link: str) -> FleetRow:
     """The table in a row of the fleet."""
     if isinstance(found, TidelineError):
-        return FleetRow(uri, Level.BROKEN, str(found), link)
+        return FleetRow(uri, Level.BROKEN, str(found), link, reason=error_kind(found))
     level, line = found.health()
     states, done = found.life.states, found.life.done
     newest = next((one for one in reversed(done) if one.rows_inserted or one.rows_updated), None)
@@ -66,7 +66,7 @@ def fleet_row(uri: str, found: TableFacts | TidelineError, link: str) -> FleetRo
         "size": size_text(found.size_bytes),
         "stored": size_text(states[-1].stored_bytes) if states else "",
         "files": f"{found.base_files:,}",
-        "newest write": ago(found.at_ms - newest.at_ms) if newest else "never",
+        "newest write": at_utc(newest.at_ms) if newest else "never",
         "core-seconds": f"{sum(one.core_seconds for one in done):,.0f}",
     }
     return FleetRow(found.name, level, line, link, facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -12,18 +13,23 @@ from tideline.wording import counted
 
 RELOAD_S = 30
 _SHORT = 14
+_LINE = 120
+_MANY = 4
+"""From so many broken tables on the page says first what they have in common."""
 _WORST_FIRST = (Level.BROKEN, Level.DUE, Level.HEALTHY)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One table: how it is, and `facts` about it by column. `link` leads to more."""
+    """One table: how it is, and `facts` about it by column. `link` leads to more; tables that are
+    broken alike share a `reason`, a word."""
 
     name: str
     level: Level
     line: str
     link: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
 
 
 def fleet_page(
@@ -42,13 +48,13 @@ def fleet_page(
         worst = Level.BROKEN
     head = (
         f"<header><h1>{escape(title)}</h1><p class=uri>{escape(about)}</p>"
-        f"{pill(worst, '; '.join((*problems, _summary(ordered))))}</header>"
+        f"{pill(worst, '; '.join((*problems, _summary(ordered))))}{_causes(ordered)}</header>"
     )
     cells = [
         [
             dot(row.level),
             _linked(row),
-            escape(row.line),
+            _folded(row.line),
             *(_short(row.facts.get(name, "")) for name in columns),
         ]
         for row in ordered
@@ -65,6 +71,27 @@ def _summary(rows: Sequence[FleetRow]) -> str:
     counts = [(level, sum(1 for row in rows if row.level is level)) for level in _WORST_FIRST]
     parts = [f"{count:,} {level.value}" for level, count in counts if count]
     return f"{counted(len(rows), 'table')}: {', '.join(parts)}" if parts else "no tables"
+
+
+def _causes(rows: Sequence[FleetRow]) -> str:
+    """How many tables are broken for which reason, where they are many: the most frequent first."""
+    counts = Counter(row.reason for row in rows if row.level is Level.BROKEN and row.reason)
+    if counts.total() < _MANY:
+        return ""
+    listed = (
+        f"<li><b>{escape(reason)}</b> {counted(count, 'table')}</li>"
+        for reason, count in counts.most_common()
+    )
+    return f"<ul class=about>{''.join(listed)}</ul>"
+
+
+def _folded(text: str) -> str:
+    """A line; of a long one the start, and the whole when it is opened."""
+    if len(text) <= _LINE:
+        return escape(text)
+    start = text[:_LINE].rpartition(" ")[0] or text[:_LINE]
+    rest = text[len(start) :]
+    return f"<details><summary>{escape(start)} \u2026</summary>{escape(rest.strip())}</details>"
 
 
 def _short(text: str) -> str:

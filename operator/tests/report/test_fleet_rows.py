@@ -42,7 +42,10 @@ def test_late_and_expensive_tables_show_it() -> None:
     ingest = {"a": {"oldestFileAt": "2026-01-31T07:00:00Z"}, "b": {}}
     spent = {"ingest": {"podMs": 5_400_000}, "clustering": {"podMs": 1_800_000}}
     row = row_of(table("orders", READY, ingest=ingest, spent=spent))
-    assert (row.facts["oldest"], row.facts["pod hours"]) == ("60 min ago", "2.0")
+    assert (row.facts["oldest"], row.facts["pod hours"]) == (
+        "2026-01-31 07:00 UTC, 60 min ago",
+        "2.0",
+    )
     assert row.link == "tables/lake/orders"
 
 
@@ -81,6 +84,16 @@ def test_levels_follow_from_conditions() -> None:
     assert row_of(new).level is Level.BROKEN
     dead = table("e", READY, ("Healthy", "False", "DeadWriter"))
     assert (row_of(dead).level, row_of(dead).line) == (Level.DUE, "Healthy: DeadWriter")
+
+
+def test_many_broken_tables_are_told_by_their_reason() -> None:
+    gone = [table(f"gone-{n}", ("Ready", "False", "StoreMissing")) for n in range(30)]
+    odd = table("odd", ("Ready", "False", "TableConflict"))
+    page = cluster_page([*gone, odd, table("fine", READY)], NOW_MS)
+    assert "<b>StoreMissing</b> 30 tables" in page
+    assert "<b>TableConflict</b> 1 table<" in page
+    assert page.index("StoreMissing") < page.index("TableConflict") < page.index("<section>")
+    assert "<b>StoreMissing</b>" not in cluster_page(gone[:2], NOW_MS)
 
 
 def test_the_page_lists_what_needs_somebody_first() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tideline.report.fleet_page import FleetRow, fleet_page
 from tideline.report.html import ago
 from tideline.report.level import Level
+from tideline.report.time_axis import at_utc
 from tideline.wording import counted, size_text
 from tideline_operator.api_objects import Manifest
 from tideline_operator.report.table_story import STATUS_COLUMNS, due_services, reasons, status_row
@@ -45,7 +46,8 @@ def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
         "pod hours": f"{pod_ms / MS_PER_HOUR:,.1f}" if pod_ms else "",
         "now": str(seen["now"]),
     }
-    return FleetRow(name, level, line, f"tables/{name}", facts)
+    reason = line.partition(":")[0] if level is Level.BROKEN else ""
+    return FleetRow(name, level, line, f"tables/{name}", facts, reason)
 
 
 def level_of(table: Manifest) -> tuple[Level, str]:
@@ -69,4 +71,4 @@ def _oldest(status: Mapping[str, Any], now_ms: int) -> str:
     """When the oldest file landed that waits."""
     ingests = (status.get("ingest") or {}).values()
     landed = [Timestamp.parse(at).ms for one in ingests if (at := one.get("oldestFileAt"))]
-    return ago(now_ms - min(landed)) if landed else ""
+    return f"{at_utc(min(landed))}, {ago(now_ms - min(landed))}" if landed else ""
