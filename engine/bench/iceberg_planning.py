@@ -23,7 +23,7 @@ from pathlib import Path
 from bench.iceberg_many_files import ManyFiles
 from bench.measurement import Claim, Limit, Series, close_report
 from bench.quiet import wait_for_quiet
-from tideline.iceberg.scan.filter_parser import parse_filter
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer

@@ -13,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
+from tideline.formats.filter import ALL_ROWS, Filter
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import (
     ExpirePreview,
@@ -31,8 +33,6 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
-from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
 

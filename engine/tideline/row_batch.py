@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.errors import ConfigError
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 class RowBatch:
     """Rows for one write: those `held` in memory, else those of the `frame`.
 
-    With `find` they are what a condition matches, read again for each attempt.
+    With `find` they are what a condition matches, read again for each attempt: by this process
+    where it can answer `where`, else by Spark.
     """
 
     table: HoodieTable
@@ -45,6 +45,7 @@ class RowBatch:
     held: pa.Table | None = None
     frame: DataFrame | None = None
     find: Callable[[], FoundRows] | None = None
+    where: str | None = None
     _is_looked_at: bool = False
 
     @classmethod
@@ -78,11 +79,16 @@ class RowBatch:
         config: WriteConfig,
         spark: SparkSession | None,
     ) -> RowBatch:
-        """The rows of the table for which a condition holds, to be deleted."""
-        from tideline.spark.read.frames import find_rows
+        """The rows of the table for which a condition holds, to be deleted; found by Spark where a
+        session is given."""
 
-        find = partial(find_rows, spark, table, where)
-        return cls(table, WriteOperation.DELETE, config, find=find)
+        def find() -> FoundRows:
+            from tideline.spark.read.frames import find_rows
+
+            return find_rows(spark, table, where)
+
+        text = where if spark is None and isinstance(where, str) else None
+        return cls(table, WriteOperation.DELETE, config, find=find, where=text)
 
     @property
     def spark(self) -> SparkSession | None:
@@ -108,7 +114,7 @@ class RowBatch:
 
     def _open_engine(self) -> WriteEngine:
         if self.find is not None:
-            return self._open_matched_engine(self.find())
+            return self._open_matched_here() or self._open_matched_engine(self.find())
         if self.held is None and not self._is_looked_at:
             self.held, self._is_looked_at = self._held_rows(), True
         if self.held is not None:
@@ -121,6 +127,24 @@ class RowBatch:
 
         assert self.frame is not None, "a batch that is not held is a frame"
         return open_on_spark(self.frame, self.table, self.operation, self.config)
+
+    def _open_matched_here(self) -> WriteEngine | None:
+        """Without Spark; None where the condition, or the write, needs it."""
+        from tideline.hudi.read.matching_rows import matching_rows
+        from tideline.in_process.run import BATCH_BYTES_MAX, is_utc, open_matched_engine, why_spark
+
+        zone = running_zone()
+        # Spark reads a time without a zone in that of its session.
+        if self.where is None or not is_utc(zone):
+            return None
+        if why_spark(0, self.table, self.config, zone=zone) is not None:
+            return None
+        found = matching_rows(self.table, self.where, BATCH_BYTES_MAX)
+        if found is None:
+            return None
+        self.frame, self.held = None, found.rows
+        seen = TransactionStart.of(found.timeline)
+        return open_matched_engine(found.rows, self.table, self.config, seen)
 
     def _open_matched_engine(self, found: FoundRows) -> WriteEngine:
         self.frame, self.held = found.frame, None

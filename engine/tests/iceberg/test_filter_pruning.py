@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
+from tideline.formats.filter import Filter, Literal, LiteralKind, Not, Operator, Predicate
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     FieldSummary,
@@ -32,8 +34,6 @@ from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSp
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.single_value import encode_value
 from tideline.iceberg.scan.bound_filter import ALWAYS, NEVER, bind
-from tideline.iceberg.scan.filter import Filter, Literal, LiteralKind, Not, Operator, Predicate
-from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.partition_value import partition_value
 from tideline.iceberg.scan.pruning import Pruning
 from tideline.testing.iceberg_values import data_file, table_metadata

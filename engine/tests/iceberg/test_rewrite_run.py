@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, UnknownOutcomeError
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import (
     GroupFailed,
@@ -23,7 +24,6 @@ from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
-from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.saving import Saving

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import CorruptTableError
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO

@@ -13,6 +13,8 @@ from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
+from tideline.formats.filter import ALL_ROWS, Filter
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.data.copy_rules import Treatment
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -21,8 +23,6 @@ from tideline.iceberg.rewrite.left_files import NAMED_MAX, Skipped
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
-from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.wording import counted, size_text
 

@@ -1,7 +1,7 @@
 """Conditions on rows, as pyarrow has them: which columns they read, what they rule out.
 
-Given as an expression (`pc.field("ts") > 5`) or as a list of comparisons (`[("ts", ">", 5)]`, which
-all have to hold; a list of such lists: all of any).
+Given in SQL (`"ts > 5"`), as an expression (`pc.field("ts") > 5`) or as a list of comparisons
+(`[("ts", ">", 5)]`, which all have to hold; a list of such lists: all of any).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tideline.errors import ConfigError
+from tideline.formats.filter_expression import sql_expression
 
 _BY_NUMBER = "FieldPath("
 """How Arrow prints a column that is named by its number."""
@@ -34,7 +35,7 @@ class RowFilter:
     def of(cls, given: Any, schema: pa.Schema) -> RowFilter:
         """Raises ConfigError for what is no condition on rows of this schema."""
         try:
-            expression = given if isinstance(given, pc.Expression) else _expression(given)
+            expression = _expression(given, schema)
             _selects(expression, schema)
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = str(error).strip().partition("\n")[0]
@@ -82,7 +83,11 @@ class RowFilter:
         return [int(one.path) for one in dataset.get_fragments(filter=self.expression)]
 
 
-def _expression(given: Any) -> pc.Expression:
+def _expression(given: Any, schema: pa.Schema) -> pc.Expression:
+    if isinstance(given, str):
+        return sql_expression(given, schema)
+    if isinstance(given, pc.Expression):
+        return given
     expression = pq.filters_to_expression(given)
     if not isinstance(expression, pc.Expression):
         raise TypeError(f"write pyarrow.compute.field(name) > value, not {given!r}")

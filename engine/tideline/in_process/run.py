@@ -83,9 +83,14 @@ def why_spark(
         unknown = None if part.timestamp is None else unknown_pattern(part.timestamp)
         if unknown is not None:
             return f"partition paths formatted from times in a way of their own ({unknown})"
-    if keys.timestamps_as_text and (zone or UTC) not in _UTC_NAMES:
+    if keys.timestamps_as_text and not is_utc(zone):
         return f"timestamps as text in keys, in the zone {zone} of the Spark session"
     return None
+
+
+def is_utc(zone: str | None) -> bool:
+    """Whether times without a zone are in UTC; None stands for no zone of anybody's."""
+    return (zone or UTC) in _UTC_NAMES
 
 
 def write_rows(rows: pa.Table, writer: TableWriter, request: WriteRequest) -> WriteDone:

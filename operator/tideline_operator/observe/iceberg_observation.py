@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.formats.filter import ALL_ROWS
 from tideline.iceberg.commit.changed_partitions import changed_lately
 from tideline.iceberg.commit.file_identity import ChangedPartitions
 from tideline.iceberg.maintenance.arguments import RewriteArguments, rewrite_arguments
@@ -23,7 +24,6 @@ from tideline.iceberg.maintenance.position_delete_search import search_position_
 from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
-from tideline.iceberg.scan.filter import ALL_ROWS
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask

@@ -123,7 +123,7 @@ def test_rows_that_are_not_found_by_their_keys_stop_the_delete(copies: WrittenTa
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tideline.spark.read.frames.find_rows", find)
         with pytest.raises(UnsupportedTableError, match="2 rows match, but 1 is found by key"):
-            copies.lake.delete("v >= 12")
+            copies.lake.delete("v >= 12", spark=copies.spark)
     assert values(copies) == [10, 11, 12, 20]
 
 
@@ -138,7 +138,7 @@ def test_a_row_that_others_change_after_it_matched_is_a_conflict(copies: Written
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tideline.spark.read.frames.find_rows", find)
         with pytest.raises(ConflictError):
-            lake.delete("v = 20")
+            lake.delete("v = 20", spark=copies.spark)
     assert values(copies) == [10, 11, 12, 21]
     options = {"hoodie.write.num.retries.on.conflict.failures": "1"}
     assert copies.lake.delete("v > 20", options=options).rows_deleted == 1

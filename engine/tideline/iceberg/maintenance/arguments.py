@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
+from tideline.formats.filter import ALL_ROWS, Filter
+from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
 from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
-from tideline.iceberg.scan.filter_parser import parse_filter
 
 STRATEGY = "strategy"
 SORT_ORDER = "sort_order"

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnsupportedTableError
+from tideline.formats.filter import ALL_ROWS, Filter
 from tideline.iceberg.commit.changed_partitions import changed_by, first_changed
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.commit.validation import snapshots_since
@@ -44,7 +45,6 @@ from tideline.iceberg.rewrite.ordering import row_order
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
 from tideline.iceberg.rewrite.saving import saving_of_rewrite
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.open_table import IcebergTable

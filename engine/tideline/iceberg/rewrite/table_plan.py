@@ -7,6 +7,7 @@ from typing import Any
 
 from tideline.clock import SystemClock
 from tideline.errors import ConfigError
+from tideline.formats.filter import ALL_ROWS, Filter
 from tideline.iceberg.commit.changed_partitions import changed_lately
 from tideline.iceberg.metadata.field_type import walk_leaves
 from tideline.iceberg.metadata.partition_path import partition_path
@@ -15,7 +16,6 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.copy_survey import GroupSurvey
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan, plan_rewrite
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.file_io import FileIO
 

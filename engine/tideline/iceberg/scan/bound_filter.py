@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tideline.errors import ConfigError
+from tideline.formats.filter import And, Constant, Filter, Not, Operator, Or, Predicate
 from tideline.iceberg.metadata.field_type import NestedField, PrimitiveType, StructType, parts_of
 from tideline.iceberg.metadata.schema import Schema
-from tideline.iceberg.scan.filter import And, Constant, Filter, Not, Operator, Or, Predicate
 from tideline.iceberg.scan.literal_value import LiteralValue, literal_value
 
 _TEXTS = ("string", "binary")

@@ -15,8 +15,8 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.formats.calendar_days import day_number
+from tideline.formats.filter import Literal, LiteralKind
 from tideline.iceberg.metadata.field_type import Decimal, Fixed, PrimitiveType
-from tideline.iceberg.scan.filter import Literal, LiteralKind
 
 NANOS_A_DAY = 86_400 * 10**9
 WIDE = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6))

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tideline.errors import CorruptTableError
+from tideline.formats.filter import ALL_ROWS, Filter
 from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestEntry, ManifestFile
 from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.bound_filter import bind
 from tideline.iceberg.scan.delete_index import DeleteIndex
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.manifests import read_ahead, snapshot_manifests
 from tideline.iceberg.scan.pruning import Pruning
 from tideline.iceberg.scan.task import FileScanTask

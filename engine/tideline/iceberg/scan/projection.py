@@ -14,6 +14,7 @@ from __future__ import annotations
 import decimal
 from typing import Any
 
+from tideline.formats.filter import Operator
 from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from tideline.iceberg.scan.bound_filter import (
@@ -26,7 +27,6 @@ from tideline.iceberg.scan.bound_filter import (
     all_of,
     any_of,
 )
-from tideline.iceberg.scan.filter import Operator
 from tideline.iceberg.scan.literal_value import WIDE
 from tideline.iceberg.scan.partition_value import partition_value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.iceberg.scan.filter import Operator
+from tideline.formats.filter import Operator
 
 _COMPARES_NAN_OUT = frozenset(
     {

@@ -1,6 +1,7 @@
 """A filter over rows as people write it: predicates on named columns, joined by AND, OR and NOT.
 
-`parse_filter` (filter_parser.py) makes one from SQL, `bind` (bound_filter.py) ties it to a schema.
+`parse_filter` (filter_parser.py) makes one from SQL. `bind` (iceberg.scan.bound_filter) ties it to
+an Iceberg schema, `filter_expression` (filter_expression.py) to one of Arrow.
 """
 
 from __future__ import annotations

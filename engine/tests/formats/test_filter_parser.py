@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.iceberg.scan.filter import (
+from tideline.formats.filter import (
     And,
     Constant,
     Filter,
@@ -16,7 +16,7 @@ from tideline.iceberg.scan.filter import (
     Or,
     Predicate,
 )
-from tideline.iceberg.scan.filter_parser import parse_filter
+from tideline.formats.filter_parser import parse_filter
 
 NUMBER, STRING = LiteralKind.NUMBER, LiteralKind.STRING
 
@@ -71,7 +71,7 @@ C = is_("c", Operator.IS_NULL)
         ("a like 'x%'", is_("a", Operator.STARTS_WITH, text("x"))),
         ("a like 'x\\%%'", is_("a", Operator.STARTS_WITH, text("x%"))),
         ("a like 'x'", is_("a", Operator.EQUAL, text("x"))),
-        ("a like '%'", is_("a", Operator.NOT_NULL)),
+        ("a like '%'", is_("a", Operator.STARTS_WITH, Literal(LiteralKind.STRING, ""))),
         ("a not like 'x%%'", Not(is_("a", Operator.STARTS_WITH, text("x")))),
         ("a = true", is_("a", Operator.EQUAL, Literal(LiteralKind.BOOLEAN, "true"))),
         ("TRUE = a", is_("a", Operator.EQUAL, Literal(LiteralKind.BOOLEAN, "true"))),

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.formats.bounded import shortened
-from tideline.iceberg.scan.filter import (
+from tideline.formats.filter import (
     And,
     Constant,
     Filter,
@@ -192,8 +192,6 @@ class _Parser:
             )
         if not wildcard:
             return Predicate(column, Operator.EQUAL, (Literal(pattern.kind, prefix),))
-        if not prefix:
-            return Predicate(column, Operator.NOT_NULL)
         return Predicate(column, Operator.STARTS_WITH, (Literal(pattern.kind, prefix),))
 
     def _comparison(self) -> Operator:

@@ -1,0 +1,61 @@
+"""The rows of a table for which a condition in SQL holds, found in Arrow: where they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.formats.filter import Filter
+from tideline.formats.filter_expression import UnsuitedValueError, filter_expression
+from tideline.formats.filter_parser import parse_filter
+from tideline.hudi.read.arrow_scan import ArrowScan, nullable
+from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.write.batch_rules import key_columns
+from tideline.hudi.write.key_generator import KeyGenerator
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingRows:
+    """Keys and partition paths as they are stored, or the columns that make them in a table without
+    meta columns; and the timeline by which they were read."""
+
+    rows: pa.Table
+    timeline: ActiveTimeline
+
+
+def matching_rows(table: HoodieTable, where: str, bytes_max: int) -> MatchingRows | None:
+    """None where it takes Spark: for conditions that only its SQL has, files that only it reads,
+    and more rows than `bytes_max` in memory. Raises ConfigError for columns that are not there."""
+    parsed = _parsed(where)
+    if parsed is None:
+        return None
+    scan = plan_snapshot(table)
+    full = nullable(scan.schema)
+    if table.config.populate_meta_fields:
+        columns = [RECORD_KEY, PARTITION_PATH]
+    else:
+        columns = key_columns(full.names, KeyGenerator.from_config(table.config))
+    try:
+        condition = filter_expression(parsed, full)
+        found = ArrowScan.of(table, scan, columns, condition)
+        batches, size = [], 0
+        for batch in found.batches():
+            batches.append(batch)
+            size += batch.nbytes
+            if size > bytes_max:
+                return None
+    except (UnsuitedValueError, UnsupportedTableError):
+        return None
+    return MatchingRows(pa.Table.from_batches(batches, found.schema), scan.timeline)
+
+
+def _parsed(where: str) -> Filter | None:
+    try:
+        return parse_filter(where)
+    except ConfigError:
+        return None
