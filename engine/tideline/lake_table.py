@@ -47,6 +47,7 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
+from tideline.table_words import Options, TableWords
 from tideline.write_and_serve import (
     delete_partitions,
     delete_rows,
@@ -67,11 +68,8 @@ if TYPE_CHECKING:
 
 _SYSTEM_CLOCK = SystemClock()
 
-Options = Mapping[str, str] | None
-"""Names and texts: settings (`hoodie.*`), options of a store, metadata of a commit."""
 
-
-class LakeTable:
+class LakeTable(TableWords):
     """One table. Reads are always current; every write is one atomic commit."""
 
     def __init__(self, hoodie_table: HoodieTable) -> None:
@@ -170,7 +168,8 @@ class LakeTable:
     ) -> CommitReport:
         """Write rows as one commit: of a Spark DataFrame, or of what is in memory here.
 
-        That is pyarrow, pandas, or whatever gives an Arrow stream, such as Polars and DuckDB: it is
+        That is pyarrow, pandas, a list of dicts, or whatever gives an Arrow stream, as Polars and
+        DuckDB do: it is
         written by this process, without Spark, unless it is large (512 MiB) or the table is one of
         those that docs/operations.md names. A DataFrame whose rows are few is computed once and
         written in the same way; `tideline.engine.small=spark` leaves it to Spark's tasks.
@@ -285,8 +284,9 @@ class LakeTable:
     ) -> pa.RecordBatchReader:
         """The table's rows, now or as of a time, batch after batch in Arrow, without Spark.
 
-        `columns` are all unless given, Hudi's first. `filter` is a condition in pyarrow's form:
-        `pyarrow.compute.field("ts") > 5`, or `[("ts", ">", 5)]`; what it rules out is not read.
+        `columns` are all unless given, Hudi's first. `filter` is a condition in SQL, `"ts > 5"`, or
+        in pyarrow's form, `pyarrow.compute.field("ts") > 5` or `[("ts", ">", 5)]`; what it rules
+        out is not read.
         Batches are read ahead until the reader is dropped. Raises ConfigError for columns and
         conditions that the table does not have, and for an `as_of` as `snapshot` does; a file that
         cannot be read raises CorruptTableError when its rows are reached.

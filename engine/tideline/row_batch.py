@@ -53,9 +53,12 @@ class RowBatch:
         cls, rows: Any, table: HoodieTable, operation: WriteOperation, config: WriteConfig
     ) -> RowBatch:
         """The batch, of which nothing is computed yet. Raises ConfigError for what has no rows."""
+        from tideline.in_process.dict_rows import dict_rows
         from tideline.in_process.run import arrow_table, why_spark
 
         found = arrow_table(rows)
+        if found is None and isinstance(rows, (list, tuple)):
+            found = dict_rows(rows, table.table_schema(table.timeline()))
         if found is not None:
             reason = why_spark(found.nbytes, table, config, zone=running_zone())
             if reason is None:
@@ -65,7 +68,8 @@ class RowBatch:
             return cls(table, operation, config, frame=arrow_frame(found, table.location))
         if not hasattr(rows, "sparkSession"):
             raise ConfigError(
-                "rows are written from a Spark DataFrame, pyarrow, pandas or an Arrow stream",
+                "rows are written from a Spark DataFrame, pyarrow, pandas, an Arrow stream or a "
+                "list of dicts",
                 table=table.uri,
                 value=type(rows).__name__,
             )

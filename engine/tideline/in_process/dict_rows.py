@@ -1,0 +1,34 @@
+"""Rows given as a list of dicts, as columns in the types of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.errors import InvalidDataError
+
+
+def dict_rows(rows: Any, schema: pa.Schema | None) -> pa.Table | None:
+    """A table of the columns that the dicts have, null where one lacks a column; None for what is
+    no list of dicts. A column that `schema` does not have gets the type of its values.
+
+    Raises InvalidDataError naming a column whose values do not fit.
+    """
+    if not isinstance(rows, (list, tuple)) or not rows:
+        return None
+    if not all(isinstance(row, Mapping) for row in rows):
+        return None
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: _column(rows, name, schema) for name in names})
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str, schema: pa.Schema | None) -> pa.Array:
+    known = schema is not None and name in schema.names
+    kind = schema.field(name).type if schema is not None and known else None
+    try:
+        return pa.array([row.get(name) for row in rows], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        message = f"values of the column {name} do not fit: {error}"
+        raise InvalidDataError(message) from error

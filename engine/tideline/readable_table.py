@@ -1,0 +1,141 @@
+"""Reading a table's rows by the words of other libraries: Arrow, pandas, Polars, DuckDB.
+
+All of it is `to_pyarrow_dataset`: the columns and the filter that are wanted go to the reader of
+the table, which reads no more than them. Nothing here starts Spark.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tideline.distribution import installation
+from tideline.errors import ConfigError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from tideline.formats.row_dataset import RowDataset
+
+Columns = Sequence[str] | None
+"""Names of columns, in the order that is wanted; None for all."""
+
+
+class ReadableTable(ABC):
+    """What can be done with any table whose rows are read as a Dataset.
+
+    `where` is a condition: SQL (`"n > 3 and day = '2026-11-01'"`), an expression of pyarrow or its
+    list of comparisons. `as_of` is a time or an instant; the table as it is now without.
+    """
+
+    @abstractmethod
+    def to_pyarrow_dataset(self, as_of: Any = None) -> RowDataset:
+        """The rows of this moment, or as of a time, as a pyarrow Dataset: DuckDB, Polars and
+        pyarrow read it by columns and filters. It does not change when the table does."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows, for whatever reads Arrow streams: `pyarrow.table(t)`, `polars.DataFrame(t)`,
+        DuckDB's `from t`."""
+        stream: object = self.to_batches().__arrow_c_stream__(requested_schema)
+        return stream
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        where: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows, batch after batch: memory does not depend on how many there are. Raises
+        ConfigError for columns and conditions that the table does not have."""
+        import pyarrow as pa
+
+        from tideline.formats.row_filter import RowFilter
+
+        dataset = self.to_pyarrow_dataset(as_of)
+        condition = None if where is None else RowFilter.of(where, dataset.schema).expression
+        chosen = dataset.schema.names if columns is None else list(columns)
+        unknown = [name for name in chosen if name not in dataset.schema.names]
+        if unknown:
+            known = ", ".join(dataset.schema.names)
+            raise ConfigError(f"no such columns; there are {known}", value=", ".join(unknown))
+        reader = dataset.scanner(chosen, condition).to_reader()
+        if limit is None:
+            return reader
+        return pa.RecordBatchReader.from_batches(reader.schema, _first(reader, limit))
+
+    def head(self, rows: int = 5, columns: Columns = None, where: Any = None) -> pa.Table:
+        """The first rows, in the order in which they are stored; little more is read."""
+        return self.to_batches(columns, where, limit=rows).read_all()
+
+    def count(self, where: Any = None, as_of: Any = None) -> int:
+        """How many rows there are, or for how many a condition holds."""
+        return sum(batch.num_rows for batch in self.to_batches(self._counted(), where, as_of))
+
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        where: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+        **settings: Any,
+    ) -> pd.DataFrame:
+        """The rows as a DataFrame of pandas, all in memory; `settings` are those of pyarrow's
+        `Table.to_pandas`."""
+        _require("pandas", "spark")
+        return self.to_batches(columns, where, as_of, limit).read_all().to_pandas(**settings)
+
+    def to_polars(
+        self,
+        columns: Columns = None,
+        where: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+    ) -> pl.DataFrame:
+        """The rows as a DataFrame of Polars, all in memory; `to_polars_lazy` reads less."""
+        polars = _require("polars", "polars")
+        found: pl.DataFrame = polars.from_arrow(
+            self.to_batches(columns, where, as_of, limit).read_all()
+        )
+        return found
+
+    def to_polars_lazy(self, as_of: Any = None) -> pl.LazyFrame:
+        """A LazyFrame of Polars: of the rows of this moment a query reads the columns and rows that
+        it needs, into memory."""
+        polars = _require("polars", "polars")
+        found: pl.LazyFrame = polars.scan_pyarrow_dataset(self.to_pyarrow_dataset(as_of))
+        return found
+
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection | None = None, as_of: Any = None
+    ) -> duckdb.DuckDBPyRelation:
+        """A relation of DuckDB, in `connection` or its own default: a query over the rows of this
+        moment reads the columns and rows that it needs, batch after batch."""
+        found = _require("duckdb", "sql")
+        reader = found if connection is None else connection
+        return reader.from_arrow(self.to_pyarrow_dataset(as_of))
+
+    def _counted(self) -> list[str]:
+        """A column that takes little to read."""
+        return list(self.to_pyarrow_dataset().schema.names[:1])
+
+
+def _require(package: str, extra: str) -> Any:
+    try:
+        return __import__(package)
+    except ImportError as error:
+        raise ConfigError(f"{package} is not installed: {installation(extra)}") from error
+
+
+def _first(reader: pa.RecordBatchReader, limit: int) -> Iterator[pa.RecordBatch]:
+    left = limit
+    while left > 0:
+        batch = next(reader, None)
+        if batch is None:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows

@@ -1,0 +1,107 @@
+"""Columns of matching rows set to new values: read, changed and written back as one upsert.
+
+Before the commit completes it is asked, under the table lock, whether another write completed since
+the rows were read. Then they are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from tideline.commit_report import CommitReport
+from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.hudi.read.arrow_scan import ArrowScan, nullable
+from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.hudi.read.table_scan import TableScan
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.write_and_serve import write_rows
+
+_ATTEMPTS = 3
+
+
+def update_rows(
+    writer: TableWriter, where: Any, changes: Mapping[str, Any], options: Mapping[str, str] | None
+) -> CommitReport:
+    """See `TableWords.update`."""
+    table = writer.table
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _update(writer, table, where, changes, options)
+        except ConflictError:
+            continue
+    return _update(writer, table, where, changes, options)
+
+
+def _update(
+    writer: TableWriter,
+    table: HoodieTable,
+    where: Any,
+    changes: Mapping[str, Any],
+    options: Mapping[str, str] | None,
+) -> CommitReport:
+    scan = plan_snapshot(table)
+    _check(table, nullable(scan.schema), changes)
+    rows = _matching(table, scan, where)
+    changed = _changed(rows, changes)
+    seen = {one.time for one in scan.timeline.writes().completed()}
+
+    def nothing_came(now: ActiveTimeline) -> None:
+        if {one.time for one in now.writes().completed()} - seen:
+            raise ConflictError("another write came between", table=table.uri)
+
+    return write_rows(
+        writer, changed, WriteOperation.UPSERT, options, None, nothing_came, None, strict=True
+    )
+
+
+def _check(table: HoodieTable, schema: pa.Schema, changes: Mapping[str, Any]) -> None:
+    config = table.config
+    fixed = {*config.record_key_fields, *config.partition_fields}
+    for name in changes:
+        if name not in schema.names or is_meta_column(name):
+            known = ", ".join(one for one in schema.names if not is_meta_column(one))
+            raise ConfigError(f"no such column; there are {known}", table=table.uri, value=name)
+        if name in fixed:
+            message = "a column of the key or the partition path is not updated: delete and insert"
+            raise ConfigError(message, table=table.uri, value=name)
+    if not changes:
+        raise ConfigError("say which columns to set", table=table.uri)
+
+
+def _matching(table: HoodieTable, scan: TableScan, where: Any) -> pa.Table:
+    names = [
+        name
+        for name in scan.schema.names
+        if name in (RECORD_KEY, PARTITION_PATH) or not is_meta_column(name)
+    ]
+    found = ArrowScan.of(table, scan, names, where)
+    rows = pa.Table.from_batches(list(found.batches()), found.schema)
+    place = [name for name in (RECORD_KEY, PARTITION_PATH) if name in names]
+    if place and rows.group_by(place).aggregate([]).num_rows < rows.num_rows:
+        message = "a key is stored twice among the rows that match: an upsert would merge them"
+        raise UnsupportedTableError(message, table=table.uri)
+    return rows.drop_columns(place)
+
+
+def _changed(rows: pa.Table, changes: Mapping[str, Any]) -> pa.Table:
+    computed = dict(changes)
+    for name, value in changes.items():
+        if not isinstance(value, pc.Expression):
+            try:
+                computed[name] = pc.scalar(pa.scalar(value, rows.schema.field(name).type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise ConfigError(f"no value for this column: {error}", value=name) from error
+    columns = {name: computed.get(name, pc.field(name)) for name in rows.column_names}
+    try:
+        return ds.dataset(rows).to_table(columns=columns).cast(rows.schema)
+    except pa.ArrowException as error:
+        raise ConfigError(f"the new values cannot be computed: {error}") from error
