@@ -91,10 +91,12 @@ def _enum(name: str, kind: type[Enum]) -> Iterator[str]:
 
 
 def _members(kind: type) -> Iterator[str]:
-    """The public methods and properties that the class itself has."""
+    """The public methods and properties of the class: its own, then those of our base classes."""
     is_value = dataclasses.is_dataclass(kind)
     fields = {one.name for one in dataclasses.fields(kind)} if is_value else ()
-    for name, member in vars(kind).items():
+    bases = [one for one in reversed(kind.__mro__) if one.__module__.startswith("tideline.")]
+    inherited = {name: member for one in bases for name, member in vars(one).items()}
+    for name, member in {**vars(kind), **inherited}.items():
         if name.startswith("_") or name in fields:
             continue
         function: Any = member
