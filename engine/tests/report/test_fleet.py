@@ -76,6 +76,13 @@ def test_a_link_is_left_out_by_name_and_a_missing_folder_is_an_error(lake: Path)
         lost._server.server_close()
 
 
+def test_a_server_does_not_start_for_a_folder_that_is_not_there(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ui", str(lake), str(lake / "gone"), "--port", "0"]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+
+
 def test_the_worst_table_comes_first() -> None:
     rows = [
         FleetRow("a", Level.HEALTHY, "nothing is due"),

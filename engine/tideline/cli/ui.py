@@ -33,8 +33,11 @@ def ui_command(
     nothing is written. Whoever reaches the port sees them: there is no login.
     """
     # Other commands work without Arrow, which plans of services need.
+    from tideline.report.fleet import existing_place
     from tideline.report.page_server import PageServer
 
+    for place in places:
+        existing_place(place, storage)
     try:
         server = PageServer(places or (".",), storage, host=host, port=port)
     except OSError as error:

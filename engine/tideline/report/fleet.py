@@ -32,14 +32,20 @@ class Search:
     skipped: tuple[str, ...] = ()
 
 
+def existing_place(uri: str, storage: Mapping[str, str]) -> StoreLocation:
+    """Where `uri` leads. Raises ConfigError for a local folder that is not there."""
+    location = StoreLocation.of(uri, storage)
+    if location.scheme == "file" and not Path(location.uri.removeprefix("file://")).is_dir():
+        raise ConfigError("there is no such folder", path=location.uri)
+    return location
+
+
 def find_tables(uri: str, storage: Mapping[str, str]) -> Search:
     """The Hudi tables at `uri` and below it, `DEPTH_MAX` folders deep, `TABLES_MAX` at most.
 
     Raises StorageUnavailableError, ConfigError for a place that cannot be.
     """
-    location = StoreLocation.of(uri, storage)
-    if location.scheme == "file" and not Path(location.uri.removeprefix("file://")).is_dir():
-        raise ConfigError("there is no such folder", path=location.uri)
+    location = existing_place(uri, storage)
     skipped: list[str] = []
     paths = islice(_tables_below(location.open(), "", DEPTH_MAX, skipped), TABLES_MAX)
     root = location.uri.rstrip("/")
