@@ -16,6 +16,7 @@ import pytest
 import tideline
 from tideline.cli.main import run
 from tideline.lake_table import LakeTable
+from tideline.report.charts import charts_of
 from tideline.report.html import table as html_table
 from tideline.report.level import Level
 from tideline.report.page import page_of
@@ -122,6 +123,12 @@ def test_an_axis_of_times_says_date_hour_and_zone(span_s: int, label: str, title
     )  # fmt: skip
     assert last - first >= max(10, span_s)
     assert first <= first_ms / 1_000 <= last
+
+
+def test_every_partition_has_a_line_of_its_own(table: LakeTable) -> None:
+    """Beside the legend and the axis, which take eighty pixels of the chart."""
+    (chart,) = (one for one in charts_of(facts_of(table)) if one.title == "Partitions")
+    assert (chart.height - 80) / len(chart.data["partition"]) >= 16
 
 
 def test_columns_without_content_are_left_out() -> None:

@@ -18,6 +18,8 @@ from tideline.wording import size_text
 
 _POINTS_MAX = 1_500
 _PARTITIONS_MAX = 30
+_AROUND_BARS = 100
+"""Pixels that a legend above and an axis below take."""
 _INSTANTS_MAX = 10_000
 _BYTES = " : ".join(
     [
@@ -263,7 +265,7 @@ def _partitions(facts: TableFacts) -> Chart | None:
                 "tooltip": [{"field": name, "type": "nominal"} for name in data],
             },
         },
-        40 + 20 * len(largest),
+        _AROUND_BARS + 20 * len(largest),
     )
 
 
