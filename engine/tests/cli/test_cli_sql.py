@@ -200,3 +200,30 @@ def at_a_prompt(uri: str, *lines: str) -> str:
     os.close(ours)
     assert process.wait(timeout=60) == 0
     return said.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "not_loaded"),
+    [
+        (["--help"], {"rich", "pyarrow", "tideline.settings", "tideline.hudi"}),
+        (["show", "{uri}"], {"pyarrow", "tideline.storage.s3", "http"}),
+        (["read", "{uri}", "--limit", "1"], {"pandas", "pyspark", "duckdb"}),
+        (["sql", "{uri}", "-c", "select timestamp_ns '2020-01-01 00:00:00.123456789'"],
+         {"pandas", "pyspark", "tideline.lake_table"}),
+    ],
+)  # fmt: skip
+def test_a_command_does_not_load_what_it_does_without(
+    command: list[str], not_loaded: set[str], orders: str
+) -> None:
+    filled = [one.format(uri=orders) for one in command]
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tideline", *filled],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "tideline.cli.main" in loaded
+    assert not not_loaded & loaded
+    if "-c" in command:
+        assert "00:00:00.123456789" in done.stdout

@@ -13,6 +13,9 @@ import click
 
 from tideline.cli.progress import progress
 
+COMPLETION_VARIABLE = "_TIDELINE_COMPLETE"
+"""Set in the environment by the script of `tideline completion`, it makes the command line answer
+the shell."""
 _HYPHEN, _UNBREAKABLE = "-", "\N{NON-BREAKING HYPHEN}"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from tideline.cli.command import command
+from tideline.cli.command import COMPLETION_VARIABLE, command
 from tideline.cli.options import json_option
 from tideline.cli.output import print_json, print_line
 
-VARIABLE = "_TIDELINE_COMPLETE"
-"""Set in the environment by the script, it makes the command line answer the shell."""
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -28,7 +26,7 @@ def completion_command(context: click.Context, shell: str, as_json: bool) -> Non
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(context.find_root().command, {}, "tideline", VARIABLE).source()
+    script = kind(context.find_root().command, {}, "tideline", COMPLETION_VARIABLE).source()
     if as_json:
         print_json({"shell": shell, "script": script})
     else:

@@ -23,9 +23,9 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 from click.shell_completion import shell_complete
 
-from tideline.cli.command import WholeWordContext
-from tideline.cli.completion import VARIABLE
+from tideline.cli.command import COMPLETION_VARIABLE, WholeWordContext
 from tideline.cli.consent import Declined
+from tideline.cli.default_engine import spare_pandas
 from tideline.cli.lazy_group import LazyGroup
 from tideline.distribution import DISTRIBUTION, what_to_install
 from tideline.errors import ConfigError, TidelineError, error_kind
@@ -136,6 +136,7 @@ def tideline_command() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     mask_standard_error()
+    spare_pandas(sys.argv[1:] if arguments is None else arguments)
     sys.exit(run(arguments))
 
 
@@ -147,8 +148,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     logging.basicConfig(format="tideline: %(message)s", level=logging.WARNING)
-    if arguments is None and (instruction := os.environ.get(VARIABLE)):
-        return shell_complete(tideline_command, {}, "tideline", VARIABLE, instruction)
+    if arguments is None and (instruction := os.environ.get(COMPLETION_VARIABLE)):
+        return shell_complete(tideline_command, {}, "tideline", COMPLETION_VARIABLE, instruction)
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in arguments
     try:

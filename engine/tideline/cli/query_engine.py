@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from tideline.cli.default_engine import DUCKDB, SPARK, default_engine
 from tideline.hudi.read.scan_dataset import scan_dataset
 from tideline.hudi.read.shown_rows import ShownRows
 from tideline.hudi.read.table_scan import TableScan
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tideline.formats.row_dataset import RowDataset
 
-DUCKDB, SPARK = "duckdb", "spark"
-_DUCKDB_MIN = 2
 
 engine_option = click.option(
     "--engine",
@@ -58,16 +56,9 @@ class QueryEngine(Protocol):
 
 def query_engine(name: str | None) -> QueryEngine:
     """DuckDB where a release that will do is installed, unless the other is named."""
-    if (name or (DUCKDB if _has_duckdb() else SPARK)) == SPARK:
+    if (name or default_engine()) == SPARK:
         return _SparkEngine()
     return _DuckDBEngine()
-
-
-def _has_duckdb() -> bool:
-    try:
-        return int(version("duckdb").partition(".")[0]) >= _DUCKDB_MIN
-    except PackageNotFoundError:
-        return False
 
 
 def rows_of_scan(table: HoodieTable, scan: TableScan, *, meta: bool) -> QueriedRows:

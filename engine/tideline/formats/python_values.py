@@ -51,5 +51,6 @@ def _far_time(scalar: Any) -> FarTime:
     seconds, fraction = divmod(rest, per_second)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if fraction:
-        clock += f".{fraction * (10**6 // per_second):06d}"
+        digits = len(str(per_second)) - 1
+        clock += f".{fraction:0{digits}d}".ljust(7, "0")
     return FarTime(day, clock + ("+00:00" if kind.tz else ""))

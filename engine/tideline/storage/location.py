@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError, InvalidDataError
@@ -18,8 +19,9 @@ from tideline.secret_values import sounds_secret
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
-from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import S3Connection, S3Endpoint
+
+if TYPE_CHECKING:
+    from tideline.storage.s3_client import S3Connection, S3Endpoint
 
 OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
 _AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
@@ -84,6 +86,9 @@ class StoreLocation:
         bucket, _, prefix = self.uri.partition("://")[2].partition("/")
         if self.scheme == "memory":
             return MemoryStore(bucket, prefix)
+        # With HTTP and TLS: a sixth of the start of a command, wasted on local tables.
+        from tideline.storage.s3 import S3Store
+
         return S3Store(bucket, prefix, endpoint=self._endpoint(), connection=connection)
 
     def server(self) -> str | None:
@@ -110,6 +115,8 @@ class StoreLocation:
         raise ConfigError("Spark cannot read a memory:// location", value=self.uri)
 
     def _endpoint(self) -> S3Endpoint:
+        from tideline.storage.s3_client import S3Endpoint
+
         options = dict(self.options)
         return S3Endpoint(
             url=options.get("endpoint"),
