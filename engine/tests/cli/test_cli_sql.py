@@ -207,9 +207,9 @@ def at_a_prompt(uri: str, *lines: str) -> str:
     [
         (["--help"], {"rich", "pyarrow", "tideline.settings", "tideline.hudi"}),
         (["show", "{uri}"], {"pyarrow", "tideline.storage.s3", "http"}),
-        (["read", "{uri}", "--limit", "1"], {"pandas", "pyspark", "duckdb"}),
+        (["read", "{uri}", "--limit", "1"], {"pandas.core", "pyspark", "duckdb"}),
         (["sql", "{uri}", "-c", "select timestamp_ns '2020-01-01 00:00:00.123456789'"],
-         {"pandas", "pyspark", "tideline.lake_table"}),
+         {"pandas.core", "pyspark", "tideline.lake_table"}),
     ],
 )  # fmt: skip
 def test_a_command_does_not_load_what_it_does_without(
