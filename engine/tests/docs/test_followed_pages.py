@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +19,14 @@ pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TASKS = sorted((DOCS / "tasks").glob("*.md"))
+WITH_OWN_TABLES = ("erasing.md", "publishing.md", "streams.md")
+
+EXPECTED = {
+    "erasing.md": "After: 0 rows on disk",
+    "publishing.md": "travel.stops",
+    "streams.md": "UPDATE_BEFORE",
+}
+"""What a page is to print, of those that begin in an empty folder."""
 
 
 class Followed:
@@ -93,6 +103,20 @@ def test_the_first_hour(flights: Path, followed: Callable[[Path], Followed]) -> 
 @pytest.mark.parametrize("page", TASKS, ids=lambda page: page.stem)
 def test_a_task(page: Path, followed: Callable[[Path], Followed]) -> None:
     followed(page)
+
+
+@pytest.mark.parametrize("name", WITH_OWN_TABLES)
+def test_a_page_that_makes_its_own_tables(name: str, tmp_path: Path) -> None:
+    programs = Path(sys.executable).parent
+    variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    terminal = Terminal(tmp_path, variables)
+    try:
+        done = dict(follow(DOCS / name, terminal))
+    finally:
+        terminal.close()
+    assert len(done) >= 5
+    said = "\n".join(done.values())
+    assert EXPECTED[name] in said
 
 
 def test_a_load_is_undone(flights: Path, followed: Callable[[Path], Followed]) -> None:
