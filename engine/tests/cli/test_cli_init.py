@@ -246,6 +246,17 @@ def test_what_cannot_be_is_refused_by_name(
     assert not Path("laketable.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("s3://lake/landing", "init reads a folder of this machine"), ("none", "no such folder")],
+)
+def test_what_is_no_folder_here_is_refused(
+    name: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", name]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_file_that_exists_is_kept(landing: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (landing / "1.csv").write_text("id\n1\n")
     Path("laketable.yaml").write_text("mine")
@@ -275,6 +286,24 @@ def test_of_many_files_some_are_read_and_it_says_so(
     assert (said["files"], said["files_read"], said["rows_read"]) == (9, 3, 3)
     assert said["record_key_evidence"] == "id is unique in the 3 rows read"
     assert "3 of 9 files, 3 rows read" in Path("laketable.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", ["1.csv", "1.jsonl", "1.json"])
+def test_of_a_large_file_the_beginning_is_read(
+    landing: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("tideline.ingest.proposal.sample.BYTES_MAX", 500)
+    rows = [{"id": number, "note": "a\nb"} for number in range(100)]
+    texts = {
+        "1.csv": "id,note\n" + "".join(f'{row["id"]},"a\nb"\n' for row in rows),
+        "1.jsonl": "\n".join(map(json.dumps, rows)),
+        "1.json": json.dumps(rows, indent=1),
+    }
+    (landing / name).write_text(texts[name])
+    assert types_of(written()["schema"]) == {"id": "long", "note": "string"}
+    text = Path("laketable.yaml").read_text()
+    assert "1 file, the last in part, " in text
+    assert "another number of values" not in text
 
 
 def test_on_a_terminal_it_asks(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TASKS = sorted((DOCS / "tasks").glob("*.md"))
-WITH_OWN_TABLES = ("erasing.md", "publishing.md", "streams.md")
 
 EXPECTED = {
     "erasing.md": "After: 0 rows on disk",
@@ -105,7 +104,7 @@ def test_a_task(page: Path, followed: Callable[[Path], Followed]) -> None:
     followed(page)
 
 
-@pytest.mark.parametrize("name", WITH_OWN_TABLES)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_a_page_that_makes_its_own_tables(name: str, tmp_path: Path) -> None:
     programs = Path(sys.executable).parent
     variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}

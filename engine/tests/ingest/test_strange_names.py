@@ -71,7 +71,10 @@ def test_files_without_an_object_or_a_header_say_what_was_expected(
     (tmp_path / "json").mkdir()
     for name, text in {"a": "hello\nworld\n", "b": "\n\n", "c": "{}\n"}.items():
         (tmp_path / f"json/{name}.json").write_text(text)
-    expected = "no line of it is a JSON object with a value: one object a line is expected"
+    expected = (
+        "no line of it is a JSON object with a value: one object a line is expected, or one list "
+        'of objects with the read option multiLine: "true"'
+    )
     assert at_fault(spark, tmp_path / "json", "json") == {
         f"{name}.json": expected for name in "abc"
     }
@@ -81,8 +84,15 @@ def test_files_without_an_object_or_a_header_say_what_was_expected(
     (tmp_path / "csv/other.csv").write_text("id;v\n1;1\n")
     reasons = at_fault(spark, tmp_path / "csv", "csv", known=KNOWN)
     assert reasons["blank.csv"] == "it has no column: its first line is expected to name them"
-    assert "letters, digits and _: id;v" in reasons["other.csv"]
+    assert reasons["other.csv"] == (
+        "line 1 names one column, 'id;v': if ';' separates its columns, name it in the read option "
+        "sep"
+    )
     assert set(reasons) == {"blank.csv", "other.csv"}
+    # Where the separator is named it is that one.
+    own = at_fault(spark, tmp_path / "csv", "csv", known=KNOWN, options={"sep": ","})
+    assert "_: rename it, in an ingest with a transform" in own["other.csv"]
+    assert own["other.csv"].endswith(": id;v")
 
 
 def test_json_that_is_not_utf8_is_called_so(spark: SparkSession, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ _OTHER_ENDINGS = (".tsv", ".txt", ".psv", ".dat")
 
 
 @command("init")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder_name", metavar="FOLDER")
 @click.option(
     "-o",
     "--output",
@@ -75,13 +75,14 @@ _OTHER_ENDINGS = (".tsv", ".txt", ".psv", ".dat")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing, take what is proposed.")
 @dry_run_option("Print the file; write nothing.")
 @json_option
-def init_command(folder: Path, as_json: bool, yes: bool, dry_run: bool, **asked: Any) -> None:
+def init_command(folder_name: str, as_json: bool, yes: bool, dry_run: bool, **asked: Any) -> None:
     """Write a LakeTable for the files in FOLDER.
 
     It reads some of the files, finds out how they are written, proposes types for their columns,
     and a record key and an ordering with what was counted. On a terminal it asks for these; nothing
     but the file is written. COLUMNS are names separated by commas.
     """
+    folder = _folder(folder_name)
     output: Path = asked["output"]
     if output.exists() and not (asked["force"] or dry_run):
         raise ConfigError("this file exists: name another with -o, or give --force", path=output)
@@ -120,6 +121,19 @@ def init_command(folder: Path, as_json: bool, yes: bool, dry_run: bool, **asked:
         print_line(f"\nNothing is written; without --dry-run {output} would be:\n\n{text}".rstrip())
         return
     print_line(f"Wrote {output}. What a run would do: tideline run -f {output} --dry-run")
+
+
+def _folder(name: str) -> Path:
+    if "://" in name:
+        raise ConfigError(
+            "init reads a folder of this machine: copy some of the files into one, then name their "
+            "prefix and a storeRef in what it writes",
+            value=name,
+        )
+    folder = Path(name)
+    if not folder.is_dir():
+        raise ConfigError("there is no such folder", path=name)
+    return folder
 
 
 def _landing(

@@ -62,9 +62,9 @@ class Proposal:
         """How much was read: `2 of 3 files, 1,200 rows`."""
         sample = self.sample
         of = f" of {sample.files:,}" if sample.files_read < sample.files else ""
-        cut = ", not all of them whole" if sample.is_cut else ""
+        cut = ", the last in part" if sample.is_cut else ""
         files = counted(sample.files_read, "file").replace(" ", f"{of} ", 1)
-        return f"{files}, {counted(sample.rows, 'row')}{cut}"
+        return f"{files}{cut}, {counted(sample.rows, 'row')}"
 
     def with_types(self, types: Mapping[str, str]) -> Proposal:
         """With the types that a person has named, by either name of a column. Raises ConfigError

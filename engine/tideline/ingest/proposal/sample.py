@@ -74,6 +74,8 @@ def read_sample(
         contents[path] = _plain(store, path, left + 1)
         if len(contents[path]) > left:
             contents[path], is_cut = contents[path][:left], True
+            contents[path] = contents[path][: contents[path].rfind(b"\n") + 1]
+            left = 0
         left -= len(contents[path])
     if file_format is FileFormat.JSON:
         return _read_json(contents, total, is_cut=is_cut)
