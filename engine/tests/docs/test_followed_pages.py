@@ -22,7 +22,7 @@ TASKS = sorted((DOCS / "tasks").glob("*.md"))
 
 EXPECTED = {
     "erasing.md": "After: 0 rows on disk",
-    "publishing.md": "travel.stops",
+    "publishing.md": "Dropped what was published",
     "streams.md": "UPDATE_BEFORE",
 }
 """What a page is to print, of those that begin in an empty folder."""
