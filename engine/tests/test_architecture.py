@@ -72,6 +72,7 @@ NEEDS_AN_EXTRA = (
     "tideline.in_process.source_rows.",
     "tideline.iceberg.maintenance.rewrite_position_deletes.",
     "tideline.iceberg.data.arrow_schema.",
+    "tideline.iceberg.data.table_rows.",
     "tideline.iceberg.rewrite.group_outcome.",
     "tideline.iceberg.rewrite.in_process.",
     "tideline.iceberg.rewrite.run.",
@@ -158,7 +159,11 @@ KNOWING_VERSIONS = {
 VERSION_NAMES = {"table_version", "TABLE_VERSION", "layout_version"}
 VERSION_KEYS = {"hoodie.table.version", "hoodie.timeline.layout.version"}
 LAYOUT_MODULES = re.compile(r"\.(layout_v[0-9]+|lsm_history|known_layouts|version_[0-9]+)$")
-SLOWS_A_START = ("tideline.storage.s3.", "tideline.storage.s3_client.")
+SLOWS_A_START = (
+    "tideline.iceberg.table.open_table.",
+    "tideline.storage.s3.",
+    "tideline.storage.s3_client.",
+)
 """Of commands that do not need it, by a tenth or more."""
 LOADED_LATE = ("engine/tideline/__init__.py", "operator/tideline_operator/local/run.py")
 """The facade, and a command that others list: neither loads what it leads to."""

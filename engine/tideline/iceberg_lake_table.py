@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
+from tideline.errors import ConfigError
 from tideline.formats.filter import ALL_ROWS, Filter
 from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
@@ -35,12 +36,14 @@ from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
+from tideline.readable_table import Columns, ReadableTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from tideline.erasure.iceberg_rows import IcebergErasure
+    from tideline.formats.row_dataset import RowDataset
     from tideline.iceberg.rewrite.run import RewriteReport
 
 _SYSTEM_CLOCK = SystemClock()
@@ -76,7 +79,7 @@ def open_iceberg(
     return IcebergLakeTable(table, clock)
 
 
-class IcebergLakeTable:
+class IcebergLakeTable(ReadableTable):
     """One Iceberg table. What is shown of it is as the last `refresh` or change found it."""
 
     def __init__(self, table: IcebergTable, clock: Clock = _SYSTEM_CLOCK) -> None:
@@ -115,6 +118,24 @@ class IcebergLakeTable:
     def current_snapshot(self) -> Snapshot | None:
         """What readers of the main branch see; None for a table without rows yet."""
         return self.metadata.snapshot()
+
+    def to_pyarrow_dataset(self, as_of: Any = None) -> RowDataset:
+        """The rows of the newest snapshot of this moment, or of the snapshot with the id `as_of`,
+        as a pyarrow Dataset: what delete files delete is left out. Raises ConfigError for a
+        snapshot that the table does not keep."""
+        from tideline.iceberg.data.table_rows import snapshot_dataset
+
+        self.table.refresh()
+        snapshot = self.current_snapshot
+        if as_of is not None:
+            snapshot = next((one for one in self.snapshots if one.snapshot_id == as_of), None)
+            if snapshot is None:
+                raise ConfigError("the table has no such snapshot", table=self.uri, value=as_of)
+        return snapshot_dataset(self.table.io, self.metadata, snapshot)
+
+    def to_arrow(self, columns: Columns = None, filter: Any = None, as_of: Any = None) -> pa.Table:
+        """The rows as `to_batches` reads them, all in memory."""
+        return self.to_batches(columns, filter, as_of).read_all()
 
     def refresh(self) -> IcebergLakeTable:
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""

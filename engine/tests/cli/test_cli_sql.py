@@ -16,6 +16,7 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
+from tideline.testing.iceberg_delete_table import DeleteTable
 
 
 @pytest.fixture
@@ -72,6 +73,17 @@ def test_tables_are_joined_by_their_names(
         [{"id": "a", "people": 1084}, {"id": "c", "people": 247}],
         [{"n": 2}],
     ]
+
+
+def test_an_iceberg_table_is_joined_with_a_hudi_table(
+    orders: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    iceberg = DeleteTable.create()
+    iceberg.append("a", range(10))
+    iceberg.delete({"a": [2]})
+    query = "select id from t join i on n = number order by id"
+    assert run(["sql", orders, f"i={iceberg.model.location.uri}", "-c", query, "--json"]) == 0
+    assert documents(capsys) == [[{"id": "c"}]]
 
 
 def test_statements_come_from_a_pipe(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tideline.formats.row_dataset import RowDataset
+    from tideline.iceberg.table.open_table import IcebergTable
 
 
 engine_option = click.option(
@@ -75,6 +76,21 @@ def rows_of_scan(table: HoodieTable, scan: TableScan, *, meta: bool) -> QueriedR
         return rows if meta else rows.drop(*META_COLUMNS)
 
     return QueriedRows(table.location, arrow, frame)
+
+
+def rows_of_iceberg(table: IcebergTable) -> QueriedRows:
+    """The rows of an Iceberg table's newest snapshot."""
+    from tideline.iceberg.data.table_rows import snapshot_dataset
+
+    table.refresh()
+    rows = snapshot_dataset(table.io, table.metadata, table.metadata.snapshot())
+
+    def frame(_: SparkSession) -> DataFrame:
+        from tideline.spark.arrow_frame import arrow_frame
+
+        return arrow_frame(rows.to_table(), table.io.location)
+
+    return QueriedRows(table.io.location, lambda: rows, frame)
 
 
 class _DuckDBEngine:

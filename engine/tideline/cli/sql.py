@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +14,21 @@ from tideline.cli.command import command
 from tideline.cli.options import json_option, limit_option, storage_options
 from tideline.cli.output import print_line, print_rows
 from tideline.cli.progress import progress
-from tideline.cli.query_engine import QueriedRows, engine_option, query_engine, rows_of_scan
+from tideline.cli.query_engine import (
+    QueriedRows,
+    engine_option,
+    query_engine,
+    rows_of_iceberg,
+    rows_of_scan,
+)
 from tideline.cli.sql_prompt import Prompt
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from tideline.iceberg.table.open_table import IcebergTable
 
 _NAMED = re.compile(r"([^\W\d]\w*)=(.+)", re.DOTALL)
 _FIRST_NAME = "t"
@@ -69,26 +79,47 @@ def sql_command(
             run(text)
 
 
-def open_tables(given: Sequence[str], storage: Mapping[str, str]) -> dict[str, HoodieTable]:
+def open_tables(
+    given: Sequence[str], storage: Mapping[str, str]
+) -> dict[str, HoodieTable | IcebergTable]:
     """The tables by name. Raises ConfigError for a name given twice, and as `HoodieTable.open`."""
-    found: dict[str, HoodieTable] = {}
+    found: dict[str, HoodieTable | IcebergTable] = {}
     for one in given:
         parts = _NAMED.fullmatch(one)
         name, uri = (parts[1], parts[2]) if parts else (_FIRST_NAME, one)
         if name in found:
             raise ConfigError("two tables have one name: write NAME=URI", value=name)
-        found[name] = HoodieTable.open(StoreLocation.of(uri, storage))
+        found[name] = _open(uri, storage)
     return found
 
 
-def newest(tables: Mapping[str, HoodieTable], *, meta: bool) -> dict[str, QueriedRows]:
+def newest(
+    tables: Mapping[str, HoodieTable | IcebergTable], *, meta: bool
+) -> dict[str, QueriedRows]:
     """The rows of the tables as of their newest commits."""
     return {
-        name: rows_of_scan(table, plan_snapshot(table), meta=meta) for name, table in tables.items()
+        name: rows_of_scan(table, plan_snapshot(table), meta=meta)
+        if isinstance(table, HoodieTable)
+        else rows_of_iceberg(table)
+        for name, table in tables.items()
     }
 
 
-def describe(tables: Mapping[str, HoodieTable]) -> None:
+def describe(tables: Mapping[str, HoodieTable | IcebergTable]) -> None:
     """Print which tables there are."""
     for name, table in tables.items():
-        print_line(f"{name}: {table.uri}")
+        uri = table.uri if isinstance(table, HoodieTable) else table.io.location.uri
+        print_line(f"{name}: {uri}")
+
+
+def _open(uri: str, storage: Mapping[str, str]) -> HoodieTable | IcebergTable:
+    try:
+        return HoodieTable.open(StoreLocation.of(uri, storage))
+    except TableNotFoundError as no_hudi_table:
+        # Takes a tenth of a second to import, which queries over Hudi tables need not wait for.
+        from tideline.iceberg.table.open_table import IcebergTable
+
+        try:
+            return IcebergTable.open(uri, storage)
+        except TableNotFoundError:
+            raise no_hudi_table from None

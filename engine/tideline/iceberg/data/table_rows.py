@@ -1,0 +1,66 @@
+"""The live rows of a snapshot as a pyarrow Dataset: without what delete files delete.
+
+Data files are read one after the other, with the columns asked for and those of the filter alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.formats.row_dataset import RowDataset
+from tideline.formats.row_filter import RowFilter
+from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.table.file_io import FileIO
+
+
+def snapshot_dataset(io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None) -> RowDataset:
+    """The rows of a snapshot in the table's current columns; none without a snapshot.
+
+    Reading raises as `FileRows.batches`.
+    """
+    schema = arrow_schema(metadata.schema().fields)
+
+    def open_rows(columns: Sequence[str], condition: Any) -> pa.RecordBatchReader:
+        chosen = pa.schema([schema.field(name) for name in columns])
+        row_filter = None if condition is None else RowFilter.of(condition, schema)
+        rows = _rows(io, metadata, snapshot, chosen, row_filter)
+        return pa.RecordBatchReader.from_batches(chosen, rows)
+
+    return RowDataset(schema, open_rows)
+
+
+def _rows(
+    io: FileIO,
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    chosen: pa.Schema,
+    row_filter: RowFilter | None,
+) -> Iterator[pa.RecordBatch]:
+    asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
+    reader = FileRows(io, _projected(RowLayout.of(metadata), asked))
+    for task in plan_files(io, metadata, snapshot):
+        for batch in reader.batches(task):
+            found = batch if row_filter is None else row_filter.selected(batch)
+            if found.num_rows:
+                columns = [found.column(name) for name in chosen.names]
+                yield pa.RecordBatch.from_arrays(columns, schema=chosen)
+
+
+def _projected(layout: RowLayout, names: set[str]) -> RowLayout:
+    """The layout of these columns; deletes may still compare the others."""
+    fields = tuple(one for one in layout.schema.fields if one.name in names)
+    return replace(
+        layout,
+        schema=replace(layout.schema, fields=fields),
+        older_schemas=(layout.schema, *layout.older_schemas),
+        has_lineage=False,
+    )
