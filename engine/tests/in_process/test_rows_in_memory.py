@@ -118,8 +118,9 @@ def test_patterns_that_are_left_to_spark_are_named(tmp_path: Path) -> None:
         pa.table(ROWS).to_reader(),
         pa.table({**ROWS, "day": pa.array(ROWS["day"]).dictionary_encode()}),
         pa.table({**ROWS, "id": pa.array(ROWS["id"], pa.large_string())}),
+        pa.table(ROWS).to_pylist(),
     ],
-    ids=["table", "batch", "pandas", "stream", "reader", "dictionary", "large text"],
+    ids=["table", "batch", "pandas", "stream", "reader", "dictionary", "large text", "dicts"],
 )
 def test_every_form_of_rows_is_written(rows: object, table: tideline.LakeTable) -> None:
     assert table.write(rows).rows_written == 2
@@ -130,7 +131,7 @@ def test_every_form_of_rows_is_written(rows: object, table: tideline.LakeTable) 
 
 def test_what_holds_no_rows_is_refused(table: tideline.LakeTable) -> None:
     with pytest.raises(ConfigError, match="rows are written from a Spark DataFrame, pyarrow"):
-        table.write([{"id": "a"}])
+        table.write(["a", "b"])
 
 
 def test_rows_in_several_pieces_are_one_batch(table: tideline.LakeTable) -> None:
