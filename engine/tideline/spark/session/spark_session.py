@@ -36,6 +36,7 @@ _COMPILES_ONCE = "-XX:TieredStopAtLevel=1"
 """Java otherwise spends more on compiling better what it has compiled than little work takes."""
 _ARROW_BATCH_BYTES_MAX = 64 * _MIB
 _HEAP_MIB_MIN = 1024
+_CONNECTION_S = 120
 _HEAP_MIB_MAX = 16 * 1024
 
 
@@ -87,6 +88,8 @@ def spark_configuration(
         "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BATCH_BYTES_MAX),
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "tideline.spark.session.python_daemon",
+        # How long Python and Java wait for each other: on a busy machine longer than Spark's 15 s.
+        "spark.python.authenticate.socketTimeout": f"{_CONNECTION_S}s",
         "spark.sql.adaptive.enabled": "true",
         # A value that does not fit its type is an error, never silently null.
         "spark.sql.ansi.enabled": "true",

@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tideline.cache_directory import cache_directory
 from tideline.spark.session.java_runtime import prepare_java
+
+_WORKER_START = Path(__file__).with_name("worker_start")
 
 
 def start(app_name: str, master: str, configuration: Mapping[str, str]) -> SparkSession:
@@ -29,12 +32,17 @@ def start(app_name: str, master: str, configuration: Mapping[str, str]) -> Spark
 
 @contextmanager
 def _environment_of_java() -> Iterator[None]:
-    """Our choice of Java while Spark starts, and no modules from the current folder in the Python
-    workers that it starts; the caller's environment stays as it was.
+    """Our choice of Java while Spark starts; for the Python workers that it starts, no modules from
+    the current folder, and a connection before they import (`worker_start`). The caller's
+    environment stays as it was.
 
     PYTHONSAFEPATH that is set, if to nothing, is left as it is.
     """
-    ours = {"JAVA_HOME": str(prepare_java(cache_directory()))}
+    paths = (str(_WORKER_START), os.environ.get("PYTHONPATH"))
+    ours = {
+        "JAVA_HOME": str(prepare_java(cache_directory())),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
     if "PYTHONSAFEPATH" not in os.environ:
         ours["PYTHONSAFEPATH"] = "1"
     before = {name: os.environ.get(name) for name in ours}
