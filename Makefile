@@ -91,6 +91,11 @@ histories: setup peers ## Let Hudi and Tideline write a hundred random tables al
 		engine/tests/publication/test_published_histories.py \
 		engine/tests/hudi/read/test_histories_of_followers.py
 
+.PHONY: walks
+walks: setup peers tools ## Edit every field of random tables 200 times over while all around fails: what is said is so.
+	@TIDELINE_WALKS=$(or $(WALKS),200) $(PYTEST) -n 2 --dist worksteal \
+		operator/tests/controller/test_random_walks.py $(TESTS)
+
 .PHONY: ci-slice
 ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.
 	@$(BIN)/python -m tideline.testing.ci_slice

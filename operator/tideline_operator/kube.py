@@ -253,12 +253,20 @@ class KubeApi:
             response.close()
 
     def create(
-        self, resource: ApiResource, manifest: Manifest, namespace: str | None = None
+        self,
+        resource: ApiResource,
+        manifest: Manifest,
+        namespace: str | None = None,
+        *,
+        is_strict: bool = False,
     ) -> Created | Exists:
-        """Create the object if there is none of its name."""
+        """Create the object if there is none of its name. A field that the API server does not know
+        is refused where it `is_strict`, and dropped otherwise."""
         try:
             path = resource.path(namespace)
             query = {"fieldManager": FIELD_MANAGER}
+            if is_strict:
+                query["fieldValidation"] = "Strict"
             return Created(self._call("create", resource, path, "POST", query, manifest))
         except ApiRefusedError as error:
             if error.status == 409 and error.reason == "AlreadyExists":

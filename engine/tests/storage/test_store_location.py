@@ -187,3 +187,13 @@ def test_a_bucket_in_the_name_of_a_host_names_no_other_server(bucket: str) -> No
     assert StoreLocation.of("s3://my.bucket/t", options).server() == "https://my.bucket.store.test"
     in_path = {**options, "path_style": "true"}
     assert StoreLocation.of(f"s3://{bucket}/table", in_path).server() == "https://store.test"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9000", "10.0.0.7", "10.0.0.7/", "[::1]:9000"])
+def test_an_address_by_number_takes_buckets_in_the_path_only(host: str) -> None:
+    """The client for S3 ends its thread over a host name such as lake.127.0.0.1."""
+    options = {"endpoint": f"http://{host}", "allow_http": "true"}
+    assert StoreLocation.of("s3://lake/t", options).server() == f"http://{host}".rstrip("/")
+    with pytest.raises(ConfigError, match="IP address") as refused:
+        StoreLocation.of("s3://lake/t", {**options, "path_style": "false"})
+    assert "pathStyle" in str(refused.value)

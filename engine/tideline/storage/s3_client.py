@@ -7,6 +7,7 @@ requests leave the process.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import threading
@@ -48,13 +49,31 @@ class S3Endpoint:
 
     def server(self, bucket: str) -> str:
         """The URL that requests for `bucket` go to. Raises ConfigError for a bucket that would name
-        another server: tables and catalogs name buckets."""
+        another server, since tables and catalogs name buckets, and for a host name that cannot be.
+        """
         if self.path_style:
             return self.service_url
         if not _HOST_PART.fullmatch(bucket):
             raise ConfigError("the bucket cannot be a part of a host name", value=bucket)
         scheme, _, host = self.service_url.partition("://")
+        if _is_number(host):
+            raise ConfigError(
+                "an endpoint that is an IP address has no host names of buckets: set path_style "
+                "(pathStyle of a LakeStore) to true",
+                value=self.service_url,
+            )
         return f"{scheme}://{bucket}.{host}"
+
+
+def _is_number(host: str) -> bool:
+    """Whether a host, with a port or without, is an IP address."""
+    if host.startswith("["):
+        return True
+    try:
+        ipaddress.ip_address(host.rstrip("/").partition(":")[0])
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,20 @@ class MinioServer:
         self.client().make_bucket(bucket)
         return bucket
 
+    def drop_bucket(self, name: str) -> None:
+        """Delete a bucket and what is in it, also while others write there."""
+        client = self.client()
+        while True:
+            for item in list(client.list_objects(name, recursive=True)):
+                client.remove_object(name, str(item.object_name))
+            try:
+                client.remove_bucket(name)
+            except minio.error.S3Error as error:
+                if error.code != "BucketNotEmpty":
+                    raise
+            else:
+                return
+
     def start(self) -> None:
         binary = binary_path()
         if not binary.exists():

@@ -76,6 +76,7 @@ PARTS = (
     Part("mutants", "planted faults, none survives", ("make", "mutants")),
     Part("storms", "hundreds of kills, nothing lost or doubled", ("make", "storms")),
     Part("histories", "random tables, of Hudi's, published and followed", ("make", "histories")),
+    Part("walks", "random edits and failures, every status true", ("make", "walks")),
 )
 
 

@@ -359,6 +359,7 @@ def test_in_a_namespace_that_is_not_open_nothing_is_read_and_the_command_is_told
                 "--clusterrole=tideline-namespace "
                 "--serviceaccount=tideline-system:tideline-operator"
             ) in message
+            assert case.status(name)["observedGeneration"] == 1
         assert case.measured("tideline_reconciles_total", result="refused") == 0
         assert case.measured("tideline_reconciles_total", result="error") == 0
         assert case.cluster.all_jobs() == []
@@ -370,3 +371,17 @@ def test_in_a_namespace_that_is_not_open_nothing_is_read_and_the_command_is_told
 
 def is_closed(case: ControllerCase, name: str) -> bool:
     return case.condition("Ready", name).get("reason") == "NamespaceNotOpen"
+
+
+def test_the_store_of_the_spec_in_force_wakes_a_table_whose_newest_spec_is_not_valid(
+    case: ControllerCase,
+) -> None:
+    case.declare(**on_s3())
+    case.start()
+    case.until(lambda: ready(case)[1] == "StoreMissing", "it is missing")
+    case.change("people", {"spec": {"storeRef": "other", "timezone": "Middle/Earth"}})
+    case.until(lambda: ready(case)[1] == "SpecInvalid", "the spec is not valid")
+    put_store(case)
+    case.until(
+        lambda: case.condition("Healthy").get("reason") == "SecretMissing", "it is looked at", 5.0
+    )

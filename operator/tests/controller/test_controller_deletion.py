@@ -10,7 +10,7 @@ import pytest
 
 from tideline.lake_table import LakeTable
 from tideline.publication.place import CatalogPlace
-from tideline_operator.api_objects import LAKE_TABLES, Manifest
+from tideline_operator.api_objects import LAKE_TABLES, NAMESPACES, Manifest
 from tideline_operator.controller.deletion import FINALIZER
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -251,3 +251,19 @@ def test_a_refused_twin_deletes_nothing(case: ControllerCase) -> None:
     case.until(lambda: is_gone(case, "twin"), "it is gone")
     assert files_of(case)
     case.until_event("DataKept", "twin")
+
+
+def test_data_that_a_namespace_leaves_behind_is_told_in_the_log_and_counted(
+    case: ControllerCase, caplog: pytest.LogCaptureFixture
+) -> None:
+    case.declare(
+        deletionPolicy="Delete", location="s3://lake/people", storeRef="nowhere", ingest=None
+    )
+    case.start()
+    case.until(lambda: FINALIZER in finalizers(case.table()), "it is set")
+    case.api.delete(NAMESPACES, case.namespace)
+    delete(case)
+    case.until(lambda: is_gone(case), "it is gone")
+    case.until(lambda: case.measured("tideline_deletions_total", result="gave_up") == 1, "counted")
+    assert "DeletionGaveUp" not in case.event_reasons(), "a namespace that ends takes no events"
+    assert "the data stays because the namespace is being deleted" in caplog.text

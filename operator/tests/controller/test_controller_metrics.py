@@ -17,6 +17,7 @@ from tideline_operator.controller.controller_metrics import ControllerMetrics, P
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.spent import Spent
 from tideline_operator.resources.status import (
+    NO_TABLE,
     Condition,
     ConditionType,
     IngestStatus,
@@ -44,6 +45,7 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_operation_saved_scan_bytes": ("counter", {"kind"}),
     "tideline_operation_saved_stored_bytes": ("counter", {"kind"}),
     "tideline_operations": ("counter", {"kind", "result"}),
+    "tideline_deletions": ("counter", {"result"}),
     "tideline_operations_memory_bytes": ("gauge", set()),
     "tideline_operations_running": ("gauge", set()),
     "tideline_operations_waiting": ("gauge", set()),
@@ -102,11 +104,11 @@ def process() -> ProcessMetrics:
     return ProcessMetrics()
 
 
-def status(ready: Truth) -> LakeTableStatus:
+def status(ready: Truth, reason: str = "Because") -> LakeTableStatus:
     condition = Condition(
         type=ConditionType.READY,
         status=ready,
-        reason="Because",
+        reason=reason,
         last_transition_time=Timestamp(0),
     )
     table = TableStatus(files=3, bytes=12_345_678_901)
@@ -132,6 +134,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     metrics.show_unavailable(lambda: [("lake", "http://minio.lake.svc:9000")])
     metrics.watch_silent.labels(resource="pods").set(1.5)
     metrics.lists.labels(resource="pods").inc()
+    metrics.deletions.labels(result="kept").inc()
     metrics.store_ready.labels("lake", "minio").set(1)
     metrics.catalog_ready.labels("lake", "sales").set(1)
     metrics.workers.labels(state="busy").set(1)
@@ -157,6 +160,13 @@ def test_values_and_labels_come_through_as_they_are(process: ProcessMetrics) -> 
     assert ("tideline_table_bytes", labels, 12_345_678_901.0) in found
     asked = {"verb": "get", "resource": "jobs", "code": "200"}
     assert ("tideline_api_requests_total", asked, 2.0) in found
+
+
+def test_a_table_that_waits_for_its_first_files_sets_off_no_alert(process: ProcessMetrics) -> None:
+    metrics = ControllerMetrics(process)
+    metrics.note_status(KEY, status(Truth.FALSE))
+    metrics.note_status(KEY, status(Truth.FALSE, NO_TABLE))
+    assert "tideline_table_ready" not in {name for name, _, _ in series(process)}
 
 
 def test_what_a_table_took_is_what_its_status_says(process: ProcessMetrics) -> None:

@@ -167,3 +167,47 @@ def test_data_in_a_bucket_that_does_not_exist_is_deleted_already(
         lambda: case.api.get(LAKE_TABLES, "people", case.namespace) is None, "it is gone", 15.0
     )
     assert f"there is nothing at {location}" in case.event_notes()
+
+
+@pytest.mark.api_server
+@pytest.mark.minio
+def test_a_store_whose_secret_is_gone_is_not_ready(
+    case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline_operator.controller.store_watch.LOOK_S", 0.5)
+    monkeypatch.setattr("tideline_operator.controller.connections.FRESH_S", 0.5)
+    bucket = minio_server.create_bucket(f"keys-{case.namespace}")
+    put_store(case, minio_server)
+    case.declare(location=f"s3://{bucket}/people", storeRef="minio", ingest=None)
+    case.start()
+    case.until(lambda: store_ready(case).get("status") == "True", "it is reached")
+    case.api.delete(SECRETS, "keys", case.namespace)
+    case.until(lambda: store_ready(case).get("reason") == "SecretMissing", "it is reported")
+    # So it is for a process that never saw the Secret.
+    case.stop()
+    case.start()
+    case.until(lambda: case.turns() > 0, "a turn was taken")
+    assert store_ready(case).get("reason") == "SecretMissing"
+
+
+@pytest.mark.api_server
+@pytest.mark.minio
+def test_a_restart_leaves_what_is_known_of_a_store(
+    case: ControllerCase, minio_server: MinioServer
+) -> None:
+    bucket = minio_server.create_bucket(f"kept-{case.namespace}")
+    put_store(case, minio_server)
+    case.declare(location=f"s3://{bucket}/people", storeRef="minio", ingest=None)
+    case.start()
+    case.until(lambda: store_ready(case).get("status") == "True", "it is reached")
+    case.stop()
+    controller = case.make()
+    # The first look of the watch comes before the first turn.
+    for reflector in controller._reflectors:
+        reflector._list()
+    for item in controller.tables.all():
+        controller._store_watch.expect((case.namespace, item["metadata"]["name"]), ["minio"])
+    controller._store_watch.look()
+    controller.stop()
+    assert store_ready(case).get("status") == "True"
+    assert case.requests("apply", "lakestores") == 0

@@ -76,6 +76,17 @@ def test_an_operation_is_started_once(api: KubeApi, table: ResolvedTable, owner:
     assert launcher.ensure_started(OPERATION, table, 2, owner) == Started(is_new=True)
 
 
+def test_what_no_pod_has_is_refused_and_not_left_out(
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
+) -> None:
+    template = {"spec": {"nodeSelectr": {"disk": "fast"}}}
+    launcher = JobLauncher(api, replace(SETTINGS, pod_template=template))
+    refused = launcher.ensure_started(OPERATION, table, 1, owner)
+    assert isinstance(refused, StartRefused)
+    assert 'unknown field "spec.template.spec.nodeSelectr"' in refused.message
+    assert api.get(JOBS, NAME, namespace) is None
+
+
 def test_a_death_in_the_middle_is_repaired_by_starting_again(
     api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:

@@ -134,3 +134,15 @@ def test_a_wrong_field_is_reported_with_its_path(kubectl: Kubectl, tmp_path: Pat
     (tmp_path / "wrong.yaml").write_text(text.replace("everyCommits:", "everyCommit:"))
     message = kubectl("apply", "-f", "wrong.yaml", fails=True)
     assert 'unknown field "spec.services.clustering.everyCommit"' in message
+
+
+@pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["kubectl", "the-server"])
+def test_a_misspelled_selector_of_a_pod_template_is_refused(
+    kubectl: Kubectl, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    text = (EXAMPLE / "flights.yaml").read_text("utf-8")
+    template = "spec:\n  podTemplate: {spec: {nodeSelectr: {disk: fast}}}\n"
+    wrong = text.replace("spec:\n", template, 1)
+    (tmp_path / "wrong.yaml").write_text(wrong)
+    message = kubectl("apply", *way, "-f", "wrong.yaml", fails=True)
+    assert ".podTemplate.spec.nodeSelectr" in message, message

@@ -125,6 +125,7 @@ class Controller:
             source,
             starter,
             self._events,
+            self._metrics,
             self._jobs,
             self._pods,
             at_workers,
@@ -156,7 +157,7 @@ class Controller:
             api,
             self._stores,
             self._reader,
-            self._source.access,
+            self._source.store_access,
             self._events,
             self._metrics,
             self._clock,
@@ -256,6 +257,7 @@ class Controller:
                     return False
         for item in self.tables.all():
             self._take_over(item)
+            self._store_watch.expect(key_of(item), _stores_named(item))
         self._workers.start()
         self._store_watch.start()
         return True
@@ -408,6 +410,7 @@ class Controller:
             _log.exception("retrying in %.0f s", delay_s, extra={"table": table})
             if item is not None:
                 self._failures.record(key, item, error)
+        self._store_watch.had_turn(key)
         self._metrics.note_turn(result, self._clock.monotonic_s() - started_s)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
@@ -480,10 +483,12 @@ def _declared(item: Manifest) -> tuple[object, object]:
 
 
 def _stores_named(table: Manifest) -> set[str]:
-    """The LakeStores that a LakeTable object refers to, valid or not."""
-    spec = table.get("spec") or {}
-    names = {spec.get("storeRef")}
-    for ingest in spec.get("ingest") or ():
-        source = ingest.get("source") if isinstance(ingest, dict) else None
-        names.add(source.get("storeRef") if isinstance(source, dict) else None)
+    """The LakeStores that a LakeTable object refers to, valid or not, and those of its last valid
+    spec, which may be the one in force."""
+    names: set[object] = set()
+    for spec in (table.get("spec") or {}, (table.get("status") or {}).get("lastValidSpec") or {}):
+        names.add(spec.get("storeRef"))
+        for ingest in spec.get("ingest") or ():
+            source = ingest.get("source") if isinstance(ingest, dict) else None
+            names.add(source.get("storeRef") if isinstance(source, dict) else None)
     return {str(name) for name in names if name}

@@ -13,7 +13,8 @@ Only such a table carries our finalizer; with Retain there is nothing to wait fo
 5. Remove the finalizer.
 
 Landing prefixes, locations of other LakeTables, tables below this one and files that are not the
-table's stay, and an event says so. At the deadline the rest is left, with an event: Tideline never
+table's stay, and an event says so; in a namespace that is being deleted, which takes no events, the
+log and a metric do. At the deadline the rest is left, with an event: Tideline never
 blocks the deletion of a table or a namespace for longer.
 """
 
@@ -33,6 +34,7 @@ from tideline_operator.api_objects import (
     LeadershipLostError,
     Manifest,
 )
+from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
@@ -61,6 +63,8 @@ from tideline_operator.resources.status import DeletionStatus, LakeTableStatus
 FINALIZER = "tideline.dev/delete-data"
 RETRY_S = 5.0
 _ENDED = ("Complete", "Failed")
+_RESULTS = {"DataDeleted": "deleted", "DataKept": "kept", "DeletionGaveUp": "gave_up"}
+"""What becomes of data, as the metric counts it, by the reason of the event."""
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +107,7 @@ class Deletion:
         source: TableSource,
         starter: JobStarter,
         events: EventRecorder,
+        metrics: ControllerMetrics,
         jobs: ObjectCache,
         pods: ObjectCache,
         at_workers: WorkerSettler,
@@ -117,6 +122,7 @@ class Deletion:
         self._source = source
         self._starter = starter
         self._events = events
+        self._metrics = metrics
         self._jobs = jobs
         self._pods = pods
         self._at_workers = at_workers
@@ -134,7 +140,7 @@ class Deletion:
         if is_wanted == (FINALIZER in _finalizers(item)):
             return item
         others = [name for name in _finalizers(item) if name != FINALIZER]
-        return self._with_finalizers(item, [*others, FINALIZER] if is_wanted else others)
+        return self._with_finalizers(item, [*others, FINALIZER] if is_wanted else others) or item
 
     def step(self, key: Key, item: Manifest) -> float | None:
         """Go on with the deletion of `item`; seconds until the next step, None when it is done.
@@ -188,7 +194,8 @@ class Deletion:
             event = TableEvent("DataKept", "files", str(done.kept), is_warning=True)
             self._events.record(case.item, event)
         self._deleted.pop(_uid(case), None)
-        self._let_go(case.item)
+        if self._let_go(case.item):
+            self._metrics.deletions.labels(result=_RESULTS[done.reason]).inc()
 
     def _delete(self, case: _Case) -> _Outcome:
         busy = self._stop_jobs(case.key, case.status)
@@ -274,21 +281,22 @@ class Deletion:
         found = self._api.get(NAMESPACES, namespace)
         return found is None or bool(found["metadata"].get("deletionTimestamp"))
 
-    def _let_go(self, item: Manifest) -> None:
-        self._with_finalizers(item, [name for name in _finalizers(item) if name != FINALIZER])
+    def _let_go(self, item: Manifest) -> bool:
+        """Whether it was still there: a cache may show what has gone in the turn before."""
+        others = [name for name in _finalizers(item) if name != FINALIZER]
+        return self._with_finalizers(item, others) is not None
 
-    def _with_finalizers(self, item: Manifest, finalizers: list[str]) -> Manifest:
+    def _with_finalizers(self, item: Manifest, finalizers: list[str]) -> Manifest | None:
         metadata = item["metadata"]
         change: Manifest = {
             "metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}
         }
         try:
-            changed = self._api.patch(LAKE_TABLES, metadata["name"], change, metadata["namespace"])
+            return self._api.patch(LAKE_TABLES, metadata["name"], change, metadata["namespace"])
         except ApiRefusedError as error:
             if error.status == 409:
                 raise StaleStatusError(error.message) from error
             raise
-        return item if changed is None else changed
 
 
 def _kept(reason: str) -> _Done:

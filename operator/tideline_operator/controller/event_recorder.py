@@ -9,8 +9,8 @@
    it is seen, often enough that the API server, which drops events after an hour, keeps it.
 4. A recurrence after a recovery is another series: callers put its start into the subject.
 
-Events are for people: one that cannot be written is logged and dropped. Secrets are masked in
-their notes.
+Events are for people: one that cannot be written is logged with its note and dropped. Secrets are
+masked in their notes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class EventRecorder:
         try:
             series = self._write(name, item, event, known, now_ms)
         except TidelineError as error:
-            _log.warning("cannot write an event: %s", error)
+            # What it says is said here at least: a namespace that ends takes no events.
+            extra = {"table": _about(item), "reason": event.reason}
+            _log.warning("%s; cannot write this as an event: %s", event.note, error, extra=extra)
             # Not retried at once: a server that refuses events refuses the next as well.
             series = _Series(known.count if known else 0, event.occurrence, now_ms)
         with self._lock:
@@ -154,8 +156,11 @@ class EventRecorder:
 def _log_event(item: Manifest, event: TableEvent) -> None:
     """Log the event."""
     level = logging.WARNING if event.is_warning else logging.INFO
-    about = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-    _log.log(level, event.note, extra={"table": about, "reason": event.reason})
+    _log.log(level, event.note, extra={"table": _about(item), "reason": event.reason})
+
+
+def _about(item: Manifest) -> str:
+    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
 
 
 def _series_of(event: Manifest) -> _Series:

@@ -145,15 +145,16 @@ class TableReconciler:
     def _take(self, turn: Turn) -> float:
         parts, key, item = self._parts, turn.key, turn.item
         closed = parts.source.closed(key[0])
-        if closed is not None:
-            # Not even a Job can be stopped there, and no event be written.
-            turn.status = not_looked_at(turn.status, closed.reason, closed.message, turn.now_ms)
-            self._publish(turn)
-            return self._looks.after_problem(key)
         declared = self._declared(turn)
         turn.spec_problem = declared.problem
         if turn.status.last_valid_spec:
             turn.in_force = _LAST_GOES_ON if declared.table is not None else _NONE_GOES_ON
+        if closed is not None:
+            # Not even a Job can be stopped there, and no event be written.
+            status = turn.with_spec_condition(turn.of_this_generation())
+            turn.status = not_looked_at(status, closed.reason, closed.message, turn.now_ms)
+            self._publish(turn)
+            return self._looks.after_problem(key)
         if declared.problem is not None:
             note = f"spec is not valid: {declared.problem}"
             self._report_trouble(turn, "SpecInvalid", declared.problem, note)
@@ -168,6 +169,8 @@ class TableReconciler:
             turn.status = replace(turn.status, last_valid_spec=valid)
         resolved = parts.source.resolve(item, declared.table)
         if isinstance(resolved, Unresolved):
+            if resolved.placed is not None:
+                self.on_resolved(key, resolved.placed)
             return self._rest(turn, settled, resolved)
         is_paused = parts.pauses.is_paused(key[0])
         resolved = replace(resolved, is_namespace_paused=is_paused)
@@ -383,11 +386,10 @@ class TableReconciler:
         parts.places.workers.stop_waiting(turn.key)
         if not settled.running:
             parts.budgets.release(turn.key)
-        generation = int(turn.item["metadata"].get("generation") or 0)
-        status = replace(turn.status, observed_generation=generation)
-        status = not_looked_at(status, unresolved.reason, unresolved.message, turn.now_ms)
-        if unresolved.reason != "SpecInvalid":
-            self._report_trouble(turn, unresolved.reason, unresolved.message, unresolved.message)
+        reason, message = unresolved.reason, unresolved.message
+        status = not_looked_at(turn.of_this_generation(), reason, message, turn.now_ms)
+        if reason != "SpecInvalid":
+            self._report_trouble(turn, reason, message, message)
         turn.status = turn.with_spec_condition(status)
         self._publish(turn)
         if unresolved.may_heal:

@@ -7,7 +7,8 @@
    on as soon as it is fixed.
 4. A bucket that holds tables is checked once for each generation of its LakeStore
    (`tideline.storage.probe`), with a few small objects that are deleted afterwards.
-5. Both are kept in the LakeStore's status, written only when it changed.
+5. Both are kept in the LakeStore's status, written only when it changed. What an earlier process
+   found stays until the tables that name the LakeStore have had a turn in this one.
 
 One thread plans; many look, each at one bucket, and each bucket has its own time, so that endpoints
 that hang do not delay the looks at others. Looks are the probes of endpoints that are left alone
@@ -27,6 +28,7 @@ from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.operation.operation import Place
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
+from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import probing
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
@@ -34,6 +36,7 @@ from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.status_writer import status_content, status_manifest
 from tideline_operator.controller.turn_failures import FAILED, write_failure
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.decide.observed import Problem
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.reading.access import Access
@@ -88,6 +91,7 @@ class StoreWatch:
         self._wake = wake
         self._lock = threading.Lock()
         self._uses: dict[Key, dict[_Bucket, _Use]] = {}
+        self._expected: dict[Key, frozenset[Key]] = {}
         self._found: dict[_Bucket, BucketStatus] = {}
         self._looks: dict[_Bucket, Future[BucketStatus]] = {}
         self._due_s: dict[_Bucket, float] = {}
@@ -105,6 +109,14 @@ class StoreWatch:
         self._stop.set()
         self._changed.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def expect(self, key: Key, stores: Iterable[str]) -> None:
+        """A table that names these LakeStores has not had a turn yet."""
+        self._expected[key] = frozenset((key[0], name) for name in stores)
+
+    def had_turn(self, key: Key) -> None:
+        """It has, whatever came of it."""
+        self._expected.pop(key, None)
 
     def note(self, key: Key, table: ResolvedTable) -> None:
         """A table was resolved: these are the buckets it uses."""
@@ -185,6 +197,9 @@ class StoreWatch:
                 self._api.check_may_write()
                 report = self._reader.check_store(access, use.table, use.place)
                 return bucket_checked(report, generation, self._clock.now_ms())
+        except SecretProblemError as error:
+            problem = Problem(error.reason, error.message, error.exit_code, is_transient=False)
+            return bucket_looked_at(before, problem)
         except TidelineError as error:
             return bucket_looked_at(before, problem_of(error))
         return bucket_looked_at(before, None)
@@ -211,6 +226,10 @@ class StoreWatch:
                 if seen is None:
                     return
                 buckets[name] = seen
+        if any(key in stores for stores in list(self._expected.values())):
+            if not buckets:
+                return
+            buckets = {**before.buckets, **buckets}
         status = store_status(before, buckets, _generation(item), self._clock.now_ms())
         if status == before:
             self._metrics.note_store(key, status)

@@ -50,11 +50,12 @@ class Declared:
 @dataclass(frozen=True, slots=True)
 class Unresolved:
     """Something that the table names is missing: `reason` is one word. `may_heal` without a change
-    of anything that is watched."""
+    of anything that is watched. `placed` is the table where only its Secrets are missing."""
 
     reason: str
     message: str
     may_heal: bool = False
+    placed: ResolvedTable | None = None
 
 
 def declared_table(item: Manifest, last_valid: Mapping[str, object]) -> Declared:
@@ -155,7 +156,7 @@ class TableSource:
                 self._connections.connect(namespace, resolved.stores.values())
             self._catalogs.credentials(namespace, table.spec.catalog)
         except SecretProblemError as error:
-            return Unresolved(error.reason, error.message, may_heal=True)
+            return Unresolved(error.reason, error.message, may_heal=True, placed=resolved)
         return resolved if taken is None else self._refused(resolved, taken)
 
     def secret_versions(self, table: ResolvedTable) -> tuple[str, ...]:
@@ -203,6 +204,13 @@ class TableSource:
             allows_local=self._allows_local,
             egress=egress,
         )
+
+    def store_access(self, table: ResolvedTable) -> Access:
+        """How the LakeStores of a table are reached with their Secrets as they are now, whatever
+        its catalog needs. Raises as `access`."""
+        namespace = table.resource.metadata.namespace
+        connection = self._connections.connect(namespace, table.stores.values())
+        return Access(connection, {}, allows_local=self._allows_local)
 
     def judge_claims(
         self, item: Manifest, table: ResolvedTable, status: LakeTableStatus, observed: Observed

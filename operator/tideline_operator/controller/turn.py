@@ -31,6 +31,11 @@ class Turn:
     look_at_ms: int | None = None
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
 
+    def of_this_generation(self) -> LakeTableStatus:
+        """The status as one that is about the newest spec."""
+        generation = int(self.item["metadata"].get("generation") or 0)
+        return replace(self.status, observed_generation=generation)
+
     def with_spec_condition(self, status: LakeTableStatus) -> LakeTableStatus:
         """SpecValid, and Ready with it: a user who waits for Ready expects the newest spec."""
         problem, now_ms = self.spec_problem, self.now_ms

@@ -74,7 +74,8 @@ class JobLauncher:
             return StartRefused(str(error))
         name = job_name(operation.id, attempt)
         try:
-            made = self._api.create(JOBS, job, namespace)
+            # A template's misspelled selector is told, and not left out of the pods.
+            made = self._api.create(JOBS, job, namespace, is_strict=True)
         except ApiRefusedError as error:
             return StartRefused(error.message)
         started = made.object if isinstance(made, Created) else self._api.get(JOBS, name, namespace)

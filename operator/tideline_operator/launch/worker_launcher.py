@@ -54,7 +54,8 @@ class WorkerLauncher:
             name, table, plan.template, plan.kind, owner=owner, settings=self._settings
         )
         try:
-            made = self._api.create(JOBS, job, table.resource.metadata.namespace)
+            namespace = table.resource.metadata.namespace
+            made = self._api.create(JOBS, job, namespace, is_strict=True)
         except ApiRefusedError as error:
             return StartRefused(error.message)
         return made.object if isinstance(made, Created) else None

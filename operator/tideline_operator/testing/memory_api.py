@@ -61,7 +61,11 @@ class MemoryApi(KubeApi):
         return found, str(next(self._versions))
 
     def create(
-        self, resource: ApiResource, manifest: Manifest, namespace: str | None = None
+        self,
+        resource: ApiResource,
+        manifest: Manifest,
+        namespace: str | None = None,
+        **_: Any,
     ) -> Created | Exists:
         name = str(manifest["metadata"]["name"])
         if (resource.kind, namespace, name) in self._objects:

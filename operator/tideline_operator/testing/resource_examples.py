@@ -1,4 +1,4 @@
-"""LakeTables for tests: one that has every field, one that has only what is needed."""
+"""Resources for tests: LakeTables with every field, and with only what is needed; others whole."""
 
 EVERYTHING = """
 apiVersion: tideline.dev/v1alpha1
@@ -147,6 +147,25 @@ spec:
   engine: {small: Spark}
   resources: {driver: {memory: 2Gi}}
   podTemplate: {spec: {nodeSelector: {disk: fast}}}
+"""
+
+LAKE_STORE = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeStore
+metadata: {name: minio, namespace: lake}
+spec:
+  endpoint: http://127.0.0.1:9
+  region: eu-central-1
+  createBuckets: true
+  pathStyle: false
+  credentials: {secretName: keys}
+  webIdentity:
+    roleArn: arn:aws:iam::123456789012:role/lake
+    audience: sts.example
+    stsEndpoint: http://127.0.0.1:9
+  tls: {caSecretName: authorities}
+  eventLogs: s3://lake/event-logs
+  engine: {warm: {idle: 1m, lifetime: 1h, maxWorkers: 1, maxMemory: 4Gi, maxBytes: 64Mi}}
 """
 
 ICEBERG_CATALOG = """

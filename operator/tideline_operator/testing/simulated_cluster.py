@@ -12,12 +12,14 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tideline.clock import SystemClock
+from tideline.clock import Clock, SystemClock
+from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.landing.checkpoint import (
     INGEST_KEY,
     advance,
@@ -25,7 +27,13 @@ from tideline.ingest.landing.checkpoint import (
     read_checkpoints,
 )
 from tideline.ingest.landing.landed_file import list_landing
-from tideline.ingest.operation.operation import CreateTable, IngestFiles, Operation, Place
+from tideline.ingest.operation.operation import (
+    CreateTable,
+    IngestFiles,
+    MakeSavepoint,
+    Operation,
+    Place,
+)
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -40,7 +48,6 @@ from tideline_operator.launch.driver_job import (
 )
 from tideline_operator.launch.job_outcome import JOB_NAME_LABEL
 
-_CLOCK = SystemClock()
 _CONTAINER = "engine"
 _numbers = itertools.count(1)
 
@@ -58,10 +65,12 @@ class SimulatedCluster:
         api: KubeApi,
         namespace: str,
         open_store: Callable[[Place], ObjectStore] = open_locally,
+        clock: Clock | None = None,
     ) -> None:
         self._api = api
         self._namespace = namespace
         self._open_store = open_store
+        self._clock = clock or SystemClock()
 
     def active_jobs(self) -> list[Manifest]:
         """Jobs that have not ended, by name."""
@@ -186,16 +195,26 @@ class SimulatedCluster:
 
     def carry_out(self, job: Manifest) -> OperationResult:
         """Do to the table what the engine would, and end the Job."""
-        operation = self.operation_of(job)
+        result = self.work(self.operation_of(job))
+        self.finish(job, result)
+        return result
+
+    def work(self, operation: Operation) -> OperationResult:
+        """Do to the table what the engine would. Raises what a store or a table raises."""
         work, target = operation.work, operation.table
         result = OperationResult(operation.id, Outcome.NOTHING)
+        if isinstance(work, MakeSavepoint):
+            location = StoreLocation.of(target.location.uri, dict(target.location.options))
+            hoodie = HoodieTable.open(location, self._clock, self._open_store(target.location))
+            create_savepoint(hoodie, InstantTime.parse(work.instant), comment=work.name)
+            return OperationResult(operation.id, Outcome.SUCCEEDED, instant=work.instant)
         if isinstance(work, CreateTable | IngestFiles):
             location = StoreLocation.of(target.location.uri, dict(target.location.options))
             store = self._open_store(target.location)
             self._create(operation, store)
             result = OperationResult(operation.id, Outcome.SUCCEEDED)
             if isinstance(work, IngestFiles):
-                hoodie = HoodieTable.open(location, _CLOCK, store)
+                hoodie = HoodieTable.open(location, self._clock, store)
                 instant = self._ingest(hoodie, work)
                 result = OperationResult(
                     operation.id,
@@ -204,7 +223,6 @@ class SimulatedCluster:
                     write_operation=work.write_operation,
                     source_files=len(work.files),
                 )
-        self.finish(job, result)
         return result
 
     def set_pod(self, name: str, phase: str, state: Manifest) -> None:
@@ -231,7 +249,7 @@ class SimulatedCluster:
             table_type=TableType(target.table_type),
             table_version=6,
         )
-        create_table(store, definition, _CLOCK)
+        create_table(store, definition, self._clock)
 
     def _ingest(self, hoodie: HoodieTable, work: IngestFiles) -> str:
         landing = list_landing(self._open_store(work.landing), work.file_format)

@@ -229,6 +229,20 @@ OPERATOR_FAULTS = (
         (f"{_TESTS}/report/test_table_status.py",),
     ),
     Fault(
+        "what a status leaves empty is applied as null over what was there",
+        f"{_OPERATOR}/resources/parsing.py",
+        "        is_written = member != default or rule_of(field).always_written\n",
+        "        is_written = member != default\n",
+        (f"{_TESTS}/resources/test_resource_parsing.py",),
+    ),
+    Fault(
+        "a failure outlives what the spec declares",
+        f"{_OPERATOR}/report/failures.py",
+        "    return tuple(filter(stands, failures))\n",
+        "    return failures\n",
+        (f"{_TESTS}/report/test_table_status.py",),
+    ),
+    Fault(
         "a status grows past what the API server takes",
         f"{_OPERATOR}/resources/bounds.py",
         "        kept = member if rule.items_max is None else member[-rule.items_max :]\n",
