@@ -176,12 +176,6 @@ class ControllerMetrics:
             "Memory that the pods of operations under way may ask for.",
         )
 
-        self.deletions = self._counter(
-            "tideline_deletions_total",
-            "LakeTables with deletionPolicy Delete that went, by what became of their data.",
-            ("result",),
-        )
-
     def _name_warm_workers(self) -> None:
         self.workers = self._gauge(
             "tideline_warm_workers", "Warm workers, by whether they have an operation.", ("state",)
@@ -191,6 +185,11 @@ class ControllerMetrics:
         )
 
     def _name_queue(self) -> None:
+        self.deletions = self._counter(
+            "tideline_deletions_total",
+            "LakeTables with deletionPolicy Delete that went, by what became of their data.",
+            ("result",),
+        )
         self.reconciles = self._counter(
             "tideline_reconciles_total", "Reconciles of a table, by result.", ("result",)
         )
