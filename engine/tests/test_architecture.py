@@ -76,6 +76,8 @@ NEEDS_AN_EXTRA = (
     "tideline.iceberg.rewrite.group_outcome.",
     "tideline.iceberg.rewrite.in_process.",
     "tideline.iceberg.rewrite.run.",
+    "tideline.ingest.execute.rehearse_ingest.",
+    "tideline.ingest.proposal.",
     "tideline.publication.",
     "tideline.spark.",
     "tideline.sql.",

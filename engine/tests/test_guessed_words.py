@@ -142,7 +142,8 @@ def test_an_update_reads_again_when_another_writer_came_between(
 ) -> None:
     import tideline.row_update as row_update
 
-    inner, came = row_update._changed, []
+    inner = row_update._changed
+    came: list[bool] = []
 
     def changed(rows: pa.Table, changes: Any) -> pa.Table:
         if not came:

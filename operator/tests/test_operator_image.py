@@ -52,7 +52,7 @@ def loaded_bytes(file: Path) -> int:
         opened.seek(at)
         table = opened.read(entry * number)
     starts = range(0, len(table), entry)
-    ends = (sum(struct.unpack_from("<Q16xQ", table, start + 8)) for start in starts)
+    ends: Iterator[int] = (sum(struct.unpack_from("<Q16xQ", table, start + 8)) for start in starts)
     return max(ends)
 
 

@@ -13,7 +13,7 @@ import sys
 import uuid
 from pathlib import Path
 
-import duckdb  # type: ignore[import-not-found]
+import duckdb
 import pyarrow.parquet as pq
 from json_line_server import claim_standard_output, serve  # type: ignore[import-not-found]
 

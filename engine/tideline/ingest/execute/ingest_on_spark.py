@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql import functions as F
-
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.hudi.write.key_spelling import key_generator
@@ -22,6 +20,7 @@ from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import Verdict, judge, misfits
 from tideline.spark.landing.landed_rows import (
     column_types,
+    count_rows_and_keys,
     is_infrastructure_failure,
     known_types,
     new_columns,
@@ -35,7 +34,6 @@ from tideline.spark.landing.sources import (
     failure_reason,
     types_of,
 )
-from tideline.spark.write.keys import record_key_column
 from tideline.spark.write.run import try_write
 from tideline.wording import counted
 
@@ -162,14 +160,11 @@ class SparkAttempt:
         batch.progress(f"reading {counted(len(batch.files), 'file')}")
         intake = self._intake(session, table)
         rows = intake.finished(intake.source(batch.paths))
-        keys = record_key_column(key_generator(table.hoodie_table), rows.schema)
-        (found,) = rows.agg(
-            F.count("*").alias("rows"), F.count_distinct(keys).alias("keys")
-        ).collect()
+        row_count, key_count = count_rows_and_keys(rows, key_generator(table.hoodie_table))
         kind = WriteOperation.parse(batch.work.write_operation)
         config = table.writer.config_for_rows(batch.operation.table.write_properties)
         try_write(rows, table.hoodie_table, kind, config)
-        return found["rows"], column_types(rows), found["keys"]
+        return row_count, column_types(rows), key_count
 
     def _require_rows(self, rows: DataFrame) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""

@@ -14,9 +14,11 @@ from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
+from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.spark.landing.bad_rows import RowFault
 from tideline.spark.landing.sources import failure_reason, types_of
 from tideline.spark.quoting import column_named
+from tideline.spark.write.keys import record_key_column
 
 SOURCE_VIEW = "source"
 
@@ -110,6 +112,13 @@ def cast_faults(rows: DataFrame, table_schema: pa.Schema) -> list[RowFault]:
         reason = f"is not of type {wanted.simpleString()}"
         faults.append(RowFault(is_bad, item.name, reason, column.cast("string")))
     return faults
+
+
+def count_rows_and_keys(rows: DataFrame, keys: KeyGenerator) -> tuple[int, int]:
+    """How many rows there are, and how many record keys."""
+    key = record_key_column(keys, rows.schema)
+    (found,) = rows.agg(F.count("*"), F.count_distinct(key)).collect()
+    return found[0], found[1]
 
 
 def column_types(rows: DataFrame) -> tuple[tuple[str, str], ...]:
