@@ -14,6 +14,7 @@ from e2e.harness.cluster import Cluster
 from e2e.harness.installation import DEPLOYMENT, NAMESPACE
 from e2e.harness.lake import Lake
 
+METRICS, HEALTH = 8080, 8081
 PLUGIN = "from tideline_operator.plugin.main import main; main()"
 
 
@@ -64,9 +65,10 @@ def test_the_operator_s_metrics_and_pages_tell_of_the_table(lake: Lake, cluster:
     lake.wait_for_ids("people", [1])
     lake.wait_for("people", "Ready")
     labels = f'{{namespace="{lake.namespace}",table="people"}}'
-    with forwarded(cluster, 8080) as address:
+    with forwarded(cluster, HEALTH) as address:
         for path in ("/healthz", "/readyz"):
             assert asked(address + path)[0] == 200
+    with forwarded(cluster, METRICS) as address:
         cluster.wait_until(
             lambda: f"tideline_table_ready{labels} 1" in asked(f"{address}/metrics")[1],
             "the metrics have the table ready",
