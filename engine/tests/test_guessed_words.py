@@ -234,3 +234,36 @@ def test_a_package_that_lacks_is_named_with_what_brings_it(
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(ConfigError, match=rf"{package}.*\[{extra}\]"):
         read(table)
+
+
+def test_an_update_that_a_merge_would_drop_is_refused(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.string(), "at": pa.int64(), "n": pa.int64()})
+    table = tideline.create(
+        str(tmp_path / "t"), record_key="id", ordering=["at", "n"], schema=schema
+    )
+    table.write([{"id": "a", "at": 5, "n": 1}, {"id": "b", "at": 5, "n": 1}])
+    for changes in ({"at": 4}, {"n": 0}, {"at": 4, "n": 7}, {"n": pc.field("n") - 1}):
+        with pytest.raises(ConfigError, match="the higher at, n counts"):
+            table.update("id = 'a'", changes)
+    table.update("id = 'a'", {"at": 6, "n": 0})
+    table.update("id = 'b'", {"n": 2})
+    found = {row["id"]: (row["at"], row["n"]) for row in table.to_arrow().to_pylist()}
+    assert found == {"a": (6, 0), "b": (5, 2)}
+
+
+def test_an_update_to_what_stands_for_the_stored_value_is_refused(tmp_path: Path) -> None:
+    table = tideline.create(
+        str(tmp_path / "t"),
+        record_key="id",
+        table_version=9,
+        schema=pa.schema({"id": pa.string(), "v": pa.string()}),
+    )
+    hoodie = table.hoodie_table
+    with hoodie.lock().acquire(timeout_s=10):
+        hoodie.update_properties({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
+    table = tideline.open(table.uri)
+    table.write([{"id": "a", "v": "x"}])
+    with pytest.raises(ConfigError, match="a null stands for the stored value"):
+        table.update("id = 'a'", {"v": None})
+    table.update("id = 'a'", {"v": "y"})
+    assert table.to_arrow(["v"]).to_pylist() == [{"v": "y"}]

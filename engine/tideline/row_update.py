@@ -6,7 +6,7 @@ the rows were read. Then they are read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,9 @@ from tideline.hudi.read.arrow_scan import ArrowScan, nullable
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
+from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
@@ -52,6 +54,7 @@ def _update(
     _check(table, nullable(scan.schema), changes)
     rows = _matching(table, scan, where)
     changed = _changed(rows, changes)
+    _require_taken(table, rows, changed, changes)
     seen = {one.time for one in scan.timeline.writes().completed()}
 
     def nothing_came(now: ActiveTimeline) -> None:
@@ -75,6 +78,55 @@ def _check(table: HoodieTable, schema: pa.Schema, changes: Mapping[str, Any]) ->
             raise ConfigError(message, table=table.uri, value=name)
     if not changes:
         raise ConfigError("say which columns to set", table=table.uri)
+
+
+def _require_taken(
+    table: HoodieTable, rows: pa.Table, changed: pa.Table, changes: Mapping[str, Any]
+) -> None:
+    """Raise ConfigError where a merge with the stored rows would keep a stored value."""
+    config, filled = table.config, table.config.partial_updates
+    ordering = config.ordering_fields
+    by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING and ordering
+    if by_ordering and pc.any(_is_earlier(changed, rows, ordering)).as_py():
+        message = f"of two versions of a row the one with the higher {', '.join(ordering)} counts"
+        raise ConfigError(f"{message}: a lower value would not be stored", table=table.uri)
+    for name in changes if filled is not None else ():
+        if filled is not None and _stands_for_stored(changed.column(name), filled):
+            message = (
+                f"in this table {_marker(filled)} stands for the stored value: it cannot be set"
+            )
+            raise ConfigError(message, table=table.uri, value=name)
+
+
+def _stands_for_stored(column: pa.ChunkedArray, filled: PartialUpdates) -> bool:
+    """Whether a row with any of these values is filled up from the stored one."""
+    if filled.mode is PartialUpdateMode.IGNORE_DEFAULTS:
+        return bool(column.null_count)
+    if filled.unavailable is None or not pa.types.is_string(column.type):
+        return False
+    return bool(pc.any(pc.equal(column, filled.unavailable)).as_py())
+
+
+def _marker(filled: PartialUpdates) -> str:
+    is_null = filled.mode is PartialUpdateMode.IGNORE_DEFAULTS
+    return "a null" if is_null else repr(filled.unavailable)
+
+
+def _is_earlier(rows: pa.Table, than: pa.Table, ordering: Sequence[str]) -> pa.ChunkedArray:
+    """For each row whether it is before the other in order; null is before everything."""
+    earlier: Any = pa.chunked_array([pa.repeat(False, rows.num_rows)])
+    equal: Any = pa.chunked_array([pa.repeat(True, rows.num_rows)])
+    for name in ordering:
+        one, other = rows.column(name), than.column(name)
+        both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+        less = pc.or_(
+            pc.fill_null(pc.less(one, other), False),
+            pc.and_(pc.is_null(one), pc.is_valid(other)),
+        )
+        earlier = pc.or_(earlier, pc.and_(equal, less))
+        same = pc.or_(pc.fill_null(pc.equal(one, other), False), both_null)
+        equal = pc.and_(equal, same)
+    return earlier
 
 
 def _matching(table: HoodieTable, scan: TableScan, where: Any) -> pa.Table:
