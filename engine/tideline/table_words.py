@@ -108,7 +108,7 @@ class TableWords(ReadableTable):
         `set` has a value for each column, or an expression of pyarrow over the row:
         `{"status": "late", "n": pyarrow.compute.field("n") + 1}`. Raises ConfigError for columns of
         the key or the partition path and for values that a merge with the stored row would not
-        take, such as a lower ordering value; UnsupportedTableError where a key is stored twice among
+        take, such as a lower ordering value; UnsupportedTableError where a key is twice among
         the rows; ConflictError when other writers were always first: then nothing has changed.
         """
         from tideline.row_update import update_rows
