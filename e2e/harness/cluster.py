@@ -217,8 +217,10 @@ _API_VERSIONS = {
     "Job": "batch/v1",
     "Deployment": "apps/v1",
     "Lease": "coordination.k8s.io/v1",
+    "Node": "v1",
     **dict.fromkeys(
-        ("Pod", "Namespace", "Secret", "ConfigMap", "Service", "ServiceAccount", "Event"), "v1"
+        ("Pod", "Namespace", "Secret", "ConfigMap", "Service", "ServiceAccount", "Event"),
+        "v1",
     ),
     **dict.fromkeys(
         ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),

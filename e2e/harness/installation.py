@@ -78,10 +78,10 @@ class Operator:
 
     def close_nodes(self) -> None:
         """Let no node take new pods, until `open_nodes`."""
-        self._cluster.kubectl("cordon", *self._nodes())
+        self._let_nodes_take_pods(False)
 
     def open_nodes(self) -> None:
-        self._cluster.kubectl("uncordon", *self._nodes())
+        self._let_nodes_take_pods(True)
 
     def leader(self) -> str:
         """The pod that holds the Lease."""
@@ -101,9 +101,10 @@ class Operator:
         self._cluster.wait_until(leads, "a pod leads", timeout_s=60)
         return found[0]
 
-    def _nodes(self) -> list[str]:
-        names = self._cluster.kubectl("get", "nodes", "-o", "name").split()
-        return [name.partition("/")[2] for name in names]
+    def _let_nodes_take_pods(self, wanted: bool) -> None:
+        for node in self._cluster.list("Node"):
+            change = {"spec": {"unschedulable": not wanted}}
+            self._cluster.patch("Node", node["metadata"]["name"], None, change)
 
     def logs(self) -> str:
         return self._cluster.kubectl(

@@ -148,10 +148,10 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed_while_a_job_runs
 ) -> None:
     operator.scale(2)
     try:
-        begin_to_write(lake)
-        (before,) = lake.jobs("people")
         leading = operator.leading_pod()
         (standby,) = [pod for pod in operator.pods() if pod_name(pod) != pod_name(leading)]
+        begin_to_write(lake)
+        (before,) = lake.jobs("people")
         # No replacement of the killed one finds a node.
         operator.close_nodes()
         operator.kill(leading)
