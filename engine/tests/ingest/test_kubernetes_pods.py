@@ -149,6 +149,7 @@ def test_what_tideline_sets_cannot_be_given() -> None:
     assert refused_conf("spark.sql.session.timeZone") == "Tideline sets it"
     mattering = {name for name in session if refused_conf(name) is None}
     assert mattering == {
+        "spark.python.authenticate.socketTimeout",
         "spark.sql.execution.arrow.maxRecordsPerBatch",
         "spark.sql.execution.arrow.maxBytesPerBatch",
         "spark.python.worker.reuse",

@@ -21,9 +21,9 @@ PAGE = Path(__file__).parents[4] / "docs" / "streams.md"
 
 def recipe(uri: str) -> Any:
     """The function of the page, writing to `uri`."""
-    found = re.search(r"^target = .*?(?=^\S*orders\.writeStream)", PAGE.read_text(), re.M | re.S)
+    found = re.search(r"^target = .*?(?=^spark = )", PAGE.read_text(), re.M | re.S)
     assert found is not None
-    code = found[0].replace("s3://lake/copy", uri)
+    code = found[0].replace("lake/copy", uri)
     assert uri in code
     names: dict[str, Any] = {"tideline": tideline}
     exec(code, names)
