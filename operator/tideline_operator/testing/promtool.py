@@ -5,6 +5,7 @@ Debian's package is taken apart in the cache, and not installed: it would start 
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -35,12 +36,23 @@ def promtool() -> Path | None:
 def _unpack(kept: Path) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        _run(["apt-get", "download", "-qq", _PACKAGE], folder)
+        _download(folder)
         (package,) = Path(folder).glob("*.deb")
         _run(["dpkg-deb", "-x", str(package), "unpacked"], folder)
         # Another test process may be first.
         if not kept.exists():
             (Path(folder) / "unpacked").replace(kept)
+
+
+def _download(folder: str) -> None:
+    download = ["apt-get", "download", "-qq", _PACKAGE]
+    try:
+        _run(download, folder)
+    except subprocess.CalledProcessError:
+        # A fresh machine has no lists of packages yet.
+        as_root = [] if os.geteuid() == 0 else ["sudo"]
+        _run([*as_root, "apt-get", "update", "-qq"], folder)
+        _run(download, folder)
 
 
 def _run(command: list[str], folder: str) -> None:
