@@ -51,7 +51,14 @@ QUICK_JAVA = {
 }
 """On small data the optimising compiler costs more than it saves."""
 
+QUICK = {"engine": {"small": "InProcess"}}
+"""Fields of a table whose few rows its driver writes alone."""
+
 Row = Mapping[str, Any]
+
+
+def some_rows(count: int) -> list[Row]:
+    return [{"id": number, "ts": 1, "name": f"row {number}"} for number in range(count)]
 
 
 class Lake:

@@ -7,16 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from e2e.harness.lake import DRIVER, SMALL_RESOURCES, Lake, Row
+from e2e.harness.lake import DRIVER, QUICK, SMALL_RESOURCES, Lake, some_rows
 
 DEAD_ENDPOINTS = 40
 NOWHERE = "http://10.255.255.{}:9000"
 """No host answers there, nor says that it does not."""
-QUICK = {"engine": {"small": "InProcess"}}
-
-
-def some_rows(count: int) -> list[Row]:
-    return [{"id": number, "ts": 1, "name": f"row {number}"} for number in range(count)]
 
 
 def seconds_between(earlier: str, later: str) -> float:
@@ -95,7 +90,7 @@ def test_several_tables_are_ingested_at_the_same_time(lake: Lake) -> None:
         lake.apply_table(name, **QUICK)
     for name in names:
         lake.wait_for_ids(name, range(10))
-    # When the first one ended, all had begun.
+    # When the first one ended, all were running.
     spans = [span for name in names for span in driver_spans(lake, name)]
     assert len(spans) == len(names)
     assert max(start for start, _ in spans) < min(end for _, end in spans), spans

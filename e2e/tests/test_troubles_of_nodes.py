@@ -11,16 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.harness.cluster import Cluster
-from e2e.harness.lake import DRIVER, QUICK_JAVA, SMALL_RESOURCES, Lake, Row
+from e2e.harness.lake import DRIVER, QUICK, QUICK_JAVA, SMALL_RESOURCES, Lake, some_rows
 
 MANY = 200_000
 OUTAGE_S = 45.0
 """Longer than the operator's lease."""
-QUICK = {"engine": {"small": "InProcess"}}
-
-
-def some_rows(count: int) -> list[Row]:
-    return [{"id": number, "ts": 1, "name": f"row {number}"} for number in range(count)]
 
 
 def test_an_image_that_is_not_there_is_named_and_work_begins_when_it_is_corrected(
@@ -40,7 +35,7 @@ def test_an_image_that_is_not_there_is_named_and_work_begins_when_it_is_correcte
 
 def test_an_evicted_driver_is_replaced_and_its_files_are_ingested_once(lake: Lake) -> None:
     lake.land("people", "many", some_rows(MANY))
-    # By itself the driver would be done before it is gone.
+    # A driver alone would be done before it is gone.
     lake.apply_table("people", engine={"small": "Spark"})
     instant = lake.wait_for_inflight("people")
     (driver,) = lake.running(DRIVER)
@@ -54,7 +49,7 @@ def test_an_evicted_driver_is_replaced_and_its_files_are_ingested_once(lake: Lak
     lake.cluster.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
     lake.cluster.wait_gone("Pod", name, lake.namespace, timeout_s=120)
     lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=60)
-    # It had time to take back what it had begun.
+    # It had time to undo its write.
     assert "SIGTERM" in lost["message"], lost
     assert lake.inflight("people") == []
     done = lake.wait_for_operation("people", "ingest")

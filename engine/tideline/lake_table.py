@@ -169,10 +169,10 @@ class LakeTable(TableWords):
         """Write rows as one commit: of a Spark DataFrame, or of what is in memory here.
 
         That is pyarrow, pandas, a list of dicts, or whatever gives an Arrow stream, as Polars and
-        DuckDB do: it is
-        written by this process, without Spark, unless it is large (512 MiB) or the table is one of
-        those that docs/operations.md names. A DataFrame whose rows are few is computed once and
-        written in the same way; `tideline.engine.small=spark` leaves it to Spark's tasks.
+        DuckDB do: it is written by this process, without Spark, unless it is large (512 MiB) or the
+        table is one of those that docs/operations.md names. A DataFrame whose rows are few is
+        computed once and written in the same way; `tideline.engine.small=spark` leaves it to
+        Spark's tasks.
         `operation` is upsert (unless the options name another), insert, bulk_insert, delete,
         insert_overwrite, insert_overwrite_table or delete_partition (the last reads only the
         partition columns). `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes
@@ -286,10 +286,9 @@ class LakeTable(TableWords):
 
         `columns` are all unless given, Hudi's first. `filter` is a condition in SQL, `"ts > 5"`, or
         in pyarrow's form, `pyarrow.compute.field("ts") > 5` or `[("ts", ">", 5)]`; what it rules
-        out is not read.
-        Batches are read ahead until the reader is dropped. Raises ConfigError for columns and
-        conditions that the table does not have, and for an `as_of` as `snapshot` does; a file that
-        cannot be read raises CorruptTableError when its rows are reached.
+        out is not read. Batches are read ahead until the reader is dropped. Raises ConfigError for
+        columns and conditions that the table does not have, and for an `as_of` as `snapshot` does;
+        a file that cannot be read raises CorruptTableError when its rows are reached.
         """
         import pyarrow as pa
 

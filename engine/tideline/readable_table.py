@@ -54,10 +54,8 @@ class ReadableTable(ABC):
         ConfigError for columns and conditions that the table does not have."""
         import pyarrow as pa
 
-        from tideline.formats.row_filter import RowFilter
-
         dataset = self.to_pyarrow_dataset(as_of)
-        condition = None if where is None else RowFilter.of(where, dataset.schema).expression
+        condition = _condition(dataset, where)
         chosen = dataset.schema.names if columns is None else list(columns)
         unknown = [name for name in chosen if name not in dataset.schema.names]
         if unknown:
@@ -74,7 +72,8 @@ class ReadableTable(ABC):
 
     def count(self, where: Any = None, as_of: Any = None) -> int:
         """How many rows there are, or for how many a condition holds."""
-        return sum(batch.num_rows for batch in self.to_batches(self._counted(), where, as_of))
+        dataset = self.to_pyarrow_dataset(as_of)
+        return dataset.count_rows(_condition(dataset, where))
 
     def to_pandas(
         self,
@@ -119,9 +118,11 @@ class ReadableTable(ABC):
         reader = found if connection is None else connection
         return reader.from_arrow(self.to_pyarrow_dataset(as_of))
 
-    def _counted(self) -> list[str]:
-        """A column that takes little to read."""
-        return list(self.to_pyarrow_dataset().schema.names[:1])
+
+def _condition(dataset: RowDataset, where: Any) -> Any:
+    from tideline.formats.row_filter import RowFilter
+
+    return None if where is None else RowFilter.of(where, dataset.schema).expression
 
 
 def _require(package: str, extra: str) -> Any:

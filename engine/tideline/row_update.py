@@ -20,7 +20,7 @@ from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
-from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column, shown_names
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.table_writer import TableWriter
@@ -71,7 +71,7 @@ def _check(table: HoodieTable, schema: pa.Schema, changes: Mapping[str, Any]) ->
     fixed = {*config.record_key_fields, *config.partition_fields}
     for name in changes:
         if name not in schema.names or is_meta_column(name):
-            known = ", ".join(one for one in schema.names if not is_meta_column(one))
+            known = ", ".join(shown_names(schema.names, meta=False))
             raise ConfigError(f"no such column; there are {known}", table=table.uri, value=name)
         if name in fixed:
             message = "a column of the key or the partition path is not updated: delete and insert"
@@ -90,11 +90,12 @@ def _require_taken(
     if by_ordering and pc.any(_is_earlier(changed, rows, ordering)).as_py():
         message = f"of two versions of a row the one with the higher {', '.join(ordering)} counts"
         raise ConfigError(f"{message}: a lower value would not be stored", table=table.uri)
-    for name in changes if filled is not None else ():
-        if filled is not None and _stands_for_stored(changed.column(name), filled):
-            message = (
-                f"in this table {_marker(filled)} stands for the stored value: it cannot be set"
-            )
+    if filled is None:
+        return
+    for name in changes:
+        if _stands_for_stored(changed.column(name), filled):
+            said = f"in this table {_marker(filled)} stands for the stored value"
+            message = f"{said}: it cannot be set"
             raise ConfigError(message, table=table.uri, value=name)
 
 

@@ -73,10 +73,10 @@ class TableWords(ReadableTable):
         if `meta`. It does not change when the table does. Raises as `LakeTable.snapshot`."""
         from tideline.hudi.read.scan_dataset import scan_dataset
         from tideline.hudi.read.snapshot import plan_snapshot
-        from tideline.hudi.table.meta_column import is_meta_column
+        from tideline.hudi.table.meta_column import shown_names
 
         scan = plan_snapshot(self.hoodie_table, as_of)
-        names = [name for name in scan.schema.names if meta or not is_meta_column(name)]
+        names = shown_names(scan.schema.names, meta=meta)
         return scan_dataset(self.hoodie_table, scan, names)
 
     def append(self, rows: Any, *, options: Options = None) -> CommitReport:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, version
 
+from tideline.sql import DUCKDB_MAJOR_MIN
+
 DUCKDB, SPARK = "duckdb", "spark"
-_DUCKDB_MIN = 2
 _QUERYING = ("read", "sql")
 
 
@@ -18,7 +19,7 @@ def default_engine() -> str:
         found = int(version("duckdb").partition(".")[0])
     except PackageNotFoundError:
         return SPARK
-    return DUCKDB if found >= _DUCKDB_MIN else SPARK
+    return DUCKDB if found >= DUCKDB_MAJOR_MIN else SPARK
 
 
 def spare_pandas(arguments: Sequence[str]) -> None:

@@ -6,8 +6,7 @@ entry point group `tideline.commands`.
 
 Exit codes: 0 done, 1 the table or data is at fault, 2 usage, 3 conflict (safe to retry), 4 storage
 unreachable (safe to retry), 5 outcome unknown (look before repeating), 6 of `run`: files were set
-aside. With TIDELINE_DEBUG=1 in the
-environment an error also prints its traceback.
+aside. With TIDELINE_DEBUG=1 in the environment an error also prints its traceback.
 """
 
 from __future__ import annotations

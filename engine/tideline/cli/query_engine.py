@@ -13,7 +13,7 @@ from tideline.hudi.read.scan_dataset import scan_dataset
 from tideline.hudi.read.shown_rows import ShownRows
 from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import META_COLUMNS, is_meta_column
+from tideline.hudi.table.meta_column import META_COLUMNS, shown_names
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tideline.formats.row_dataset import RowDataset
     from tideline.iceberg.table.open_table import IcebergTable
 
-
+TABLE_NAME = "t"
+"""What queries call a table that was given no name."""
 engine_option = click.option(
     "--engine",
     type=click.Choice([DUCKDB, SPARK]),
@@ -66,8 +67,7 @@ def rows_of_scan(table: HoodieTable, scan: TableScan, *, meta: bool) -> QueriedR
     """The rows of a planned read, with Hudi's own columns or without them."""
 
     def arrow() -> RowDataset:
-        names = [name for name in scan.schema.names if meta or not is_meta_column(name)]
-        return scan_dataset(table, scan, names)
+        return scan_dataset(table, scan, shown_names(scan.schema.names, meta=meta))
 
     def frame(spark: SparkSession) -> DataFrame:
         from tideline.spark.read.execute_scan import execute_scan

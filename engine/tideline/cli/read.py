@@ -16,21 +16,25 @@ from tideline.cli.command import command
 from tideline.cli.options import limit_option, table_options
 from tideline.cli.output import print_rows
 from tideline.cli.progress import progress
-from tideline.cli.query_engine import QueriedRows, engine_option, query_engine, rows_of_scan
+from tideline.cli.query_engine import (
+    TABLE_NAME,
+    QueriedRows,
+    engine_option,
+    query_engine,
+    rows_of_scan,
+)
 from tideline.errors import ConfigError
 from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.shown_rows import ShownRows, first_rows
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import META_COLUMNS, is_meta_column
+from tideline.hudi.table.meta_column import META_COLUMNS, shown_names
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-VIEW_NAME = "t"
 
 
 @command("read")
@@ -114,7 +118,7 @@ def _rows(
     """The rows of the scan, or those of a query over it."""
     if sql is not None:
         return _answer(rows_of_scan(table, scan, meta=meta), sql, engine, limit)
-    names = [name for name in scan.schema.names if meta or not is_meta_column(name)]
+    names = shown_names(scan.schema.names, meta=meta)
     if not names:
         # No write has said what columns there are.
         return ShownRows((), (), complete=True)
@@ -136,7 +140,7 @@ def _net_changes(
         from tideline.hudi.read.net_changes import NetChanges
 
         rows = NetChanges(ChangeFeed.of(table, *commits)).read_all()
-        return rows.select([name for name in rows.column_names if meta or not is_meta_column(name)])
+        return rows.select(shown_names(rows.column_names, meta=meta))
 
     def frame(spark: SparkSession) -> DataFrame:
         from tideline.spark.read.frames import incremental
@@ -151,7 +155,7 @@ def _net_changes(
 
 def _answer(rows: QueriedRows, sql: str, engine: str | None, limit: int | None) -> ShownRows:
     with closing(query_engine(engine)) as answering:
-        answers = list(answering.answers({VIEW_NAME: rows}, sql, limit))
+        answers = list(answering.answers({TABLE_NAME: rows}, sql, limit))
     if len(answers) != 1:
         raise ConfigError("--sql takes one query; `tideline sql` takes several", value=sql)
     return answers[0]

@@ -15,6 +15,7 @@ from tideline.cli.options import json_option, limit_option, storage_options
 from tideline.cli.output import print_line, print_rows
 from tideline.cli.progress import progress
 from tideline.cli.query_engine import (
+    TABLE_NAME,
     QueriedRows,
     engine_option,
     query_engine,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tideline.iceberg.table.open_table import IcebergTable
 
 _NAMED = re.compile(r"([^\W\d]\w*)=(.+)", re.DOTALL)
-_FIRST_NAME = "t"
 
 
 @command("sql")
@@ -86,7 +86,7 @@ def open_tables(
     found: dict[str, HoodieTable | IcebergTable] = {}
     for one in given:
         parts = _NAMED.fullmatch(one)
-        name, uri = (parts[1], parts[2]) if parts else (_FIRST_NAME, one)
+        name, uri = (parts[1], parts[2]) if parts else (TABLE_NAME, one)
         if name in found:
             raise ConfigError("two tables have one name: write NAME=URI", value=name)
         found[name] = _open(uri, storage)

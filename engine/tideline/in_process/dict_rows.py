@@ -10,15 +10,14 @@ import pyarrow as pa
 from tideline.errors import InvalidDataError
 
 
-def dict_rows(rows: Any, schema: pa.Schema | None) -> pa.Table | None:
-    """A table of the columns that the dicts have, null where one lacks a column; None for what is
-    no list of dicts. A column that `schema` does not have gets the type of its values.
+def dict_rows(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table | None:
+    """A table of the columns that the dicts have, null where one lacks a column; None for items
+    that are no dicts, and for none. A column that `schema` does not have gets the type of its
+    values.
 
     Raises InvalidDataError naming a column whose values do not fit.
     """
-    if not isinstance(rows, (list, tuple)) or not rows:
-        return None
-    if not all(isinstance(row, Mapping) for row in rows):
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
         return None
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: _column(rows, name, schema) for name in names})

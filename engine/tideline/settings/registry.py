@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 
 from tideline.settings.families import ALL_FAMILIES
 from tideline.settings.setting import FAMILY, Setting, Standing
+from tideline.wording import nearest
 
-_SIMILAR_MIN = 0.6
 _PREFIXES = ("", "hoodie.", "tideline.", "hoodie.datasource.", "hoodie.datasource.write.")
 
 
@@ -46,8 +45,7 @@ def nearest_name(name: str) -> str | None:
     endings = [other for other in known if other.endswith(f".{name.casefold()}")]
     if endings:
         return endings[0]
-    found = get_close_matches(name.casefold(), list(folded), n=1, cutoff=_SIMILAR_MIN)
-    return folded[found[0]] if found else None
+    return nearest(name, folded.values())
 
 
 def _rank(setting: Setting) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -21,9 +21,7 @@ _Explained = Callable[[], AbstractContextManager[None]]
 class Answer:
     """Columns and rows of one statement's result."""
 
-    def __init__(
-        self, relation: Any, explained: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, relation: Any, explained: _Explained) -> None:
         self._explained = explained
         self._relation = _with_texts(relation)
         kinds = zip(self._relation.columns, self._relation.types, strict=True)
@@ -33,11 +31,6 @@ class Answer:
     def columns(self) -> tuple[str, ...]:
         """The names, which a query may give more than once."""
         return tuple(self._relation.columns)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, computed as they are taken. Raises as `SqlSession.run`."""
-        with self._explained():
-            yield from self._relation.to_arrow_reader(_BATCH_ROWS)
 
     def first_rows(self, limit: int | None) -> ShownRows:
         """At most `limit` rows, all of them for None. Raises as `SqlSession.run`."""

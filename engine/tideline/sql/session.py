@@ -10,7 +10,7 @@ network, no extension that is not built in, no variable of this program; setting
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ import pyarrow as pa
 from tideline.distribution import installation
 from tideline.errors import ConfigError, TidelineError
 from tideline.formats.row_dataset import RowDataset
+from tideline.sql import DUCKDB_MAJOR_MIN
 from tideline.sql.answer import Answer
 
 try:
@@ -37,8 +38,6 @@ _LOCKED = {
     "lock_configuration": "true",
 }
 """Set in this order; the last one makes them final."""
-_MAJOR_MIN = 2
-"""Earlier ones take NaN for less than any number in filters that they hand over."""
 _NAME = re.compile(r"[^\W\d]\w*")
 _PREFIX = re.compile(r"^(?:\w+ Error: )+")
 
@@ -50,9 +49,9 @@ class SqlSession:
     """
 
     def __init__(self, advice: str = "") -> None:
-        if int(duckdb.__version__.partition(".")[0]) < _MAJOR_MIN:
+        if int(duckdb.__version__.partition(".")[0]) < DUCKDB_MAJOR_MIN:
             raise ConfigError(
-                f"DuckDB is older than {_MAJOR_MIN}.0: {installation('sql')}",
+                f"DuckDB is older than {DUCKDB_MAJOR_MIN}.0: {installation('sql')}",
                 value=duckdb.__version__,
             )
         self._advice = advice
@@ -80,11 +79,6 @@ class SqlSession:
         """Free what the session holds; answers that were not read are gone."""
         self._duckdb.close()
         self._scratch.cleanup()
-
-    @property
-    def tables(self) -> Mapping[str, RowDataset | pa.Table]:
-        """What queries can name."""
-        return self._tables
 
     def add(self, name: str, rows: RowDataset | pa.Table) -> None:
         """Let queries name these rows; another table of the name is replaced.

@@ -74,7 +74,7 @@ class JobLauncher:
             return StartRefused(str(error))
         name = job_name(operation.id, attempt)
         try:
-            # A template's misspelled selector is told, and not left out of the pods.
+            # A misspelled selector of a template is an error, and not left out of the pods.
             made = self._api.create(JOBS, job, namespace, is_strict=True)
         except ApiRefusedError as error:
             return StartRefused(error.message)

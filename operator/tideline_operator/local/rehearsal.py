@@ -18,7 +18,7 @@ from tideline.ingest.landing.landed_file import LandingFile
 from tideline.ingest.landing.plan import plan_batch
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
-from tideline.wording import counted, size_text
+from tideline.wording import counted, counted_of, size_text
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planned_operation import ingest_operation
 from tideline_operator.decide.planner import continuation_of
@@ -44,8 +44,7 @@ class Rehearsal:
     def lines(self) -> list[str]:
         """For people."""
         result, name = self.result, self.ingest
-        of = f" of {self.waiting:,}" if self.waiting > self.tried else ""
-        files = counted(self.tried, "file").replace(" ", f"{of} ", 1)
+        files = counted_of(self.tried, self.waiting, "file")
         if result.outcome is Outcome.FAILED:
             return [f"{name}: {files} cannot be taken in: {result.message}"]
         found = result.audit[0]

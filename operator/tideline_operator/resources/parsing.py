@@ -7,7 +7,6 @@ found and what is allowed. The same functions read YAML files and objects from t
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import re
 import types
@@ -18,6 +17,7 @@ from enum import Enum
 from typing import Any, TypeVar, cast
 
 from tideline.errors import ConfigError
+from tideline.wording import nearest
 from tideline_operator.resources.documents import Document, FieldPath
 from tideline_operator.resources.field import (
     CREDENTIAL_NAMES,
@@ -257,8 +257,7 @@ class _Parser:
         mark = self._document.marks.get(path)
         if mark is not None and mark.text in allowed:
             return self._note(path, f'{shown}; write "{mark.text}" in quotes')
-        near = difflib.get_close_matches(str(value).upper(), [item.upper() for item in allowed], 1)
-        guess = next((item for item in allowed if near and item.upper() == near[0]), None)
+        guess = nearest(str(value), allowed)
         hint_text = f", did you mean {guess}?" if guess else ""
         return self._note(path, f"{shown}; allowed: {', '.join(allowed)}{hint_text}")
 
@@ -334,7 +333,6 @@ def _split_path(text: str) -> FieldPath:
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:
-    lowered = {item.lower(): item for item in known}
-    near = difflib.get_close_matches(name.lower(), list(lowered), 1)
-    guess = f", did you mean {lowered[near[0]]}?" if near else f"; allowed: {', '.join(known)}"
+    near = nearest(name, known)
+    guess = f", did you mean {near}?" if near else f"; allowed: {', '.join(known)}"
     return f"no such field{guess}"

@@ -91,9 +91,8 @@ def history_table(table: HoodieTable) -> pa.Table:
     return pa.Table.from_pylist(rows, _HISTORY)
 
 
-def _slices(table: HoodieTable) -> list[FileSlice]:
-    view = table.read_view(table.timeline())
-    return [one for partition in view.partitions for one in view.latest_slices(partition)]
+def _slices(table: HoodieTable) -> tuple[FileSlice, ...]:
+    return table.read_view(table.timeline()).all_latest_slices()
 
 
 def _counts(table: HoodieTable, instant: Instant) -> dict[str, Any]:

@@ -16,8 +16,7 @@ def row_count(table: HoodieTable, timeline: ActiveTimeline, *, files_max: int) -
 
     Raises CorruptTableError for a file that cannot be read.
     """
-    view = table.read_view(timeline)
-    slices = [one for partition in view.partitions for one in view.latest_slices(partition)]
+    slices = table.read_view(timeline).all_latest_slices()
     if len(slices) > files_max:
         return None
     rows = 0

@@ -6,7 +6,6 @@ clean, archive, compact, compact logs, cluster, and partitions expire.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 
 from tideline.errors import ConfigError
@@ -18,6 +17,7 @@ from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.service import TableService
+from tideline.wording import nearest
 
 __all__ = ["ROLLBACK", "SERVICES", "TableService", "all_services", "service_named"]
 
@@ -53,6 +53,6 @@ def service_named(text: str | TableService) -> TableService:
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return service
     names = [service.name for service in all_services()]
-    near = difflib.get_close_matches(wanted, names, 1)
-    guess = f"did you mean {near[0]}? " if near else ""
+    near = nearest(wanted, names)
+    guess = f"did you mean {near}? " if near is not None else ""
     raise ConfigError(f"unknown service, {guess}there are {', '.join(names)}", value=text)

@@ -112,6 +112,10 @@ class FileSystemView:
             for group in self._live_groups(partition, as_of)
         )
 
+    def all_latest_slices(self) -> tuple[FileSlice, ...]:
+        """The same of every partition."""
+        return tuple(one for partition in self.partitions for one in self.latest_slices(partition))
+
     def latest_base_files(
         self, partition: str, as_of: InstantTime | None = None
     ) -> tuple[BaseFile, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 COMMIT_TIME = "_hoodie_commit_time"
@@ -20,6 +22,11 @@ _OPERATION = "_hoodie_operation"
 def is_meta_column(name: str) -> bool:
     """Whether Hudi owns the column (`_hoodie_is_deleted` is the user's)."""
     return name in META_COLUMNS or name == _OPERATION
+
+
+def shown_names(names: Iterable[str], *, meta: bool) -> list[str]:
+    """The names, those of Hudi's own columns if `meta`."""
+    return [name for name in names if meta or not is_meta_column(name)]
 
 
 def with_meta_fields(schema: pa.Schema) -> pa.Schema:

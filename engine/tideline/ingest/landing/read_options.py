@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from tideline.errors import ConfigError
 from tideline.ingest.landing.landed_file import FileFormat
+from tideline.wording import nearest
 
 _ANY = (
     "ignoreCorruptFiles",
@@ -109,8 +109,8 @@ def unknown_option(file_format: FileFormat, name: str) -> str | None:
     formats = [str(one) for one in FileFormat if low in map(str.lower, READ_OPTIONS[one])]
     if formats:
         return f"{name} is a read option of {' and '.join(formats)}, not of {file_format}"
-    near = difflib.get_close_matches(low, [*known, *_MEANT], 1)
-    meant = _MEANT.get(near[0], known.get(near[0])) if near else None
+    near = nearest(low, [*known, *_MEANT])
+    meant = _MEANT.get(near, known.get(near)) if near is not None else None
     guess = f", did you mean {meant}?" if meant is not None and meant.lower() in known else ""
     return f"{name} is no read option of {file_format}{guess}"
 

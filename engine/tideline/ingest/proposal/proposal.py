@@ -21,7 +21,7 @@ from tideline.ingest.proposal.column_types import (
 )
 from tideline.ingest.proposal.key_evidence import KeyCounts, KeyProposal, propose_keys
 from tideline.ingest.proposal.sample import Sample
-from tideline.wording import counted
+from tideline.wording import counted, counted_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HUDI = "_hoodie_"
@@ -61,9 +61,8 @@ class Proposal:
     def read_text(self) -> str:
         """How much was read: `2 of 3 files, 1,200 rows`."""
         sample = self.sample
-        of = f" of {sample.files:,}" if sample.files_read < sample.files else ""
         cut = ", the last in part" if sample.is_cut else ""
-        files = counted(sample.files_read, "file").replace(" ", f"{of} ", 1)
+        files = counted_of(sample.files_read, sample.files, "file")
         return f"{files}{cut}, {counted(sample.rows, 'row')}"
 
     def with_types(self, types: Mapping[str, str]) -> Proposal:

@@ -294,14 +294,13 @@ def _read_text(
         foreign = files_not_utf8(session, settings.location, _loadable(paths), _LITERAL_PATHS)
         if foreign:
             raise UnreadableFilesError(foreign)
-    if has_header and not settings.has_sep:
-        glued = {path: why for group in groups for path, why in _glued(settings, group)}
-        if glued:
-            raise UnreadableFilesError(glued)
     if has_header:
-        repeated = {path: why for group in groups for path, why in _repeated(settings, group)}
-        if repeated:
-            raise UnreadableFilesError(repeated)
+        headers = [(group, header_names(settings, group[0])) for group in groups]
+        for fault in (_glued, _repeated) if not settings.has_sep else (_repeated,):
+            whys = [(group, fault(names)) for group, names in headers]
+            wrong = {path: why for group, why in whys for path in group if why is not None}
+            if wrong:
+                raise UnreadableFilesError(wrong)
     uris = [[settings.location.spark_uri(path) for path in part] for part in parts]
     written = settings.taken_as_written
     as_written = csv_written(written) if settings.file_format == CSV else json_written(written)
@@ -339,30 +338,27 @@ def _read_text(
         )
 
 
-def _repeated(settings: SourceSettings, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Files, of one header, that name a column twice, and why they are bad: Spark would number
-    them."""
+def _repeated(names: Sequence[str]) -> str | None:
+    """Why a header that names a column twice makes its files bad: Spark would number them."""
     spelled: dict[str, str] = {}
-    for name in filter(None, header_names(settings, paths[0])):
+    for name in filter(None, names):
         other = spelled.get(name.lower())
         if other is not None:
             both = f"{other} and {name}, which differ by case only"
-            why = f"line 1 names {f'column {name} twice' if name == other else f'columns {both}'}"
-            yield from ((path, why) for path in paths)
-            return
+            return f"line 1 names {f'column {name} twice' if name == other else f'columns {both}'}"
         spelled[name.lower()] = name
+    return None
 
 
-def _glued(settings: SourceSettings, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Files, of one header, whose only column has a name that another separator would divide."""
-    names = header_names(settings, paths[0])
+def _glued(names: Sequence[str]) -> str | None:
+    """Why a header is bad whose only column has a name that another separator would divide."""
     sep = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
-    if sep is not None:
-        why = (
-            f"line 1 names one column, {names[0]!r}: if {sep!r} separates its columns, name it in "
-            "the read option sep"
-        )
-        yield from ((path, why) for path in paths)
+    if sep is None:
+        return None
+    return (
+        f"line 1 names one column, {names[0]!r}: if {sep!r} separates its columns, name it in "
+        "the read option sep"
+    )
 
 
 def _schema_reader(

@@ -85,7 +85,7 @@ class WalkGround:
         self.case.until(lambda: self.case.turns() >= count, "every object has had a turn")
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and have whoever waits for it notice."""
+        """Let time pass, and wake the controller."""
         self.clock.advance(seconds)
         controller = self.case.controller
         if controller is not None:

@@ -1,6 +1,6 @@
 """What must hold of the resources of a walk once the operator has seen the world as it is.
 
-The model is told what is broken; it does not read what the operator concluded. Where several
+The model has what is broken; it does not read what the operator concluded. Where several
 conclusions are right it demands none: of a world that is broken in an unusual way only that no
 status is behind, and nothing is said to be well that is known to be broken.
 """
@@ -26,7 +26,7 @@ from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolving import resolve_table, store_names
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import ServiceMode
-from tideline_operator.testing.walks.pods import Fate, PretendedPods
+from tideline_operator.testing.walks.pods import PodEnd, PretendedPods
 from tideline_operator.testing.walks.world import KEYS, LakeWorld
 
 SOON = Duration(600_000)
@@ -143,7 +143,7 @@ class WalkModel:
     ) -> str | None:
         """Of a table that works, or would if its pods did."""
         truth, reason = _truth(item, "Ready"), _reason(item, "Ready")
-        if self.pods.fate is not Fate.SUCCEED:
+        if self.pods.end is not PodEnd.SUCCEED:
             if reason == "OperationFailed" and not self._has_failing(item, spec):
                 return f"{_title(item)}: a failure stands that has no cause any more"
             return None

@@ -32,7 +32,7 @@ from tideline_operator.testing.resource_examples import (
 )
 from tideline_operator.testing.walks.edits import SpecEdits
 from tideline_operator.testing.walks.ground import CATALOG, STORE, TABLES, WalkGround
-from tideline_operator.testing.walks.pods import Fate
+from tideline_operator.testing.walks.pods import PodEnd
 from tideline_operator.testing.walks.world import LakeWorld
 
 ICEBERG_NAMES = ("sales.orders", "sales.lines", "tmp.scratch")
@@ -79,7 +79,7 @@ class Moves:
             self.switch: 3,
             self.add_savepoint: 1,
             self.land: 6,
-            self.change_fate: 5,
+            self.change_pod_end: 5,
             self.delete: 3,
             self.create_again: 4,
             self.drop_bucket: 1,
@@ -94,7 +94,7 @@ class Moves:
     def heal(self) -> None:
         """The world is whole again."""
         self._world.set_up()
-        self._ground.pods.fate = Fate.SUCCEED
+        self._ground.pods.end = PodEnd.SUCCEED
 
     def declare_first(self) -> None:
         """Every object is there as at first."""
@@ -131,7 +131,7 @@ class Moves:
         spec = self._spec_of(LAKE_TABLES, name)
         if spec is None or not spec.get("ingest"):
             return None
-        self._ground.pods.fate = Fate.FAIL
+        self._ground.pods.end = PodEnd.FAIL
         self._land_for(name)
         self._ground.advance(_POLLED_S)
         self._ground.until_idle()
@@ -205,11 +205,11 @@ class Moves:
         self._land_for(name)
         return f"files land for {name}"
 
-    def change_fate(self) -> str | None:
+    def change_pod_end(self) -> str | None:
         pods = self._ground.pods
-        others = [fate for fate in Fate if fate not in (pods.fate, Fate.SUCCEED)]
-        pods.fate = Fate.SUCCEED if pods.fate is not Fate.SUCCEED else self._chance.choice(others)
-        return f"pods {pods.fate.value}"
+        others = [end for end in PodEnd if end not in (pods.end, PodEnd.SUCCEED)]
+        pods.end = PodEnd.SUCCEED if pods.end is not PodEnd.SUCCEED else self._chance.choice(others)
+        return f"pods {pods.end.value}"
 
     def drop_bucket(self) -> str | None:
         world = self._world

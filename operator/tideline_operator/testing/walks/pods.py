@@ -39,7 +39,7 @@ _OWNERS = (LAKE_TABLES, LAKE_CATALOGS, JOBS)
 _log = logging.getLogger(__name__)
 
 
-class Fate(Enum):
+class PodEnd(Enum):
     """What becomes of pods."""
 
     SUCCEED = "succeed"
@@ -51,7 +51,7 @@ class Fate(Enum):
 
 
 class PretendedPods:
-    """Runs the Jobs of a namespace for the length of a `with` block, each as `fate` says."""
+    """Runs the Jobs of a namespace for the length of a `with` block, each as `end` says."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class PretendedPods:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pretended pods", daemon=True)
         self._looks = 0
-        self.fate = Fate.SUCCEED
+        self.end = PodEnd.SUCCEED
         self.is_busy = False
         self.ran = 0
         self.twice: list[str] = []
@@ -119,7 +119,7 @@ class PretendedPods:
 
     def _moves(self, job: Manifest) -> bool:
         is_deleted = bool(job["metadata"].get("deletionTimestamp"))
-        return is_deleted or self.fate is not Fate.HANG
+        return is_deleted or self.end is not PodEnd.HANG
 
     def _note_twins(self, jobs: list[Manifest]) -> None:
         """Two attempts of one operation that are there at the same time."""
@@ -129,24 +129,24 @@ class PretendedPods:
 
     def _carry_out(self, job: Manifest) -> None:
         operation = self._cluster.operation_of(job)
-        fate = self.fate
-        if fate is Fate.HANG:
+        end = self.end
+        if end is PodEnd.HANG:
             self._cluster.start_pod(job)
             return
         self.ran += 1
-        if fate is Fate.KILLED:
+        if end is PodEnd.KILLED:
             self._cluster.lose(job)
             return
-        if fate in (Fate.FAIL, Fate.CONFLICT):
-            code = ConflictError.exit_code if fate is Fate.CONFLICT else 1
-            self._cluster.finish(job, _failed(operation, code, f"the pretended pods {fate.value}"))
+        if end in (PodEnd.FAIL, PodEnd.CONFLICT):
+            code = ConflictError.exit_code if end is PodEnd.CONFLICT else 1
+            self._cluster.finish(job, _failed(operation, code, f"the pretended pods {end.value}"))
             return
         try:
             result = self._cluster.work(operation)
             self._note_taken(operation, result)
         except TidelineError as error:
             result = _failed(operation, error.exit_code, str(error))
-        if fate is Fate.KILLED_LATE:
+        if end is PodEnd.KILLED_LATE:
             self._cluster.lose(job)
         else:
             self._cluster.finish(job, result)

@@ -20,7 +20,7 @@ from tideline_operator.api_objects import (
 from tideline_operator.testing.walks.ground import TABLES, WalkGround, first_specs
 from tideline_operator.testing.walks.model import WalkModel, conditions_of
 from tideline_operator.testing.walks.moves import ICEBERG_NAMES, Moves
-from tideline_operator.testing.walks.pods import Fate
+from tideline_operator.testing.walks.pods import PodEnd
 
 SEEN_WITHIN_S = 30.0
 """By then a status is about the newest spec."""
@@ -122,7 +122,7 @@ class Walk:
         self._ground.restart()
         self.steps.append("the operator is restarted")
         self._ground.until_idle()
-        if pods.fate is Fate.SUCCEED and pods.ran == ran:
+        if pods.end is PodEnd.SUCCEED and pods.ran == ran:
             after = self._conditions()
             changed = {name: after.get(name) for name in before if after.get(name) != before[name]}
             assert not changed, f"a restart changed {changed}, which was\n{before}"
@@ -154,7 +154,7 @@ class Walk:
 
     def _clear(self) -> None:
         """Take everything away for the next walk, whatever state it is in."""
-        self._ground.pods.fate = Fate.SUCCEED
+        self._ground.pods.end = PodEnd.SUCCEED
         self._world.give_rights()
         self._ground.case.until(self._is_clear, "everything is taken away", 60.0)
         self._ground.pods.twice.clear()

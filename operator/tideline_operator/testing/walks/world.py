@@ -188,7 +188,7 @@ class LakeWorld:
         return named
 
     def give_rights(self) -> None:
-        """As the namespace's administrator is told to do."""
+        """As the docs have the administrator of a namespace do it."""
         self._api.delete(ROLE_BINDINGS, _BINDING, self._namespace)
         open_namespace(self._api, self._namespace)
         self.taken_right = None
