@@ -10,6 +10,7 @@ import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import masked
+from tideline.storage import web_identity
 from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.egress_proxy import EgressProxy
 from tideline.storage.location import StoreLocation
@@ -17,7 +18,9 @@ from tideline.storage.machine_credentials import MachineCredentials
 from tideline.storage.s3_client import Audience, Keyless, S3Connection, S3Credentials, S3Endpoint
 from tideline.storage.s3_identity import allow_only_explicit_identities
 from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline.testing.egress_case import PATIENT
 from tideline.testing.minio_server import MinioServer
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer
 from tideline.trust.addresses import AddressRules
 
@@ -29,6 +32,11 @@ GIVEN = {
     "Token": "the-machine-token",
     "Expiration": "2126-01-01T00:00:00Z",
 }
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_identity, "_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -47,10 +55,14 @@ def ambient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+def this_machine(host: str, _: int) -> tuple[str, tuple[str, ...]]:
+    return host, (HERE,)
+
+
 @pytest.fixture
 def proxy() -> Iterator[EgressProxy]:
     rules = AddressRules.of("127.0.0.0/8")
-    running = EgressProxy(rules, resolve=lambda host, _: (host, (HERE,))).start()
+    running = EgressProxy(rules, resolve=this_machine, limits=PATIENT).start()
     yield running
     running.close()
 
@@ -231,7 +243,7 @@ def test_a_token_follows_no_redirect(status: str) -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_token_goes_to_no_address_that_is_refused(scheme: str) -> None:
     with SpyServer() as spy:
-        closed = EgressProxy(AddressRules(), resolve=lambda host, _: (host, (HERE,))).start()
+        closed = EgressProxy(AddressRules(), resolve=this_machine, limits=PATIENT).start()
         with pytest.raises(IdentityError, match=r"sts\.test resolves to 127\.0\.0\.1, a loopback"):
             identity_at(f"{scheme}://sts.test:{spy.port}", closed)()
         closed.close()

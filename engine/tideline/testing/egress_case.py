@@ -12,12 +12,14 @@ from tideline.storage.egress_proxy import EgressLimits, EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_client import Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.testing.patience import PATIENCE_S
 from tideline.trust.addresses import AddressRules
 
 OPENED = "127.0.0.0/8"
 HOST = "store.test"
 LIMITS = RequestLimits(2.0, 2.0, 2.0, retries_max=1, retry_timeout_s=1.0, total_timeout_s=20.0)
 KEYS = S3Credentials("KEY-ID", "the-secret-key", "the-session-token")
+PATIENT = EgressLimits(connect_s=PATIENCE_S)
 REMEDY = ": egress.allowedRanges opens ranges"
 
 
@@ -70,7 +72,7 @@ def started_proxies() -> Iterator[Starting]:
     def started(
         names: Callable[[str, int], tuple[str, tuple[str, ...]]],
         ranges: str = OPENED,
-        limits: EgressLimits | None = None,
+        limits: EgressLimits = PATIENT,
     ) -> EgressProxy:
         rules = AddressRules.of(ranges)
         running.append(EgressProxy(rules, resolve=names, limits=limits, remedy=REMEDY))

@@ -17,6 +17,7 @@ from tideline.secret_values import masked
 from tideline.storage.egress_proxy import EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.testing.egress_case import PATIENT
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.patience import PATIENCE_S
 from tideline.testing.spy_server import SpyServer, answer
@@ -66,7 +67,7 @@ def api(api_server: ApiServer) -> KubeApi:
 
 @pytest.fixture
 def proxy() -> Iterator[EgressProxy]:
-    running = EgressProxy(AddressRules(), remedy=": the remedy").start()
+    running = EgressProxy(AddressRules(), remedy=": the remedy", limits=PATIENT).start()
     yield running
     running.close()
 

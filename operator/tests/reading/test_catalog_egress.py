@@ -16,6 +16,7 @@ from tideline_operator.reading.access import Access
 pytest.importorskip("pyiceberg")
 
 from tideline.iceberg.table.catalog_opening import asking_catalog, open_catalog
+from tideline.testing.egress_case import PATIENT
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer
 
 ADDRESSES = {
@@ -28,10 +29,14 @@ ADDRESSES = {
 CONFIG = answer(b'{"defaults": {}, "overrides": {}}')
 
 
+def known(host: str, _: int) -> tuple[str, tuple[str, ...]]:
+    return host, (ADDRESSES[host],)
+
+
 @pytest.fixture
 def proxy() -> Iterator[EgressProxy]:
     rules = AddressRules.of("127.0.0.0/8")
-    running = EgressProxy(rules, resolve=lambda host, _: (host, (ADDRESSES[host],))).start()
+    running = EgressProxy(rules, resolve=known, limits=PATIENT).start()
     yield running
     running.close()
 
