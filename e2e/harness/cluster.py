@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -177,6 +178,19 @@ class Cluster:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    @contextmanager
+    def forwarded(self, namespace: str, target: str, port: int) -> Iterator[str]:
+        """The address of a port of a pod, a Service or a Deployment, as this process reaches it."""
+        process = self.start_kubectl("port-forward", "-n", namespace, target, f":{port}")
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "127.0.0.1:" in line, line
+            yield "http://127.0.0.1:" + line.partition("127.0.0.1:")[2].split()[0]
+        finally:
+            process.terminate()
+            process.wait()
 
     @property
     def _is_one_node(self) -> bool:

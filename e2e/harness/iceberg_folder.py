@@ -33,9 +33,8 @@ class IcebergFolder:
 
     def write(self, batches: Iterable[list[Row]], workspace: Path) -> None:
         """Make the table, with one append for each batch of rows."""
-        catalog = SqlCatalog(
-            "outside", uri=f"sqlite:///{workspace}/catalog.db", **self._connection()
-        )
+        connection = self._lake.minio.iceberg_properties()
+        catalog = SqlCatalog("outside", uri=f"sqlite:///{workspace}/catalog.db", **connection)
         catalog.create_namespace_if_not_exists("lake")
         name = self._path.replace("/", "_")
         tables = [pa.Table.from_pylist([dict(row) for row in rows]) for rows in batches]
@@ -52,19 +51,9 @@ class IcebergFolder:
         hint = f"{self._path}/metadata/version-hint.text"
         version = self._lake.minio.client().get_object(self._lake.bucket, hint).read().decode()
         location = f"{self.location}/metadata/v{version}.metadata.json"
-        return StaticTable.from_metadata(location, self._connection())
+        return StaticTable.from_metadata(location, self._lake.minio.iceberg_properties())
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows, by id."""
         found: list[dict[str, Any]] = self.open().scan().to_arrow().to_pylist()
         return sorted(found, key=lambda row: row["id"])
-
-    def _connection(self) -> dict[str, str]:
-        key, secret = self._lake.minio.credentials.values()
-        return {
-            "s3.endpoint": self._lake.minio.local_endpoint,
-            "s3.access-key-id": key,
-            "s3.secret-access-key": secret,
-            "s3.region": "us-east-1",
-            "s3.force-virtual-addressing": "false",
-        }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,17 @@ class Operator:
     def open_nodes(self) -> None:
         self._let_nodes_take_pods(True)
 
+    @contextmanager
+    def setting(self, name: str, value: str) -> Iterator[None]:
+        """The operator with another environment variable for the length of a block."""
+        self._set_environment(f"{name}={value}")
+        try:
+            yield
+        finally:
+            self._set_environment(f"{name}-")
+            self.apply()
+            self.wait_until_ready()
+
     def leader(self) -> str:
         """The pod that holds the Lease."""
         lease = self._cluster.get("Lease", "tideline-operator", NAMESPACE)
@@ -105,6 +117,11 @@ class Operator:
         for node in self._cluster.list("Node"):
             change = {"spec": {"unschedulable": not wanted}}
             self._cluster.patch("Node", node["metadata"]["name"], None, change)
+
+    def _set_environment(self, change: str) -> None:
+        place = ("-n", NAMESPACE, f"deploy/{DEPLOYMENT}")
+        self._cluster.kubectl("set", "env", *place, change)
+        self.wait_until_ready()
 
     def logs(self) -> str:
         return self._cluster.kubectl(

@@ -91,6 +91,17 @@ class ClusterMinio:
             "AWS_REGION": "us-east-1",
         }
 
+    def iceberg_properties(self) -> dict[str, str]:
+        """What PyIceberg needs outside the cluster."""
+        key, secret = self.credentials.values()
+        return {
+            "s3.endpoint": self.local_endpoint,
+            "s3.access-key-id": key,
+            "s3.secret-access-key": secret,
+            "s3.region": "us-east-1",
+            "s3.force-virtual-addressing": "false",
+        }
+
     def _scale(self, replicas: int) -> None:
         self._cluster.patch("Deployment", "minio", NAMESPACE, {"spec": {"replicas": replicas}})
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +14,8 @@ from e2e.harness.cluster import Cluster
 from e2e.harness.helm import HelmRelease
 from e2e.harness.installation import NAMESPACE, Operator
 from e2e.harness.lake import Lake, Row
+
+TOKEN = secrets.token_urlsafe(24)
 
 
 @pytest.fixture
@@ -37,13 +42,18 @@ def test_a_release_is_installed_upgraded_and_removed_and_tables_stay(
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": "tideline-ui", "namespace": NAMESPACE},
-            "stringData": {"token": "a-token-of-some-length"},
+            "stringData": {"token": TOKEN},
         }
     )
     pages = {"enabled": True, "tokenSecret": "tideline-ui"}
     release.upgrade(replicas=2, ui=pages, limits={"operations": 2})
     assert len(operator.pods()) == 2
-    assert lake.cluster.get("Service", "tideline-ui", NAMESPACE) is not None
+    with lake.cluster.forwarded(NAMESPACE, "service/tideline-ui", 80) as served:
+        address = f"{served}/tables/{lake.namespace}/people"
+        assert page(address) == (401, "these pages need a token\n")
+        assert page(address, "another-token-as-long")[0] == 401
+        code, shown = page(address, TOKEN)
+        assert (code, "people" in shown) == (200, True), shown[:500]
     lake.land("people", "second", some_rows(range(5, 10)))
     lake.wait_for_ids("people", range(10))
 
@@ -51,6 +61,17 @@ def test_a_release_is_installed_upgraded_and_removed_and_tables_stay(
     assert operator.pods() == []
     assert lake.get("people")["status"]["operations"][-1]["phase"] == "Succeeded"
     assert sorted(lake.by_id("people")) == list(range(10))
+
+
+def page(address: str, token: str | None = None) -> tuple[int, str]:
+    """Status and text."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def some_rows(ids: range) -> list[Row]:

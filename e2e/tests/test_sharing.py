@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from e2e.harness.cluster import condition
+from e2e.harness.installation import Operator
 from e2e.harness.lake import DRIVER, QUICK, SMALL_RESOURCES, Lake, some_rows
 
 DEAD_ENDPOINTS = 40
+EVERY_COMMIT = {"trigger": {"deltaCommits": 1}}
+OPERATIONS_PER_NAMESPACE = "TIDELINE_OPERATIONS_PER_NAMESPACE_MAX"
 NOWHERE = "http://10.255.255.{}:9000"
 """No host answers there, nor says that it does not."""
 
@@ -114,6 +119,54 @@ def driver_spans(lake: Lake, table: str) -> list[tuple[datetime, datetime]]:
 
 def moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def test_a_namespace_has_no_more_places_than_its_budget(lake: Lake, operator: Operator) -> None:
+    names = [f"table-{number}" for number in range(3)]
+    with operator.setting(OPERATIONS_PER_NAMESPACE, "1"):
+        for name in names:
+            lake.land(name, "a", some_rows(10))
+            lake.apply_table(name, **QUICK)
+        lake.cluster.wait_until(
+            lambda: any("is waiting" in said for said in ready_messages(lake, names)),
+            "a table says that it waits for a place",
+            timeout_s=60,
+        )
+        for name in names:
+            lake.wait_for_ids(name, range(10))
+        spans = sorted(span for name in names for span in driver_spans(lake, name))
+    assert len(spans) == len(names)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans)), spans
+
+
+def ready_messages(lake: Lake, tables: list[str]) -> list[str]:
+    found = [condition(lake.get(name), kind) for name in tables for kind in ("Ready", "Ingesting")]
+    return [str(one.get("message", "")) for one in found]
+
+
+def test_services_wait_for_their_window(lake: Lake) -> None:
+    closed = {"maintenanceWindow": a_minute_half_a_year_away(), "compaction": EVERY_COMMIT}
+    lake.apply_table("people", services=closed, **QUICK)
+    for ts in range(2):
+        lake.land("people", f"file-{ts}", [{"id": 1, "ts": ts, "name": f"row {ts}"}])
+        lake.wait_for_operation("people", "ingest", count=ts + 1)
+    found = lake.wait_for("people", "ServicesCurrent", "False", timeout_s=60)
+    assert "compaction" in found["message"], found
+    assert runs_of(lake, "people", "compaction") == 0
+    lake.patch("people", {"services": {"maintenanceWindow": "* * * * *"}})
+    lake.wait_for_operation("people", "compaction")
+    lake.wait_for("people", "ServicesCurrent", timeout_s=60)
+    assert lake.by_id("people")[1]["name"] == "row 1"
+
+
+def a_minute_half_a_year_away() -> str:
+    then = datetime.now(UTC) + timedelta(days=180)
+    return f"{then.minute} {then.hour} {then.day} {then.month} *"
+
+
+def runs_of(lake: Lake, table: str, kind: str) -> int:
+    operations = lake.get(table).get("status", {}).get("operations", [])
+    return sum(item["kind"] == kind for item in operations)
 
 
 def test_a_paused_namespace_stands_still(lake: Lake) -> None:

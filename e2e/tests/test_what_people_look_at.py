@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from e2e.harness.cluster import Cluster
 from e2e.harness.installation import DEPLOYMENT, NAMESPACE
 from e2e.harness.lake import Lake
 
 METRICS, HEALTH = 8080, 8081
+OPERATOR = f"deploy/{DEPLOYMENT}"
 PLUGIN = "from tideline_operator.plugin.main import main; main()"
 
 
@@ -65,10 +64,10 @@ def test_the_operator_s_metrics_and_pages_tell_of_the_table(lake: Lake, cluster:
     lake.wait_for_ids("people", [1])
     lake.wait_for("people", "Ready")
     labels = f'{{namespace="{lake.namespace}",table="people"}}'
-    with forwarded(cluster, HEALTH) as address:
+    with cluster.forwarded(NAMESPACE, OPERATOR, HEALTH) as address:
         for path in ("/healthz", "/readyz"):
             assert asked(address + path)[0] == 200
-    with forwarded(cluster, METRICS) as address:
+    with cluster.forwarded(NAMESPACE, OPERATOR, METRICS) as address:
         cluster.wait_until(
             lambda: f"tideline_table_ready{labels} 1" in asked(f"{address}/metrics")[1],
             "the metrics have the table ready",
@@ -78,22 +77,6 @@ def test_the_operator_s_metrics_and_pages_tell_of_the_table(lake: Lake, cluster:
     # The labels of the committed dashboard and alerts.
     for name in ("tideline_leader 1", "tideline_reconciles_total{"):
         assert name in said, said
-
-
-@contextmanager
-def forwarded(cluster: Cluster, port: int) -> Iterator[str]:
-    """The address of a port of the operator's pod."""
-    process = cluster.start_kubectl(
-        "port-forward", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}", f":{port}"
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert "127.0.0.1:" in line, line
-        yield "http://127.0.0.1:" + line.partition("127.0.0.1:")[2].split()[0]
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def asked(address: str) -> tuple[int, str]:

@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from Crypto.PublicKey import RSA
 
@@ -176,6 +176,19 @@ class ApiServer:
         except urllib.error.HTTPError as error:
             with error:
                 return Answer(error.code, _content(error.read()))
+
+    def restart(self) -> None:
+        """Another process in the server's place, on the same data: it knows no version from before.
+
+        Raises RuntimeError when it does not start.
+        """
+        server = self._processes.pop()
+        server.kill()
+        server.wait()
+        program, *arguments = cast(list[str], server.args)
+        self._launch(Path(program), *arguments)
+        if not self._becomes_ready():
+            raise RuntimeError(f"the API server did not start again:\n{self._log_tail()}")
 
     def stop(self) -> None:
         """End the server and forget its data."""

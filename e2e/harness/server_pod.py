@@ -1,0 +1,79 @@
+"""A server of the test's own in a pod: one Python file in an image of ours, and its Service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from e2e.harness.cluster import Cluster, Manifest
+
+
+class ServerPod:
+    """`program` as the pod `name` of a namespace, which answers at `endpoint`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        program: Path,
+        *,
+        image: str,
+        port: int,
+        environment: Sequence[Manifest] = (),
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._name = name
+        self._program = program
+        self._image = image
+        self._port = port
+        self._environment = list(environment)
+        self.endpoint = f"http://{name}.{namespace}.svc.cluster.local:{port}"
+
+    def start(self) -> None:
+        """Run it, and wait until it answers."""
+        named = {"name": self._name, "namespace": self._namespace}
+        self._cluster.load_image(self._image)
+        code = {self._program.name: self._program.read_text("utf-8")}
+        pod = {**named, "labels": {"app": self._name}}
+        service = {"selector": {"app": self._name}, "ports": [{"port": self._port}]}
+        self._cluster.apply_all(
+            (
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": code},
+                {"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": self._pod_spec()},
+                {"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": service},
+            )
+        )
+        waited = ("--for=condition=Ready", f"pod/{self._name}", "--timeout=120s")
+        self._cluster.kubectl("wait", "-n", self._namespace, *waited)
+
+    def log(self) -> str:
+        """Everything that it printed."""
+        return self._cluster.kubectl("logs", "-n", self._namespace, self._name, "--tail=-1")
+
+    def _pod_spec(self) -> Manifest:
+        container = {
+            "name": self._name,
+            "image": self._image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["python", "-I", f"/server/{self._program.name}"],
+            "env": self._environment,
+            "ports": [{"containerPort": self._port}],
+            "readinessProbe": {"tcpSocket": {"port": self._port}, "periodSeconds": 1},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "volumeMounts": [{"name": "code", "mountPath": "/server"}],
+        }
+        return {
+            "automountServiceAccountToken": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 10001,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "volumes": [{"name": "code", "configMap": {"name": self._name}}],
+        }
