@@ -2,6 +2,7 @@
 
     cluster      a Kubernetes, through pytest-kind's `kind_cluster`, with the project's images in it
     operator     the operator, installed from charts/tideline/install.yaml
+    release      a release of the chart in the place of that operator
     minio        MinIO in the cluster
     previous_release   the operator and engine of an earlier commit
     lake         a namespace of the test's own with a LakeStore and an empty bucket
@@ -23,11 +24,13 @@ from pathlib import Path
 import pytest
 from pytest_kind import KindCluster
 
+from e2e.build.go_tools import build_helm
 from e2e.build.images import docker_runs
 from e2e.build.previous_release import CommitMissingError, PreviousRelease, build_previous_release
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
 from e2e.harness.cluster import ONE_NODE, Cluster
+from e2e.harness.helm import HelmRelease
 from e2e.harness.installation import Operator, let_operator_in
 from e2e.harness.lake import Lake
 from e2e.harness.object_store import IMAGE as MINIO_IMAGE
@@ -74,6 +77,16 @@ def operator(cluster: Cluster) -> Operator:
     operator = Operator(cluster)
     operator.install()
     return operator
+
+
+@pytest.fixture
+def release(cluster: Cluster, operator: Operator) -> Iterator[HelmRelease]:
+    """A cluster without the operator that the other tests share, which gets it back."""
+    release = HelmRelease(build_helm(), cluster)
+    operator.remove()
+    yield release
+    release.uninstall()
+    operator.install()
 
 
 @pytest.fixture(scope="session")

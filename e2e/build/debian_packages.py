@@ -21,6 +21,7 @@ NODE_PACKAGES = {
     "openssl": "openssl",
 }
 """A program, and the package that has it."""
+POLICY_PACKAGES = {"ipset": "ipset"}
 IMAGE_PACKAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "runc": "runc"}
 
 _APT = threading.Lock()

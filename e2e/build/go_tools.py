@@ -3,7 +3,7 @@
 Kubernetes and etcd are built from one module of ours (`kubernetes/go.mod`), whose go.sum pins every
 dependency: `k8s.io/kubernetes` cannot be installed by name because it replaces its staging modules.
 CoreDNS is built from its module the same way, with the plugins that a cluster needs. Helm is
-installed by name and verified by the checksum database.
+installed by name and verified by the checksum database, and so is kube-router.
 
 A program appears under its name only when it is finished, and what was compiled stays in Go's own
 cache, so that an interrupted build continues where it stopped. kube-apiserver and etcd come first:
@@ -20,7 +20,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.build.versions import COREDNS, HELM, KUBERNETES, kubernetes_folder, tools_folder
+from e2e.build.versions import (
+    COREDNS,
+    HELM,
+    KUBE_ROUTER,
+    KUBERNETES,
+    kubernetes_folder,
+    tools_folder,
+)
 from tideline.cache_directory import cache_directory
 from tideline.testing.go_toolchain import go_command, publish, static_build_environment
 
@@ -59,6 +66,12 @@ def build_coredns() -> Path:
 def build_helm() -> Path:
     flags = f"-X helm.sh/helm/v3/internal/version.version=v{HELM}"
     return _versioned("helm", HELM, ["install", f"helm.sh/helm/v3/cmd/helm@v{HELM}"], flags=flags)
+
+
+def build_kube_router() -> Path:
+    """What enforces NetworkPolicies where a test wants it."""
+    package = f"github.com/cloudnativelabs/kube-router/v2/cmd/kube-router@v{KUBE_ROUTER}"
+    return _versioned("kube-router", KUBE_ROUTER, ["install", package], flags="")
 
 
 def build_pause() -> Path:

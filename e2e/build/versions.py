@@ -11,6 +11,7 @@ ETCD = "3.6.4"
 """The release that Kubernetes itself requires: go.mod names the one, its requirements the other."""
 COREDNS = "1.12.4"
 HELM = "3.19.2"
+KUBE_ROUTER = "2.1.0"
 DEBIAN = "bookworm"
 """What the images are built on, with Python 3.11."""
 

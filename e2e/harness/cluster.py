@@ -17,6 +17,9 @@ import yaml
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
 
+from e2e.build import debian_packages
+from e2e.build.go_tools import build_kube_router
+from e2e.node import network_policies
 from e2e.node.cluster import audit_log, kill_container, signal_daemon
 
 Manifest = dict[str, Any]
@@ -191,6 +194,16 @@ class Cluster:
         finally:
             process.terminate()
             process.wait()
+
+    @contextmanager
+    def enforced_policies(self) -> Iterator[None]:
+        """NetworkPolicies hold for the length of the block; kind's nodes enforce them anyway."""
+        if not self._is_one_node:
+            yield
+            return
+        debian_packages.install(debian_packages.POLICY_PACKAGES)
+        with network_policies.enforced(self.name, build_kube_router()):
+            yield
 
     @property
     def _is_one_node(self) -> bool:

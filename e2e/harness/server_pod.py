@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.harness.cluster import Cluster, Manifest
@@ -21,6 +21,7 @@ class ServerPod:
         image: str,
         port: int,
         environment: Sequence[Manifest] = (),
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
@@ -29,6 +30,7 @@ class ServerPod:
         self._image = image
         self._port = port
         self._environment = list(environment)
+        self._labels = dict(labels or {})
         self.endpoint = f"http://{name}.{namespace}.svc.cluster.local:{port}"
 
     def start(self) -> None:
@@ -36,7 +38,7 @@ class ServerPod:
         named = {"name": self._name, "namespace": self._namespace}
         self._cluster.load_image(self._image)
         code = {self._program.name: self._program.read_text("utf-8")}
-        pod = {**named, "labels": {"app": self._name}}
+        pod = {**named, "labels": {"app": self._name, **self._labels}}
         service = {"selector": {"app": self._name}, "ports": [{"port": self._port}]}
         self._cluster.apply_all(
             (
@@ -51,6 +53,13 @@ class ServerPod:
     def log(self) -> str:
         """Everything that it printed."""
         return self._cluster.kubectl("logs", "-n", self._namespace, self._name, "--tail=-1")
+
+    def reaches(self, address: str) -> bool:
+        """Whether a connection from the pod to HOST:PORT comes about within seconds."""
+        host, _, port = address.rpartition(":")
+        place = ("-n", self._namespace, self._name, "--", "python", "-I", "-c")
+        code = f"import socket; socket.create_connection(({host!r}, {port}), 3); print('reached')"
+        return "reached" in self._cluster.kubectl("exec", *place, code, check=False)
 
     def _pod_spec(self) -> Manifest:
         container = {

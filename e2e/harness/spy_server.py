@@ -11,7 +11,7 @@ import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-PORT = 8099
+PORT = int(os.environ.get("TIDELINE_SPY_PORT", "8099"))
 TARGETS = os.environ.get("TIDELINE_SPY_TARGETS", "http://169.254.169.254/").split()
 DANGEROUS = {
     "auth": {"type": "custom", "impl": "os.system", "config": {"command": "touch /tmp/owned"}},

@@ -109,6 +109,15 @@ def signal_daemon(cluster: str, name: str, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
+def first_process(cluster: str) -> int:
+    """The process whose namespaces are the node's. Raises NodeError when there is no such node."""
+    daemons = _groups(NodeFolder(cluster)).daemons()
+    own = {pid for pid in daemons if _name_of(pid) != "unshare"}
+    if not own:
+        raise NodeError(f"cluster {cluster} does not run")
+    return min(own)
+
+
 def audit_log(cluster: str) -> Path:
     """Requests of service accounts to the API server: one JSON object per line."""
     return NodeFolder(cluster).audit_log

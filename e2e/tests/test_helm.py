@@ -5,27 +5,12 @@ from __future__ import annotations
 import secrets
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 
-import pytest
-
-from e2e.build.go_tools import build_helm
-from e2e.harness.cluster import Cluster
 from e2e.harness.helm import HelmRelease
 from e2e.harness.installation import NAMESPACE, Operator
 from e2e.harness.lake import Lake, Row
 
 TOKEN = secrets.token_urlsafe(24)
-
-
-@pytest.fixture
-def release(cluster: Cluster, operator: Operator) -> Iterator[HelmRelease]:
-    """A cluster without the operator that the other tests share, which gets it back."""
-    release = HelmRelease(build_helm(), cluster)
-    operator.remove()
-    yield release
-    release.uninstall()
-    operator.install()
 
 
 def test_a_release_is_installed_upgraded_and_removed_and_tables_stay(
