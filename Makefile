@@ -19,6 +19,7 @@ WORKERS ?= 3
 PARTS ?=
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
+REPORT := -o junit_family=xunit1 --junit-xml
 SCHEDULE := -p tideline.testing.suite_schedule
 
 ##@ Start
@@ -105,9 +106,10 @@ verify: setup ## Run everything, including the README's commands on a bare clone
 	@$(BIN)/python -m tideline.testing.verify $(PARTS)
 
 .PHONY: seconds
-seconds: setup peers tools ## Measure how long each test file takes, for the order they run in.
-	@$(PYTEST) -m "not storm" $(PARALLEL) --junit-xml=$(WORK)/seconds.xml -o junit_family=xunit1
-	@$(BIN)/python -m tideline.testing.file_seconds $(WORK)/seconds.xml
+seconds: setup peers tools ## Measure how long each test takes: which `make test` leaves out, and the order of files.
+	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(REPORT)=$(WORK)/quick.xml
+	@$(PYTEST) -m "slow and not storm" $(PARALLEL) $(REPORT)=$(WORK)/slow.xml
+	@$(BIN)/python -m tideline.testing.file_seconds $(WORK)/quick.xml $(WORK)/slow.xml
 
 .PHONY: tested
 tested: setup ## Count tests, faults and peers into docs/how-tideline-is-tested.md.

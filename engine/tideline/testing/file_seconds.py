@@ -1,10 +1,12 @@
-"""Rewrite `file_seconds.json` from the reports of test runs: what files are scheduled by.
+"""Rewrite `file_seconds.json` and `measured_slow.txt` from the reports of test runs.
 
-    make seconds                                              run all but the storms, then this
-    python -m tideline.testing.file_seconds REPORT.xml ...    this alone
+    make seconds                                         run all but the storms, then this
+    python -m tideline.testing.file_seconds QUICK SLOW   this alone
 
-A report is what `pytest --junit-xml=REPORT.xml -o junit_family=xunit1` writes. Files that no report
-names keep their seconds as long as they exist.
+A report is what `pytest --junit-xml=REPORT.xml -o junit_family=xunit1` writes: QUICK of what `make
+test` runs, SLOW of the rest. Files are scheduled by their seconds. Slow tests are chosen among
+those of QUICK and those that were chosen before; what is marked `slow` beside a test stays so.
+Files that no report names keep their seconds as long as they exist.
 """
 
 from __future__ import annotations
@@ -12,23 +14,30 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tideline.testing.suite_schedule import FILE_SECONDS
+from tideline.testing import measured_slow
+from tideline.testing.suite_schedule import FILE_SECONDS, MEASURED_SLOW
 
 ROOT = FILE_SECONDS.parents[2]
 
 
-def seconds_in(reports: Sequence[Path]) -> dict[str, float]:
+def seconds_in(report: Path) -> dict[str, float]:
+    """Seconds of each test, by its node id."""
+    return {
+        f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0))
+        for case in ElementTree.parse(report).getroot().iter("testcase")
+        if case.get("file") is not None
+    }
+
+
+def seconds_of_files(tests: Mapping[str, float]) -> dict[str, float]:
     """Seconds of each test file, all its tests together."""
     found: defaultdict[str, float] = defaultdict(float)
-    for report in reports:
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
-            file = case.get("file")
-            if file is not None:
-                found[file] += float(case.get("time", 0))
+    for node, seconds in tests.items():
+        found[node.partition("::")[0]] += seconds
     return {file: round(seconds, 1) for file, seconds in found.items()}
 
 
@@ -38,13 +47,19 @@ def _exists(file: str) -> bool:
 
 
 def main() -> int:
-    """Merge the reports named as arguments into the file."""
+    """Merge the reports named as arguments into the two files."""
+    quick, slow = (seconds_in(Path(name)) for name in sys.argv[1:])
+    tests = {**quick, **slow}
+    before = measured_slow.listed(MEASURED_SLOW)
+    choice = {node: tests[node] for node in tests if node in quick or node in before}
+    measured_slow.rewrite(MEASURED_SLOW, choice)
     known: dict[str, float] = json.loads(FILE_SECONDS.read_text(encoding="utf-8"))
     kept = {file: seconds for file, seconds in known.items() if _exists(file)}
-    merged = {**kept, **seconds_in([Path(name) for name in sys.argv[1:]])}
+    merged = {**kept, **seconds_of_files(tests)}
     text = json.dumps(dict(sorted(merged.items())), indent=0) + "\n"
     FILE_SECONDS.write_text(text, encoding="utf-8")
-    print(f"{len(merged)} files, {sum(merged.values()):.0f} s")
+    left_s = sum(choice.values()) - sum(choice[node] for node in measured_slow.slow_tests(choice))
+    print(f"{len(merged)} files, {sum(merged.values()):.0f} s, in `make test` {left_s:.0f} s")
     return 0
 
 

@@ -5,7 +5,8 @@
 2. A worker of a parallel run stays with files of one kind as long as there are any, the longest
    first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
    that has most left, so that all end together.
-3. Tests named in `left_to_slow.txt`, next to it, are marked `slow`.
+3. Tests named in `left_to_slow.txt` (by hand) and `measured_slow.txt` (by `make seconds`), next to
+   it, are marked `slow`.
 4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """
@@ -23,8 +24,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from tideline.testing.measured_slow import listed
+
 FILE_SECONDS = Path(__file__).resolve().parents[2] / "tests" / "file_seconds.json"
 LEFT_TO_SLOW = FILE_SECONDS.with_name("left_to_slow.txt")
+MEASURED_SLOW = FILE_SECONDS.with_name("measured_slow.txt")
 SECONDS_UNLESS_MEASURED = 2.0
 
 
@@ -113,8 +117,7 @@ def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> li
 @cache
 def left_to_slow() -> frozenset[str]:
     """Node ids of tests that run among the slow ones, without parameters where all of them do."""
-    lines = LEFT_TO_SLOW.read_text(encoding="utf-8").splitlines()
-    return frozenset(line for line in lines if line and not line.startswith("#"))
+    return listed(LEFT_TO_SLOW) | listed(MEASURED_SLOW)
 
 
 def seconds_of(file: str) -> float:

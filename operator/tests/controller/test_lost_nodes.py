@@ -187,7 +187,9 @@ def test_executors_on_a_lost_node_do_not_keep_a_dead_write(
     case.cluster.lose_node(executor)
     touch(case)
     assert others(case, job) == []
-    assert case.condition("Healthy")["reason"] == "DeadWriter"
+    case.until(
+        lambda: case.condition("Healthy")["reason"] == "DeadWriter", "the dead write is seen"
+    )
     wait(case, clock, SILENT_S + 1)
     roll_back(case, case.until_job(but=(job["metadata"]["name"],)), write)
 

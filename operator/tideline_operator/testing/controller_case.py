@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from tideline.clock import Clock
+from tideline.testing.patience import PATIENCE_S
 from tideline.trust.addresses import AddressRules
 from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
 from tideline_operator.controller.budgets import Limits
@@ -190,7 +191,7 @@ class ControllerCase:
         found = (item["message"] for item in events if item["involvedObject"]["name"] == name)
         return "\n".join(found)
 
-    def until(self, probe: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
+    def until(self, probe: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
         """Wait for something, and show the table's status when it does not come."""
         try:
             return eventually(probe, what, timeout_s=timeout_s)
