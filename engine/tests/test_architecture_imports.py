@@ -61,7 +61,7 @@ def test_tideline_offers_its_names_lazily_and_no_others() -> None:
         assert tideline.create.__self__ is tideline.LakeTable
         assert tideline.open.__self__ is tideline.LakeTable
         assert tideline.register.__module__ == "tideline.spark.read.data_source"
-        assert tideline.errors.Conflict.exit_code == 3
+        assert tideline.errors.ConflictError.exit_code == 3
         assert tideline.__version__
         assert set(tideline.__all__) <= set(dir(tideline))
         try:

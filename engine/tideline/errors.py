@@ -10,8 +10,7 @@ repeat a secret that it was sent (`tideline.secret_values`).
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tideline.secret_values import masked
 
@@ -128,26 +127,3 @@ def error_kind(error: BaseException) -> str:
 def _masked(named: object) -> object:
     """Texts masked; what is no text is masked with the whole error."""
     return masked(named) if isinstance(named, str) else named
-
-
-_DEPRECATED = (
-    InvalidDataError,
-    UnsupportedTableError,
-    CorruptTableError,
-    ObjectNotFoundError,
-    ConflictError,
-    StorageUnavailableError,
-    UnknownOutcomeError,
-    FailedAfterCommitError,
-)
-"""What had a name without `Error` in release 0.1: those names go with the next one."""
-
-
-def __getattr__(name: str) -> Any:
-    for error in _DEPRECATED:
-        if name == error.__name__.removesuffix("Error"):
-            warnings.warn(
-                f"tideline.errors.{name} is now {error.__name__}", DeprecationWarning, stacklevel=2
-            )
-            return error
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -156,21 +156,6 @@ def test_no_option_or_setting_is_broken_at_width_80() -> None:
     assert not [line for line in text.splitlines() if line.rstrip().endswith("-")]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [(["timeline"], "list-instants"), (["files"], "list-files"),
-     (["iceberg", "orphans"], "iceberg remove-orphans")],
-)  # fmt: skip
-def test_former_names_work_and_say_what_to_type(
-    old: list[str], new: str, uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run([*old, uri]) == run([*new.split(), uri])
-    captured = capsys.readouterr().err
-    assert captured.count("deprecated") == 1
-    assert f"type `tideline {new}`" in captured
-    assert f"  {old[-1]} " not in help_of(*old[:-1])
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_the_script_of_a_shell(
     shell: str, capsys: pytest.CaptureFixture[str]

@@ -43,10 +43,7 @@ _COMMANDS = {
 }
 
 
-_RENAMED = {"orphans": "remove-orphans"}
-
-
-@click.group(cls=LazyGroup, lazy=_COMMANDS, renamed=_RENAMED)
+@click.group(cls=LazyGroup, lazy=_COMMANDS)
 def iceberg_command() -> None:
     """Inspect and maintain Apache Iceberg tables.
 

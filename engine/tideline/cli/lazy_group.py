@@ -5,7 +5,6 @@ So `tideline --help`, and commands that move no rows, start without Spark or Arr
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -17,32 +16,18 @@ from tideline.cli.command import WholeWordContext
 
 
 class LazyGroup(click.Group):
-    """Commands by name: `module:attribute` and a one-line help each.
-
-    `renamed` are former names of commands with the names they have: they work for one more release,
-    are not listed and say on standard error what to type.
-    """
+    """Commands by name: `module:attribute` and a one-line help each."""
 
     context_class = WholeWordContext
 
-    def __init__(
-        self,
-        *args: Any,
-        lazy: Mapping[str, tuple[str, str]],
-        renamed: Mapping[str, str] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lazy = lazy
-        self.renamed = renamed or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.lazy)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self.renamed:
-            _announce(ctx, cmd_name, self.renamed[cmd_name])
-            cmd_name = self.renamed[cmd_name]
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in self.lazy:
             return None
         module_name, attribute = self.lazy[cmd_name][0].split(":")
@@ -68,14 +53,3 @@ class LazyGroup(click.Group):
     def short_helps(self, ctx: click.Context) -> list[tuple[str, str]]:  # noqa: ARG002
         """Name and one-line help of every command."""
         return [(name, text) for name, (_, text) in self.lazy.items()]
-
-
-def _announce(context: click.Context, old: str, new: str) -> None:
-    if context.resilient_parsing:
-        return
-    path = context.command_path
-    print(
-        f"tideline: `{path} {old}` is deprecated, type `{path} {new}`; the next release knows "
-        "only the new name",
-        file=sys.stderr,
-    )

@@ -92,7 +92,6 @@ _COMMANDS = {
         "Print the script that makes a shell complete commands.",
     ),
 }
-_RENAMED = {"timeline": "list-instants", "files": "list-files"}
 _ENTRY_POINT_GROUP = "tideline.commands"
 _INTERRUPTED = 130
 
@@ -120,7 +119,6 @@ class MainGroup(LazyGroup):
 @click.group(
     cls=MainGroup,
     lazy=_COMMANDS,
-    renamed=_RENAMED,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name=DISTRIBUTION, prog_name="tideline")
