@@ -112,7 +112,7 @@ DELETING_PLACES = {
     "engine/tideline/storage/new_root.py": "empty folders that a failed creation made",
     "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",
     "engine/tideline/storage/liveness.py": "a lock file of its own in the control folder",
-    "engine/tideline/storage/probe/": "objects that it wrote in a folder named with a UUID",
+    "engine/tideline/storage/probe/": "objects of checks, in a folder of theirs alone",
     "engine/tideline/ingest/landing/quarantine.py": "rows of its own, at a path of its own making",
     "engine/tideline/testing/": "never part of a service",
     "operator/tideline_operator/testing/": "never part of a service",

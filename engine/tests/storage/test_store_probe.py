@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,11 +25,11 @@ from tideline.storage.object_store import (
     UnsupportedRequestError,
     Written,
 )
-from tideline.storage.probe.race import THOROUGH
+from tideline.storage.probe.race import QUICK, THOROUGH
 from tideline.storage.probe.report import ProbeOutcome, StorePromise, StoreReport
-from tideline.storage.probe.run import check_store, probe_conditional_writes
+from tideline.storage.probe.run import QUICK_PROMISES, check_store, probe_conditional_writes
 from tideline.storage.s3_errors import S3Failure
-from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 
 BETWEEN_CHECK_AND_WRITE_S = 0.001
 # The store contract lists more than a page of every store already.
@@ -325,6 +327,48 @@ def test_the_quick_probe_asks_little(name: str) -> None:
     probe_conditional_writes(store)
     assert store.calls < 60
     assert [*store.list()] == []
+
+
+def killed_check(name: str, after_write: int, owner: str) -> bool:
+    """A check whose process dies after a write; False when it had no so many."""
+    store = FaultyStore(MemoryStore(name), FaultPlan(crash_after_write=after_write))
+    with suppress(SimulatedCrash):
+        check_store((store,), effort=QUICK, promises=QUICK_PROMISES, owner=owner)
+    return store.is_dead
+
+
+def test_what_a_killed_check_leaves_is_removed_by_the_next_of_its_owner(name: str) -> None:
+    left, after_write = 0, 1
+    while killed_check(name, after_write, "lake.people"):
+        left = max(left, len([*MemoryStore(name).list()]))
+        report = check_store(
+            (MemoryStore(name),), effort=QUICK, promises=QUICK_PROMISES, owner="lake.people"
+        )
+        assert report.complaints == ()
+        assert [*MemoryStore(name).list()] == []
+        after_write += 1
+    assert left > 1
+    assert after_write > 20
+
+
+def test_another_does_not_know_that_a_check_was_killed(name: str) -> None:
+    assert killed_check(name, 3, "lake.people")
+    left = [*MemoryStore(name).list()]
+    assert left
+    for owner in ("lake.people2", ""):
+        check_store((MemoryStore(name),), promises=(StorePromise.CREATE_ONCE,), owner=owner)
+        assert [*MemoryStore(name).list()] == left
+
+
+def test_what_a_killed_check_leaves_is_removed_by_any_other_when_it_is_old(tmp_path: Path) -> None:
+    old, young = (tmp_path / f".tideline-check-store/{one}/left" for one in ("old", "young"))
+    for file in (old, young):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x")
+    an_hour_ago = time.time() - 3600
+    os.utime(old, (an_hour_ago, an_hour_ago))
+    probe_conditional_writes(StoreLocation.of(tmp_path).open())
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [young]
 
 
 def test_replies_lost_in_a_race_are_no_reason_to_refuse(name: str) -> None:

@@ -6,7 +6,9 @@
 3. When that changes, the tables of the bucket are woken: they report it in their conditions, and go
    on as soon as it is fixed.
 4. A bucket that holds tables is checked once for each generation of its LakeStore
-   (`tideline.storage.probe`), with a few small objects that are deleted afterwards.
+   (`tideline.storage.probe`), with a few small objects that are deleted afterwards. An operator
+   that dies in between leaves them; the next one checks at the same place, once it knows all
+   tables, and removes them first.
 5. Both are kept in the LakeStore's status, written only when it changed. What an earlier process
    found stays until the tables that name the LakeStore have had a turn in this one.
 
@@ -158,7 +160,8 @@ class StoreWatch:
         for bucket, use in uses.items():
             if bucket in self._looks or now_s < self._due_s.get(bucket, now_s):
                 continue
-            self._due_s[bucket] = now_s + LOOK_S
+            soon_s = _STEP_S if self._is_expecting(bucket[0]) else LOOK_S
+            self._due_s[bucket] = now_s + min(soon_s, LOOK_S)
             is_probe = bucket[0] not in probed
             probed.add(bucket[0])
             self._looks[bucket] = self._threads.submit(self._look_at, bucket, use, is_probe)
@@ -175,14 +178,19 @@ class StoreWatch:
             self._changed.wait(min(LOOK_S, _STEP_S))
 
     def _used(self) -> dict[_Bucket, _Use]:
-        """One use of each bucket: that of a table's own place, if there is one."""
+        """One use of each bucket: that of a table's own place, if there is one, of the first table
+        by name, so that a restart does not change it."""
         chosen: dict[_Bucket, _Use] = {}
         with self._lock:
-            for uses in self._uses.values():
-                for bucket, use in uses.items():
+            for key in sorted(self._uses):
+                for bucket, use in self._uses[key].items():
                     if bucket not in chosen or chosen[bucket].is_landing:
                         chosen[bucket] = use
         return chosen
+
+    def _is_expecting(self, store: Key) -> bool:
+        """Whether tables that name the LakeStore have not had a turn yet."""
+        return any(store in stores for stores in list(self._expected.values()))
 
     def _look_at(self, bucket: _Bucket, use: _Use, is_probe: bool) -> BucketStatus:
         key, name = bucket
@@ -193,7 +201,8 @@ class StoreWatch:
             with probing() if is_probe else contextlib.nullcontext():
                 self._reader.probe(access, use.table, use.place)
             generation = _generation(item)
-            if not use.is_landing and before.checked_generation != generation:
+            is_checked = before.checked_generation == generation
+            if not (use.is_landing or is_checked or self._is_expecting(key)):
                 self._api.check_may_write()
                 report = self._reader.check_store(access, use.table, use.place)
                 return bucket_checked(report, generation, self._clock.now_ms())
@@ -226,7 +235,7 @@ class StoreWatch:
                 if seen is None:
                     return
                 buckets[name] = seen
-        if any(key in stores for stores in list(self._expected.values())):
+        if self._is_expecting(key):
             if not buckets:
                 return
             buckets = {**before.buckets, **buckets}

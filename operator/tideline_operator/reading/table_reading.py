@@ -80,12 +80,13 @@ class TableReading:
     def check_store(
         self,
         access: Access,
-        table: ResolvedTable,  # noqa: ARG002
+        table: ResolvedTable,
         place: Place,
     ) -> StoreReport:
         """See `Reader.check_store`."""
-        store = access.open_store(place)
-        return check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+        store, promises = access.open_store(place), QUICK_PROMISES
+        owner = table.name.replace("/", ".")
+        return check_store((store,), effort=QUICK, promises=promises, owner=owner)
 
     def may_write(
         self,

@@ -5,7 +5,7 @@ alone and let two of several concurrent writers win. Both kinds lose commits in 
 is raced before a table is made there, and `tideline check-store` looks harder.
 
 Everything happens in a directory of its own, which is removed again. A process that dies during the
-check leaves it; nothing ever reads it, and it may be deleted.
+check leaves it; nothing reads it, and the next check there removes it (`left_behind`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tideline.storage.probe.conditions import (
     replaces_once_in_a_race,
     replaces_what_matches,
 )
+from tideline.storage.probe.left_behind import check_folder, remove_left_behind, remove_own
 from tideline.storage.probe.race import QUICK, THOROUGH, Arena, Effort
 from tideline.storage.probe.report import ProbeOutcome, ProbeResult, StorePromise, StoreReport
 from tideline.storage.probe.visibility import (
@@ -72,7 +73,6 @@ QUICK_PROMISES = (
 )
 """What is asked before a table is made: about twenty-five small requests, most of them at once."""
 
-_DIRECTORY = ".tideline-check-store"
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 """Errors of a local folder that are the same at the next try."""
 
@@ -105,18 +105,23 @@ def check_store(
     *,
     effort: Effort = THOROUGH,
     promises: Sequence[StorePromise] = tuple(StorePromise),
+    owner: str = "",
 ) -> StoreReport:
     """Ask for `promises`, one after the other, and remove everything again.
+
+    `owner` names who checks this place, and never twice at once: what an earlier check of the owner
+    left is removed at once, that of others when it is old.
 
     `stores` are connections to one and the same place, at least one: more than one when they go
     through several endpoints or connection pools. Raises StorageUnavailableError when the store
     cannot be reached, refuses access or is full: then nothing is known. Takes seconds.
     """
     token = uuid.uuid4().hex
-    arena = Arena(tuple(stores), f"{_DIRECTORY}-{token}", token, effort)
+    arena = Arena(tuple(stores), check_folder(owner, token), token, effort)
     root = stores[0].local_path("")
     makes_root = root is not None and not Path(root).exists()
     try:
+        remove_left_behind(arena, owner)
         report = StoreReport(tuple(_ask(arena, promise) for promise in promises))
     except BaseException:
         with suppress(TidelineError):
@@ -140,8 +145,7 @@ def _ask(arena: Arena, promise: StorePromise) -> ProbeResult:
 
 
 def _clean_up(arena: Arena, makes_root: bool) -> None:
-    arena.store.delete_many(sorted(arena.paths))
-    arena.store.delete_prefix(arena.folder)
+    remove_own(arena)
     root = arena.store.local_path("")
     if makes_root and root is not None:
         with suppress(OSError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 
+from tideline.storage.probe.left_behind import CHECKS_FOLDER
 from tideline_operator.api_objects import (
     JOBS,
     LAKE_CATALOGS,
@@ -27,7 +28,7 @@ SEEN_WITHIN_S = 30.0
 TRUE_WITHIN_S = 3 * 3600.0
 """By then every condition is true, whatever was retried before with growing delays."""
 _JUMPS_S = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
-_OF_A_CHECK = ".tideline-check-store-"
+_OF_A_CHECK = f"{CHECKS_FOLDER}/"
 """What a check of the store writes, and a restart may leave there."""
 _KINDS = (LAKE_TABLES, LAKE_CATALOGS, LAKE_STORES)
 
