@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal as Number
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,9 @@ from hypothesis import strategies as st
 from tideline.errors import ConfigError
 from tideline.formats.filter import Filter, Literal, LiteralKind, Not, Operator, Predicate
 from tideline.formats.filter_parser import parse_filter
+from tideline.formats.row_filter import RowFilter
+from tideline.iceberg.data.arrow_schema import arrow_schema, arrow_type, as_arrow
+from tideline.iceberg.data.condition_pruning import ConditionPruning
 from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     FieldSummary,
@@ -151,6 +156,116 @@ def test_a_file_with_one_value_is_skipped_exactly_when_its_row_is_not_selected(
     pruning = Pruning(bind(predicate, metadata.schema()), metadata)
     file = file_of(rows[:1], type_, rows[0], with_bounds=False)
     assert pruning.file_may_match(file) is selects(operator, operands, rows[0])
+
+
+def in_arrow(type_: PrimitiveType, operator: Operator, values: Sequence[Any]) -> pc.Expression:
+    """A predicate on `v`; lists as DuckDB hands them over."""
+    scalars = [as_arrow(value, type_) for value in values]
+    if operator in (Operator.IN, Operator.NOT_IN):
+        listed = column.isin(pa.array([one.as_py() for one in scalars], arrow_type(type_)))
+        found = pc.if_else(column.is_valid(), listed, pa.scalar(None, pa.bool_()))
+        return found if operator is Operator.IN else ~found
+    if operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH):
+        found = pc.starts_with(column, values[0])
+        return found if operator is Operator.STARTS_WITH else ~found
+    if operator in (Operator.IS_NULL, Operator.NOT_NULL):
+        return column.is_null() if operator is Operator.IS_NULL else column.is_valid()
+    return COMPARED[operator](column, scalars[0])
+
+
+@given(filtered_rows(), st.booleans(), st.booleans())
+def test_nothing_with_a_selected_row_is_ever_skipped_for_a_condition_in_arrow(
+    case: tuple[Any, ...], negated: bool, with_bounds: bool
+) -> None:
+    type_, transform, rows, operator, operands = case
+    predicate = in_arrow(type_, operator, operands)
+    metadata = table_metadata(
+        Schema(0, (NestedField(1, "v", type_),)),
+        PartitionSpec(0, (PartitionField(1, 1000, "p", transform),)),
+    )
+    row_filter = RowFilter.of(
+        ~predicate if negated else predicate, arrow_schema(metadata.schema().fields)
+    )
+    pruning = ConditionPruning(row_filter, metadata)
+    partitions = [image(transform, type_, row) for row in rows]
+    batch = pa.table({"v": [as_arrow(row, type_).as_py() for row in rows]}, row_filter.schema)
+    selected = [
+        batch[at : at + 1].filter(row_filter.expression).num_rows for at in range(len(rows))
+    ]
+    for row, partition, is_selected in zip(rows, partitions, selected, strict=True):
+        assert pruning.file_may_match(file_of([row], type_, partition, with_bounds)) or (
+            not is_selected
+        )
+    if any(selected):
+        result_type = transform.result_type(type_) if transform.is_known else STRING
+        assert pruning.manifest_may_match(manifest_of(partitions, result_type))
+        assert pruning.file_may_match(file_of(rows, type_, partitions[selected.index(1)]))
+
+
+def may_match(condition: pc.Expression, type_: PrimitiveType, transform: str, *rows: Any) -> bool:
+    """Whether a file of these rows, in one partition and without metrics, may match."""
+    parsed = Transform.parse(transform)
+    metadata = table_metadata(
+        Schema(0, (NestedField(1, "v", type_),)),
+        PartitionSpec(0, (PartitionField(1, 1000, "p", parsed),)),
+    )
+    row_filter = RowFilter.of(condition, arrow_schema(metadata.schema().fields))
+    pruning = ConditionPruning(row_filter, metadata)
+    (partition,) = {image(parsed, type_, row) for row in rows}
+    manifest = manifest_of([partition], parsed.result_type(type_))
+    by_file = pruning.partition_may_match(file_of(rows, type_, partition, with_bounds=False))
+    assert pruning.manifest_may_match(manifest) is by_file
+    return by_file
+
+
+column = pc.field("v")
+LISTED = pc.if_else(column.is_valid(), column.isin(["a", 'b"', "ü"]), pa.scalar(None, pa.bool_()))
+
+
+@pytest.mark.parametrize(
+    ("condition", "type_", "transform", "row", "other"),
+    [
+        (column == 7, INT, "identity", 7, 8),
+        (column.is_null(), INT, "bucket[4]", None, 7),
+        (column.is_valid(), INT, "bucket[4]", 7, None),
+        (column == 7, INT, "bucket[1000]", 7, 8),
+        ((column == 7) | (column == 9), LONG, "bucket[1000]", 9, 8),
+        (column == "a(b)", STRING, "bucket[1000]", "a(b)", "a"),
+        (LISTED, STRING, "bucket[1000]", 'b"', "b"),
+        (LISTED, STRING, "bucket[1000]", "ü", None),
+        ((column > 0) & (column == 7) & (column != 8), INT, "bucket[1000]", 7, 8),
+        (column > 25, INT, "truncate[10]", 29, 19),
+        (
+            column < pa.scalar(Number("1.00")),
+            DECIMAL,
+            "truncate[50]",
+            Number("0.99"),
+            Number("1.49"),
+        ),
+        (column >= "b", STRING, "truncate[1]", "bz", "bzz"),
+        (column > pa.scalar(datetime.date(2020, 3, 31)), DATE, "month", 18353, 18352),
+        (column < pa.scalar(datetime.datetime(2020, 1, 1)), TIMESTAMP, "year", 0, 1600000000000000),
+        (column < pa.scalar(datetime.datetime(2020, 1, 1)), TIMESTAMP, "hour", 0, 1600000000000000),
+    ],
+)
+def test_a_condition_in_arrow_skips_partitions(
+    condition: pc.Expression, type_: PrimitiveType, transform: str, row: Any, other: Any
+) -> None:
+    assert may_match(condition, type_, transform, row)
+    assert may_match(condition, type_, transform, other) is (other == "bzz")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        (column == 7) | (column > 100),
+        column != 7,
+        ~(column == 7),
+        (column == 7) | (pc.add(column, 1) == 9),
+    ],
+)
+def test_a_bucket_is_kept_for_values_that_are_not_named(condition: pc.Expression) -> None:
+    assert may_match(condition, INT, "bucket[1000]", 8)
 
 
 def image(transform: Transform, type_: PrimitiveType, value: Any) -> Any:

@@ -18,7 +18,7 @@ from tideline.formats.parquet_calendar import FileCalendar
 from tideline.formats.parquet_footer import BaseFileFooter, check_columns, read_footer
 from tideline.formats.row_batches import rows_of_batch
 from tideline.formats.row_filter import RowFilter
-from tideline.formats.row_group_statistics import guarantee, trusted_columns
+from tideline.formats.row_group_statistics import known_of, trusted_columns
 
 # Text with at most this many encoded bytes per value is worth reading as a dictionary.
 _DICTIONARY_BYTES_PER_VALUE_MAX = 2
@@ -98,9 +98,11 @@ class ParquetRows:
         known = [(n, name) for n, name in columns.items() if name in self._row_filter.columns]
         if not known:
             return every
-        return self._row_filter.possible(
-            guarantee(self._metadata.row_group(index), known) for index in every
-        )
+        return [
+            index
+            for index in every
+            if self._row_filter.may_hold(known_of(self._metadata.row_group(index), known))
+        ]
 
 
 def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:

@@ -6,8 +6,10 @@ Given in SQL (`"ts > 5"`), as an expression (`pc.field("ts") > 5`) or as a list 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from tideline.formats.filter_expression import sql_expression
 
 _BY_NUMBER = "FieldPath("
 """How Arrow prints a column that is named by its number."""
+_GUARANTEES_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,19 @@ class RowFilter:
         ]
         dataset = ds.FileSystemDataset(fragments, self.schema, file_format, local)
         return [int(one.path) for one in dataset.get_fragments(filter=self.expression)]
+
+    def may_hold(self, known: Iterable[Sequence[pc.Expression]]) -> bool:
+        """Whether the condition does not contradict what is known of some rows: of each column what
+        one of several expressions says, such as a range or that it is null.
+
+        Arrow makes little of what is joined by OR, so every combination is asked about.
+        """
+        guarantees = [pc.scalar(True)]
+        for either in known:
+            if len(guarantees) * len(either) > _GUARANTEES_MAX:
+                either = [reduce(operator.or_, either)]
+            guarantees = [one & other for one in guarantees for other in either]
+        return bool(self.possible(guarantees))
 
 
 def _expression(given: Any, schema: pa.Schema) -> pc.Expression:

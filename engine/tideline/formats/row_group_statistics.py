@@ -1,4 +1,4 @@
-"""What the statistics of a Parquet row group say of its rows, as a condition that they meet.
+"""What the statistics of a Parquet row group say of its rows, as conditions that they meet.
 
 Only columns whose order in the file is that of their values in Arrow count: whole numbers, booleans
 and text. Floating point numbers may be NaN, which statistics leave out; dates and times may be
@@ -7,7 +7,7 @@ those of another calendar, or mislabelled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,30 +27,36 @@ def trusted_columns(metadata: pq.FileMetaData, wanted: pa.Schema) -> dict[int, s
         if stored.get_field_index(name) < 0 or wanted.get_field_index(name) < 0:
             continue
         data_type = wanted.field(name).type
-        if stored.field(name).type == data_type and any(known(data_type) for known in _TRUSTED):
+        if stored.field(name).type == data_type and has_trusted_statistics(data_type):
             found[number] = name
     return found
 
 
-def guarantee(row_group: pq.RowGroupMetaData, columns: Iterable[tuple[int, str]]) -> pc.Expression:
-    """What all rows of the row group have in common, by the statistics of these columns."""
-    found = pc.scalar(True)
+def has_trusted_statistics(data_type: pa.DataType) -> bool:
+    """Whether the order of values of a type is certain to be that of its statistics."""
+    return any(known(data_type) for known in _TRUSTED)
+
+
+def known_of(
+    row_group: pq.RowGroupMetaData, columns: Iterable[tuple[int, str]]
+) -> Iterator[list[pc.Expression]]:
+    """What the statistics of these columns say of all rows of the row group, as
+    `RowFilter.may_hold` takes it."""
     for number, name in columns:
-        known = _bounds(row_group.column(number), pc.field(name))
+        known = _known(row_group.column(number), pc.field(name))
         if known is not None:
-            found &= known
-    return found
+            yield known
 
 
-def _bounds(chunk: pq.ColumnChunkMetaData, column: pc.Expression) -> pc.Expression | None:
+def _known(chunk: pq.ColumnChunkMetaData, column: pc.Expression) -> list[pc.Expression] | None:
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
         return None
     if statistics.null_count == chunk.num_values:
-        return column.is_null()
+        return [column.is_null()]
     try:
         within = (column >= statistics.min) & (column <= statistics.max)
     except (TypeError, UnicodeDecodeError):
         # None there, or text that was cut within a character.
         return None
-    return within | column.is_null() if statistics.null_count else within
+    return [within, column.is_null()] if statistics.null_count else [within]

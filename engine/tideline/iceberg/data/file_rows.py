@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.arrow_schema import arrow_type
 from tideline.iceberg.data.bounded_cache import BoundedCache
 from tideline.iceberg.data.deletion_vector import BLOB_TYPE, Positions, decode_deletion_vector
@@ -47,11 +48,15 @@ _VALUES_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FileRows:
-    """Reads data files of one table; the delete files it has read serve later ones too."""
+    """Reads data files of one table; the delete files it has read serve later ones too.
 
-    def __init__(self, io: FileIO, layout: RowLayout) -> None:
+    `row_filter` says of which row groups `batches` may leave the rows out.
+    """
+
+    def __init__(self, io: FileIO, layout: RowLayout, row_filter: RowFilter | None = None) -> None:
         self._io = io
         self._layout = layout
+        self._row_filter = row_filter
         self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_POSITIONS_BYTES_MAX)
         # Data files of every age have deletes of their own, made of mostly the same files.
         self._values: BoundedCache[DeletedValues] = BoundedCache(_VALUES_BYTES_MAX)
@@ -67,7 +72,7 @@ class FileRows:
         comparisons, hidden = self._comparisons(task)
         wanted = (*self._layout.fields, *hidden)
         visible = list(range(len(self._layout.fields)))
-        for found in self._source(task.data_file).batches(wanted, part):
+        for found in self._source(task.data_file).batches(wanted, part, self._row_filter):
             live = live_rows(deleted, found.first, found.rows.num_rows)
             for comparison in comparisons:
                 others = comparison.live_rows(found.rows)

@@ -16,6 +16,9 @@ import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTableError, StorageUnavailableError, UnsupportedTableError
 from tideline.formats.arrow_stream import arrow_stream
+from tideline.formats.row_filter import RowFilter
+from tideline.formats.row_group_statistics import has_trusted_statistics, known_of
+from tideline.iceberg.data.arrow_schema import arrow_type, field_id
 from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
 from tideline.iceberg.data.projection import Projection
 from tideline.iceberg.metadata.field_type import NestedField
@@ -75,16 +78,20 @@ class ParquetSource:
     constants: Mapping[int, Any]
 
     def batches(
-        self, wanted: Sequence[NestedField], part: FilePart | None = None
+        self,
+        wanted: Sequence[NestedField],
+        part: FilePart | None = None,
+        row_filter: RowFilter | None = None,
     ) -> Iterator[PositionedRows]:
-        """The rows of a part of the file, or of all of it.
+        """The rows of a part of the file, or of all of it, without row groups whose statistics
+        contradict a filter.
 
         Raises CorruptTableError for a file that is broken, UnsupportedTableError for one without
         field ids in a table without a name mapping, StorageUnavailableError, ObjectNotFoundError.
         """
         try:
             with closing(self._open()) as file:
-                yield from self._read(file, wanted, part)
+                yield from self._read(file, wanted, part, row_filter)
         except MemoryError:
             raise
         except pa.ArrowNotImplementedError as error:
@@ -113,15 +120,23 @@ class ParquetSource:
         )
 
     def _read(
-        self, file: pq.ParquetFile, wanted: Sequence[NestedField], part: FilePart | None
+        self,
+        file: pq.ParquetFile,
+        wanted: Sequence[NestedField],
+        part: FilePart | None,
+        row_filter: RowFilter | None,
     ) -> Iterator[PositionedRows]:
         schema = self._schema(file)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)
         names = [schema.field(number).name for number in projection.sources]
+        filtered = (
+            () if row_filter is None else _filtered(file.metadata, schema, wanted, row_filter)
+        )
         first = 0
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
-            if part is None or part.holds(number, _offset(group)):
+            is_wanted = part is None or part.holds(number, _offset(group))
+            if is_wanted and (row_filter is None or row_filter.may_hold(known_of(group, filtered))):
                 yield from self._group(file, number, projection, names, first)
             first += group.num_rows
 
@@ -160,6 +175,26 @@ class ParquetSource:
                 path=self.uri,
             )
         return with_mapped_ids(schema, self.mapping)
+
+
+def _filtered(
+    metadata: pq.FileMetaData,
+    schema: pa.Schema,
+    wanted: Sequence[NestedField],
+    row_filter: RowFilter,
+) -> list[tuple[int, str]]:
+    """The numbers of the file's columns that a filter reads, under the table's names, where their
+    statistics count."""
+    numbers = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    stored = {field_id(field): field for field in schema}
+    found = []
+    for field in wanted:
+        column = stored.get(field.field_id)
+        if column is None or field.name not in row_filter.columns or column.name not in numbers:
+            continue
+        if column.type == arrow_type(field.type) and has_trusted_statistics(column.type):
+            found.append((numbers[column.name], field.name))
+    return found
 
 
 def _offset(group: Any) -> int:

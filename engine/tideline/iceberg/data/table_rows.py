@@ -1,6 +1,9 @@
 """The live rows of a snapshot as a pyarrow Dataset: without what delete files delete.
 
-Data files are read one after the other, with the columns asked for and those of the filter alone.
+1. A filter rules out manifests and data files by their partitions and metrics
+   (`condition_pruning`), and row groups by their statistics.
+2. Files are read one after the other, with the columns asked for and those of the filter alone.
+3. The filter selects the rows of each batch.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import pyarrow as pa
 from tideline.formats.row_dataset import RowDataset
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.condition_pruning import ConditionPruning
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.metadata.snapshot import Snapshot
@@ -46,8 +50,9 @@ def _rows(
     row_filter: RowFilter | None,
 ) -> Iterator[pa.RecordBatch]:
     asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
-    reader = FileRows(io, _projected(RowLayout.of(metadata), asked))
-    for task in plan_files(io, metadata, snapshot):
+    reader = FileRows(io, _projected(RowLayout.of(metadata), asked), row_filter)
+    pruning = None if row_filter is None else ConditionPruning(row_filter, metadata)
+    for task in plan_files(io, metadata, snapshot, pruning=pruning):
         for batch in reader.batches(task):
             found = batch if row_filter is None else row_filter.selected(batch)
             if found.num_rows:

@@ -15,7 +15,7 @@ from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
 from tideline.iceberg.metadata.partition_spec import Transform
 from tideline.iceberg.scan.literal_value import WIDE
 
-_PER_SECOND = {
+PER_SECOND = {
     "timestamp": 10**6,
     "timestamptz": 10**6,
     "timestamp_ns": 10**9,
@@ -35,8 +35,8 @@ def partition_value(transform: Transform, type_: PrimitiveType, value: Any) -> A
         case "truncate" if transform.width:
             return _truncated(type_, value, transform.width)
         case "hour":
-            return value // (_PER_SECOND[str(type_)] * 3600)
-    days = value if str(type_) == "date" else value // (_PER_SECOND[str(type_)] * 86_400)
+            return value // (PER_SECOND[str(type_)] * 3600)
+    days = value if str(type_) == "date" else value // (PER_SECOND[str(type_)] * 86_400)
     match transform.name:
         case "day":
             return days

@@ -22,7 +22,7 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.bound_filter import bind
 from tideline.iceberg.scan.delete_index import DeleteIndex
 from tideline.iceberg.scan.manifests import read_ahead, snapshot_manifests
-from tideline.iceberg.scan.pruning import Pruning
+from tideline.iceberg.scan.pruning import FilePruning, Pruning
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
 
@@ -34,14 +34,16 @@ def plan_files(
     where: Filter = ALL_ROWS,
     *,
     with_nan_counts: bool = False,
+    pruning: FilePruning | None = None,
 ) -> Iterator[FileScanTask]:
     """The files of `snapshot` that may hold rows that `where` selects, in no particular order.
 
     Of their metrics they have the numbers of NaN, if asked for, and no others. The columns of
-    `where` are the table's current ones. Nothing for a table without a snapshot.
+    `where` are the table's current ones; `pruning` is asked instead of it. Nothing for a table
+    without a snapshot.
     Raises ConfigError for a filter that does not fit the table, and CorruptTableError.
     """
-    pruning = Pruning(bind(where, metadata.schema()), metadata)
+    pruning = pruning or Pruning(bind(where, metadata.schema()), metadata)
     manifests = [
         one
         for one in snapshot_manifests(io, snapshot)
@@ -72,7 +74,7 @@ def _tasks(
     io: FileIO,
     metadata: TableMetadata,
     manifests: list[ManifestFile],
-    pruning: Pruning,
+    pruning: FilePruning,
     *,
     with_nan_counts: bool,
 ) -> Iterator[FileScanTask]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from tideline.iceberg.manifest.manifest_entry import DataFile, FieldSummary, ManifestFile
 from tideline.iceberg.metadata.field_type import FieldType, PrimitiveType, parts_of
@@ -17,6 +17,27 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.bound_filter import ALWAYS, BoundFilter, BoundPredicate, may_hold
 from tideline.iceberg.scan.projection import project
 from tideline.iceberg.scan.value_range import UNKNOWN, ValueRange
+
+
+class FilePruning(Protocol):
+    """What a scan asks before it looks at a manifest or a file."""
+
+    @property
+    def needs_metrics(self) -> bool:
+        """Whether `file_may_match` looks at metrics."""
+        ...
+
+    def manifest_may_match(self, manifest: ManifestFile) -> bool:
+        """Whether a file of the manifest may have selected rows, by its summaries."""
+        ...
+
+    def partition_may_match(self, file: DataFile) -> bool:
+        """Whether the partition of a data or delete file may have selected rows."""
+        ...
+
+    def file_may_match(self, file: DataFile) -> bool:
+        """Whether a data file may have selected rows, by its partition and its metrics."""
+        ...
 
 
 class Pruning:
@@ -29,11 +50,11 @@ class Pruning:
 
     @property
     def needs_metrics(self) -> bool:
-        """Whether `file_may_match` looks at metrics."""
+        """See `FilePruning`."""
         return self._condition != ALWAYS
 
     def manifest_may_match(self, manifest: ManifestFile) -> bool:
-        """Whether a file of the manifest may have selected rows, by its summaries."""
+        """See `FilePruning`."""
         summaries = manifest.partitions
         condition = self._projected(manifest.spec_id)
         if condition == ALWAYS or summaries is None:
@@ -41,14 +62,14 @@ class Pruning:
         return may_hold(condition, lambda one: _summary_may(one, summaries))
 
     def partition_may_match(self, file: DataFile) -> bool:
-        """Whether the partition of a data or delete file may have selected rows."""
+        """See `FilePruning`."""
         condition = self._projected(file.spec_id)
         if condition == ALWAYS:
             return True
         return may_hold(condition, lambda one: _value_may(one, file.partition))
 
     def file_may_match(self, file: DataFile) -> bool:
-        """Whether a data file may have selected rows, by its partition and its metrics."""
+        """See `FilePruning`."""
         if not self.partition_may_match(file):
             return False
         if file.record_count == 0:
@@ -69,29 +90,32 @@ def _value_may(predicate: BoundPredicate, partition: tuple[Any, ...]) -> bool:
 def _summary_may(predicate: BoundPredicate, summaries: tuple[FieldSummary, ...]) -> bool:
     if predicate.reference >= len(summaries):
         return True
-    summary = summaries[predicate.reference]
-    lower = _bound(predicate.type, summary.lower_bound)
-    upper = _bound(predicate.type, summary.upper_bound)
-    may_be_nan = _has_nan(predicate.type) and summary.contains_nan is not False
+    known = summary_range(predicate.type, summaries[predicate.reference])
+    return known.may_satisfy(predicate.operator, predicate.values)
+
+
+def summary_range(type_: PrimitiveType, summary: FieldSummary) -> ValueRange:
+    """What a manifest says of one partition value of all its files."""
+    may_be_nan = _has_nan(type_) and summary.contains_nan is not False
     is_bare = summary.lower_bound is None and summary.upper_bound is None
-    known = ValueRange(
+    return ValueRange(
         may_be_null=summary.contains_null,
         # No bounds and no NaN: there is nothing but null.
         may_be_set=not is_bare or may_be_nan,
         may_be_nan=may_be_nan,
         is_only_nan=is_bare and summary.contains_nan is True,
-        lower=lower,
-        upper=upper,
+        lower=_bound(type_, summary.lower_bound),
+        upper=_bound(type_, summary.upper_bound),
     )
-    return known.may_satisfy(predicate.operator, predicate.values)
 
 
 def _metrics_may(predicate: BoundPredicate, file: DataFile) -> bool:
-    known = _metrics_range(predicate.reference, predicate.type, file)
+    known = metrics_range(predicate.reference, predicate.type, file)
     return known.may_satisfy(predicate.operator, predicate.values)
 
 
-def _metrics_range(field_id: int, type_: PrimitiveType, file: DataFile) -> ValueRange:
+def metrics_range(field_id: int, type_: PrimitiveType, file: DataFile) -> ValueRange:
+    """What a file's metrics say of one column."""
     values = _count(file.value_counts, field_id)
     nulls = _count(file.null_value_counts, field_id)
     nans = _count(file.nan_value_counts, field_id)

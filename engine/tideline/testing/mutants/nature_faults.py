@@ -57,8 +57,8 @@ NATURE_FAULTS = (
     Fault(
         "statistics are taken to speak of nulls",
         "engine/tideline/formats/row_group_statistics.py",
-        "    return within | column.is_null() if statistics.null_count else within\n",
-        "    return within\n",
+        "    return [within, column.is_null()] if statistics.null_count else [within]\n",
+        "    return [within]\n",
         ("engine/tests/formats/test_row_groups_by_statistics.py",),
     ),
     Fault(
