@@ -86,6 +86,24 @@ def test_a_batch_that_was_not_taken_is_not_read(tmp_path: Path) -> None:
         reader.read_all()
 
 
+def test_a_limit_is_where_reading_ends(tmp_path: Path) -> None:
+    table = tideline.create(str(tmp_path / "t"), record_key="id", partition_by="part")
+    table.write(pa.table({"id": range(40), "part": [f"{part:02d}" for part in range(40)]}))
+    for file in (tmp_path / "t").glob("[1-3]?/*.parquet"):
+        file.unlink()
+    first = list(range(7))
+    assert table.to_arrow(["id"], limit=7)["id"].to_pylist() == first
+    assert table.scan(["id"], "id >= 0", limit=7).read_all()["id"].to_pylist() == first
+    assert table.to_batches(["id"], limit=7).read_all()["id"].to_pylist() == first
+    assert table.to_pandas(["id"], limit=7)["id"].to_list() == first
+    assert table.to_polars(["id"], limit=7)["id"].to_list() == first
+    assert table.to_pyarrow_dataset().head(7, ["id"])["id"].to_pylist() == first
+    assert table.to_arrow(limit=0).num_rows == 0
+    for limit in (-1, "7"):
+        with pytest.raises(ConfigError, match="a limit is a number of rows"):
+            table.to_arrow(limit=limit)  # type: ignore[arg-type]
+
+
 def test_rows_are_dicts_in_the_types_of_the_table(table: LakeTable) -> None:
     table.upsert([{"id": "d", "day": "wed", "n": 4, "new": 1.5}, {"id": "e", "day": "wed"}])
     assert table.schema is not None

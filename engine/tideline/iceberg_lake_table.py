@@ -133,9 +133,25 @@ class IcebergLakeTable(ReadableTable):
                 raise ConfigError("the table has no such snapshot", table=self.uri, value=as_of)
         return snapshot_dataset(self.table.io, self.metadata, snapshot)
 
-    def to_arrow(self, columns: Columns = None, filter: Any = None, as_of: Any = None) -> pa.Table:
-        """The rows as `to_batches` reads them, all in memory."""
-        return self.to_batches(columns, filter, as_of).read_all()
+    def to_arrow(
+        self,
+        columns: Columns = None,
+        filter: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """The rows as `scan` reads them, all in memory."""
+        return self.scan(columns, filter, as_of, limit).read_all()
+
+    def scan(
+        self,
+        columns: Columns = None,
+        filter: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """`to_batches`: the first `limit` rows that the filter selects, batch after batch."""
+        return self.to_batches(columns, filter, as_of, limit)
 
     def refresh(self) -> IcebergLakeTable:
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""

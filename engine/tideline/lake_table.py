@@ -274,30 +274,36 @@ class LakeTable(TableWords):
         return snapshot(spark, self.hoodie_table, as_of)
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, filter: Any = None, as_of: Any = None
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
     ) -> pa.Table:
         """The table's rows as `scan` reads them, all in memory."""
-        return self.scan(columns, filter, as_of).read_all()
+        return self.scan(columns, filter, as_of, limit).read_all()
 
     def scan(
-        self, columns: Sequence[str] | None = None, filter: Any = None, as_of: Any = None
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """The table's rows, now or as of a time, batch after batch in Arrow, without Spark.
 
         `columns` are all unless given, Hudi's first. `filter` is a condition in SQL, `"ts > 5"`, or
         in pyarrow's form, `pyarrow.compute.field("ts") > 5` or `[("ts", ">", 5)]`; what it rules
-        out is not read. Batches are read ahead until the reader is dropped. Raises ConfigError for
+        out is not read. Of the rows it selects the first `limit` are given: reading ends there.
+        Batches are read ahead until the reader is dropped. Raises ConfigError for
         columns and conditions that the table does not have, and for an `as_of` as `snapshot` does;
         a file that cannot be read raises CorruptTableError when its rows are reached.
         """
-        import pyarrow as pa
-
         from tideline.hudi.read.arrow_scan import ArrowScan
         from tideline.hudi.read.snapshot import plan_snapshot
 
         table = self.hoodie_table
-        found = ArrowScan.of(table, plan_snapshot(table, as_of), columns, filter)
-        return pa.RecordBatchReader.from_batches(found.schema, found.batches())
+        return ArrowScan.of(table, plan_snapshot(table, as_of), columns, filter).to_reader(limit)
 
     def read_optimized(self, spark: SparkSession) -> DataFrame:
         """The rows of the base files alone: a merge-on-read table without its logs."""

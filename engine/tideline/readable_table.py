@@ -7,7 +7,7 @@ the table, which reads no more than them. Nothing here starts Spark.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tideline.distribution import installation
@@ -50,10 +50,8 @@ class ReadableTable(ABC):
         as_of: Any = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows, batch after batch: memory does not depend on how many there are. Raises
-        ConfigError for columns and conditions that the table does not have."""
-        import pyarrow as pa
-
+        """The rows, at most `limit`, batch after batch: memory does not depend on how many there
+        are. Raises ConfigError for columns and conditions that the table does not have."""
         dataset = self.to_pyarrow_dataset(as_of)
         condition = _condition(dataset, where)
         chosen = dataset.schema.names if columns is None else list(columns)
@@ -61,10 +59,7 @@ class ReadableTable(ABC):
         if unknown:
             known = ", ".join(dataset.schema.names)
             raise ConfigError(f"no such columns; there are {known}", value=", ".join(unknown))
-        reader = dataset.scanner(chosen, condition).to_reader()
-        if limit is None:
-            return reader
-        return pa.RecordBatchReader.from_batches(reader.schema, _first(reader, limit))
+        return dataset.scanner(chosen, condition, limit=limit).to_reader()
 
     def head(self, rows: int = 5, columns: Columns = None, where: Any = None) -> pa.Table:
         """The first rows, in the order in which they are stored; little more is read."""
@@ -130,13 +125,3 @@ def _require(package: str, extra: str) -> Any:
         return __import__(package)
     except ImportError as error:
         raise ConfigError(f"{package} is not installed: {installation(extra)}") from error
-
-
-def _first(reader: pa.RecordBatchReader, limit: int) -> Iterator[pa.RecordBatch]:
-    left = limit
-    while left > 0:
-        batch = next(reader, None)
-        if batch is None:
-            return
-        yield batch.slice(0, left)
-        left -= batch.num_rows

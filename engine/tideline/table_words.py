@@ -89,7 +89,8 @@ class TableWords(ReadableTable):
         return self.write(rows, "upsert", options=options)
 
     def merge(self, rows: Any, *, options: Options = None) -> CommitReport:
-        """`upsert`: by the table's key, and where it has ordering columns the latest row counts."""
+        """`upsert`: by the table's key, and where it has ordering columns the latest row counts. It
+        has no clauses: docs/coming-from.md says what they come down to."""
         return self.write(rows, "upsert", options=options)
 
     def overwrite(self, rows: Any, *, options: Options = None) -> CommitReport:

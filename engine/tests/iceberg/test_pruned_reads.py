@@ -19,6 +19,7 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.sql.session import SqlSession
 
 sql_catalog = pytest.importorskip("pyiceberg.catalog.sql")
@@ -108,6 +109,17 @@ def answer(io: FileIO, metadata: TableMetadata, query: str) -> Any:
         session.add("orders", snapshot_dataset(io, metadata, metadata.snapshot()))
         (found,) = session.run(query)
         return found.first_rows(None).rows[0][0]
+
+
+@pytest.mark.parametrize(("limit", "files"), [(0, 0), (3, 1), (10, 1), (11, 2), (1000, 24)])
+def test_a_limit_is_where_reading_ends(table: IcebergTable, limit: int, files: int) -> None:
+    spy = SpyFileIO(table.io.location, table.io.recorded)
+    rows = snapshot_dataset(spy, table.metadata, table.metadata.snapshot())
+    assert rows.scanner(["id"], limit=limit).to_table().num_rows == min(limit, 240)
+    assert spy.count("data") == files
+    lake_table = IcebergLakeTable(table)
+    for found in (lake_table.to_arrow(limit=limit), lake_table.scan(limit=limit).read_all()):
+        assert found.num_rows == min(limit, 240)
 
 
 def test_row_groups_are_ruled_out_by_their_statistics(tmp_path: Path) -> None:

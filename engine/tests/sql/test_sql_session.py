@@ -115,7 +115,7 @@ class _Asked:
     def dataset(self) -> RowDataset:
         return RowDataset(self.rows.schema, self._open)
 
-    def _open(self, columns: Any, condition: Any) -> pa.RecordBatchReader:
+    def _open(self, columns: Any, condition: Any, _: int | None) -> pa.RecordBatchReader:
         self.columns.append(list(columns))
         self.filters.append(str(condition))
         found = self.rows if condition is None else self.rows.filter(condition)
@@ -265,7 +265,7 @@ def test_several_statements_give_an_answer_each_and_what_they_create_stays_here(
 
 
 def test_an_error_of_a_read_comes_as_it_was_raised() -> None:
-    def broken(columns: Any, _: Any) -> pa.RecordBatchReader:
+    def broken(columns: Any, *_: Any) -> pa.RecordBatchReader:
         def rows() -> Any:
             raise CorruptTableError("a file is broken", path="x.parquet")
             yield

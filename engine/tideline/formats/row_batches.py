@@ -1,12 +1,14 @@
-"""Limits of reading a base file: rows of a batch, which is sized by bytes, so that wide rows do not
-fill a worker's memory, and columns."""
+"""Limits of reading: rows of a batch, which is sized by bytes, so that wide rows do not fill a
+worker's memory; columns of a file; rows that are taken."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyarrow import types
 
-from tideline.errors import UnsupportedTableError
+from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.read_limits import too_many_columns
 
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -25,6 +27,33 @@ def check_schema(schema: pa.Schema, *, path: object = None) -> None:
     problem = too_many_columns(sum(_leaves(item.type) for item in schema))
     if problem is not None:
         raise UnsupportedTableError(problem, path=path)
+
+
+def first_of(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first rows, all of them for None; no batch is asked for once there are as many.
+
+    Raises ConfigError for a limit that is no number of rows.
+    """
+    checked = checked_limit(limit)
+    return iter(batches) if checked is None else _cut(batches, checked)
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """The limit itself. Raises ConfigError for one that is no number of rows."""
+    if limit is not None and (not isinstance(limit, int) or limit < 0):
+        raise ConfigError("a limit is a number of rows, 0 or more", value=limit)
+    return limit
+
+
+def _cut(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    left = limit
+    remaining = iter(batches)
+    while left > 0:
+        batch = next(remaining, None)
+        if batch is None:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
 
 
 def _leaves(data_type: pa.DataType) -> int:

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tideline.errors import TidelineError
+from tideline.formats.row_batches import first_of
 
-OpenRows = Callable[[Sequence[str], Any], pa.RecordBatchReader]
-"""Opens the rows with these columns, in this order, for which a condition holds; None for all."""
+OpenRows = Callable[[Sequence[str], Any, int | None], pa.RecordBatchReader]
+"""Opens the rows with these columns, in this order, for which a condition holds; None for all. Of
+these as many as the last argument says are taken at most, all for None."""
 
 
 class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
@@ -46,16 +48,20 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     def partition_expression(self) -> pc.Expression:
         return pc.scalar(True)
 
-    def scanner(self, columns: Any = None, filter: Any = None, **_: Any) -> RowScanner:
-        """The rows, to be read once: names of columns, or expressions by name, and a condition.
+    def scanner(
+        self, columns: Any = None, filter: Any = None, *, limit: int | None = None, **_: Any
+    ) -> RowScanner:
+        """The rows, to be read once: names of columns, or expressions by name, a condition, and
+        how many at most.
 
         How much is read ahead is not Arrow's to decide here: its settings have no effect.
         """
         read = self._schema.names if columns is None or isinstance(columns, dict) else columns
         # Some column must give the number of rows.
         names = list(dict.fromkeys(read)) or self._schema.names[:1]
-        rows = self._open_rows(names, filter)
-        watched = pa.RecordBatchReader.from_batches(rows.schema, self._watched(rows))
+        rows = self._open_rows(names, filter, limit)
+        taken = first_of(self._watched(rows), limit)
+        watched = pa.RecordBatchReader.from_batches(rows.schema, taken)
         return RowScanner(self._schema, watched, columns)
 
     def to_batches(self, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
@@ -65,7 +71,7 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         return self.scanner(*args, **kwargs).to_table()
 
     def head(self, num_rows: int, *args: Any, **kwargs: Any) -> pa.Table:
-        return self.scanner(*args, **kwargs).head(num_rows)
+        return self.scanner(*args, **{**kwargs, "limit": num_rows}).to_table()
 
     def take(self, indices: Any, *args: Any, **kwargs: Any) -> pa.Table:
         return self.scanner(*args, **kwargs).take(indices)
@@ -76,9 +82,11 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     def filter(self, expression: Any) -> RowDataset:
         """The rows for which a condition holds as well."""
 
-        def open_rows(columns: Sequence[str], condition: Any) -> pa.RecordBatchReader:
+        def open_rows(
+            columns: Sequence[str], condition: Any, limit: int | None
+        ) -> pa.RecordBatchReader:
             both = expression if condition is None else expression & condition
-            return self._open_rows(columns, both)
+            return self._open_rows(columns, both, limit)
 
         return RowDataset(self._schema, open_rows)
 

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.errors import ConfigError
+from tideline.formats.row_batches import checked_limit, first_of
 from tideline.formats.row_filter import RowFilter, having
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.read_ahead import THREADS_MAX, in_order, reading_threads
@@ -26,6 +27,8 @@ from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
+
+_FEW_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,17 @@ class ArrowScan:
         row's value does not suit.
         """
         return in_order(self.tasks, self._rows, reading_threads(threads_max))
+
+    def to_reader(self, limit: int | None = None) -> pa.RecordBatchReader:
+        """The rows, at most so many; one slice after the other where a few will do.
+
+        Raises as `batches`, and ConfigError for a limit that is no number of rows.
+        """
+        rows_max = checked_limit(limit)
+        is_short = rows_max is not None and rows_max <= _FEW_ROWS
+        # A condition may have to look at many rows for a few.
+        batches = self.batches(1 if is_short and not self.reader.row_filter else THREADS_MAX)
+        return pa.RecordBatchReader.from_batches(self.schema, first_of(batches, rows_max))
 
     def _rows(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
         return self.reader.rows(self.table.store, task, self.schema.names)

@@ -23,8 +23,7 @@ def scan_dataset(
     full = nullable(scan.schema)
     names = full.names if columns is None else columns
 
-    def open_rows(wanted: Sequence[str], condition: Any) -> pa.RecordBatchReader:
-        found = ArrowScan.of(table, scan, wanted, condition)
-        return pa.RecordBatchReader.from_batches(found.schema, found.batches())
+    def open_rows(wanted: Sequence[str], condition: Any, limit: int | None) -> pa.RecordBatchReader:
+        return ArrowScan.of(table, scan, wanted, condition).to_reader(limit)
 
     return RowDataset(pa.schema([full.field(name) for name in names]), open_rows)

@@ -33,7 +33,11 @@ def snapshot_dataset(io: FileIO, metadata: TableMetadata, snapshot: Snapshot | N
     """
     schema = arrow_schema(metadata.schema().fields)
 
-    def open_rows(columns: Sequence[str], condition: Any) -> pa.RecordBatchReader:
+    def open_rows(
+        columns: Sequence[str],
+        condition: Any,
+        _limit: int | None,  # Files are read one after the other anyway.
+    ) -> pa.RecordBatchReader:
         chosen = pa.schema([schema.field(name) for name in columns])
         row_filter = None if condition is None else RowFilter.of(condition, schema)
         rows = _rows(io, metadata, snapshot, chosen, row_filter)
