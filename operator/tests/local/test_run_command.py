@@ -19,7 +19,7 @@ import pytest
 
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
-from tideline_operator.local.reconciler import FILES_SET_ASIDE
+from tideline_operator.local.reconciler import SET_ASIDE
 from tideline_operator.local.run_lock import RunLock
 from tideline_operator.resources.loading import load_resources
 
@@ -260,18 +260,41 @@ def test_a_bad_file_is_set_aside_and_reported(workspace: Workspace) -> None:
     workspace.land(1)
     (workspace.folder / "landing/bad.csv").write_text("id,ts,v\n9\n")
     code, out, err = workspace.run()
-    assert code == FILES_SET_ASIDE
+    assert code == SET_ASIDE
     reason = "row 1 (line 2): it has 1 value where there are 3 columns"
     assert f"set aside bad.csv: {reason}" in err
     assert "1 row inserted" in out
     assert len(list((workspace.folder / "landing/_quarantine").iterdir())) == 1
     code, _, err = workspace.run()
-    assert code == FILES_SET_ASIDE
+    assert code == SET_ASIDE
     assert "landing: 1 file set aside in _quarantine/" in err
     for note in (workspace.folder / "landing/_quarantine").iterdir():
         note.unlink()
     (workspace.folder / "landing/bad.csv").unlink()
     assert workspace.run()[0] == 0
+
+
+def test_rows_that_wait_in_a_quarantine_are_not_done(workspace: Workspace) -> None:
+    rows = workspace.folder / "landing/_quarantine/1.csv.0123456789abcdef.2.rows.jsonl"
+    rows.parent.mkdir()
+    rows.write_text("{}\n{}\n")
+    code, _, err = workspace.run()
+    assert code == SET_ASIDE
+    assert "landing: 2 rows of 1 file set aside in _quarantine/" in err
+    rows.unlink()
+    assert workspace.run()[0] == 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_that_sets_rows_aside_is_not_done(workspace: Workspace) -> None:
+    workspace.declare(YAML.replace("operation: insert", "onBadRow: Quarantine"))
+    (workspace.folder / "landing/1.csv").write_text("id,ts,v\n1,1,a\n,2,b\n")
+    assert workspace.run("--dry-run")[0] == SET_ASIDE
+    code, out, err = workspace.run()
+    assert code == SET_ASIDE, err
+    assert "1 row inserted" in out
+    assert workspace.ids() == [1]
 
 
 def test_a_missing_iceberg_table_is_reported(workspace: Workspace) -> None:
@@ -378,7 +401,7 @@ def test_a_dry_run_says_what_would_be_set_aside(workspace: Workspace) -> None:
     assert "columns: id long, ts long\n" in out
     assert "would set aside 2 rows of 1.csv: row 2 (line 3), column ts: 'x' is not of type" in out
     assert "would set aside 2.csv: line 1 names one column, 'id;ts'" in out
-    assert code == FILES_SET_ASIDE
+    assert code == SET_ASIDE
 
     workspace.declare(YAML.replace("operation: insert", "transform: SELECT idd FROM source"))
     code, out, _ = preview(workspace)

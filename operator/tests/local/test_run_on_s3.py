@@ -13,7 +13,7 @@ import pytest
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
-from tideline_operator.local.reconciler import FILES_SET_ASIDE
+from tideline_operator.local.reconciler import SET_ASIDE
 
 WAIT_S = 300.0
 
@@ -68,7 +68,7 @@ def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
     landing.put("a b/bad #1.csv", b"id,ts,v\n9\n")
     endpoint = dict(s3_location.options)["endpoint"]
     code, out, err = run(tmp_path, root, endpoint)
-    assert (code, out.count(" upsert: ")) == (FILES_SET_ASIDE, 2), err
+    assert (code, out.count(" upsert: ")) == (SET_ASIDE, 2), err
     assert "here credentials come from the environment" in err
     assert "set aside a b/bad #1.csv: row 1 (line 2): it has 1 value where" in err
     table = HoodieTable.open(s3_location)
@@ -78,7 +78,7 @@ def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
     code, out, _ = run(tmp_path, root, endpoint)
     first, *others = out.splitlines()
     assert (code, first) == (
-        FILES_SET_ASIDE,
+        SET_ASIDE,
         "default/people  next: landing: look for new files in 30 s",
     )
     assert others and all(line.startswith("default/people  not due: ") for line in others)

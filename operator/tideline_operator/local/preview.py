@@ -16,7 +16,7 @@ from tideline.clock import Clock
 from tideline_operator.decide.actions import Blocked, PlannedAction, Start
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.launcher import Launcher
-from tideline_operator.local.reconciler import FILES_SET_ASIDE
+from tideline_operator.local.reconciler import SET_ASIDE
 from tideline_operator.local.rehearsal import Rehearsal, rehearse
 from tideline_operator.local.status_file import read_status
 from tideline_operator.observe.observation import Observer
@@ -39,8 +39,8 @@ class TablePreview:
     def exit_codes(self) -> set[int]:
         """The exit codes of a run because of what blocks it, and of its first files."""
         codes = {item.exit_code for item in self.actions if isinstance(item, Blocked)}
-        if any(one.result.skipped for one in self.rehearsals):
-            codes.add(FILES_SET_ASIDE)
+        if any(one.result.skipped or one.result.rows_set_aside for one in self.rehearsals):
+            codes.add(SET_ASIDE)
         return codes | {one.result.exit_code for one in self.rehearsals}
 
     def lines(self) -> list[str]:

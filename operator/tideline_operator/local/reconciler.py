@@ -48,9 +48,9 @@ _WATCH_S = 2.0
 RESYNC_MS = 300_000
 """A table is looked at this often even when there is nothing to wait for."""
 IDLE_WORKER_MS = 600_000
-FILES_SET_ASIDE = 6
-"""Exit code where nothing else went wrong and files wait in a quarantine: their rows are not in the
-table."""
+SET_ASIDE = 6
+"""Exit code where nothing else went wrong and files, or rows of files, wait in a quarantine: these
+rows are not in the table."""
 
 
 @dataclass(slots=True)
@@ -157,7 +157,8 @@ class Reconciler:
         for name, seen in observed.landings.items():
             self._files.note_landing(table, name, seen.landing, self._reporter.note)
             if seen.problem is None and seen.landing.is_whole:
-                self._set_aside[table.name, name] = bool(seen.landing.quarantined)
+                waiting = seen.landing.quarantined or seen.landing.rows_set_aside
+                self._set_aside[table.name, name] = bool(waiting)
         self._keep(table, observed_status(table, status, observed, actions, now_ms))
         return actions
 
@@ -169,7 +170,7 @@ class Reconciler:
         self._reporter.started(table.name, start, files_waiting=lag.lag_files if lag else 0)
         result = self._refusal(table, operation) or self._launched(table, operation)
         self._worked_at_ms = self._clock.now_ms()
-        if result.skipped:
+        if result.skipped or result.rows_set_aside:
             self._set_aside[table.name, operation.subject] = True
         done = operation_finished(self._statuses[table.name], result, self._clock.now_ms())
         self._keep(table, done)
@@ -259,13 +260,13 @@ class Reconciler:
             codes |= {item.exit_code or 1 for item in unresolved_failures(status)}
         codes |= {problem.exit_code for problem in self._files.catalogs.problems}
         if any(self._set_aside.values()):
-            codes.add(FILES_SET_ASIDE)
+            codes.add(SET_ASIDE)
         return most_severe(codes)
 
 
 def most_severe(codes: Collection[int]) -> int:
     """The one of these exit codes that a run ends with: usage, then data, first."""
-    return next((code for code in (2, 1, 4, 3, FILES_SET_ASIDE) if code in codes), 0)
+    return next((code for code in (2, 1, 4, 3, SET_ASIDE) if code in codes), 0)
 
 
 def _lost(operation_id: str, message: str) -> OperationResult:

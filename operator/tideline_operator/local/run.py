@@ -46,8 +46,8 @@ def run_command(
     services that are due, and reports what it did and what comes next. Ctrl-C lets the operation
     under way finish; a second one abandons it. Credentials come from the environment.
 
-    With --once it ends with exit code 6 where nothing else went wrong and files are set aside, so
-    that their rows are not in the table; with --dry-run where they would be.
+    With --once it ends with exit code 6 where nothing else went wrong and files, or rows of files,
+    wait in a quarantine, so that these rows are not in the table; with --dry-run where they would.
     """
     # The list of commands starts without the planner.
     from tideline_operator.local.run_tables import run_tables
