@@ -3,9 +3,11 @@ writes is tested with `tideline run`."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,13 @@ import pytest
 import yaml
 
 from tideline.cli.main import run
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.proposal.lake_table_text import lake_table_text
+from tideline.ingest.proposal.places import names_of
+from tideline.ingest.proposal.proposal import propose
+from tideline.ingest.proposal.sample import read_sample
+from tideline.storage.location import StoreLocation
+from tideline.storage.memory import MemoryStore
 
 
 @pytest.fixture
@@ -248,13 +257,84 @@ def test_what_cannot_be_is_refused_by_name(
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("s3://lake/landing", "init reads a folder of this machine"), ("none", "no such folder")],
+    [
+        ("none", "no such folder"),
+        ("ftp://lake/landing", "unknown storage scheme"),
+        ("s3://key:secret@lake/landing", "credentials do not belong in a s3:// URI"),
+        ("memory://lake-of-none/landing", "no file to take in"),
+    ],
 )
 def test_what_is_no_folder_here_is_refused(
     name: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["init", name]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def bucket() -> Iterator[MemoryStore]:
+    """In memory; what is in it is read as in S3."""
+    unique = f"lake-{secrets.token_hex(8)}"
+    yield MemoryStore(unique)
+    MemoryStore.forget(unique)
+
+
+def test_a_prefix_in_a_bucket(landing: Path, bucket: MemoryStore) -> None:
+    bucket.put("orders/landing/1.csv.gz", gzip.compress(b"id;day\n1;2024-05-01\n2;2024-05-02\n"))
+    assert run(["init", f"{bucket.uri}/orders/landing"]) == 0
+    spec = spec_of(Path("laketable.yaml"))
+    assert spec["location"] == f"{bucket.uri}/orders/table"
+    assert source_of(spec)["path"] == f"{bucket.uri}/orders/landing"
+    assert source_of(spec)["options"] == {"sep": ";"}
+    assert types_of(spec["schema"]) == {"id": "long", "day": "date"}
+    assert yaml.safe_load(Path("laketable.yaml").read_text())["metadata"] == {"name": "orders"}
+    assert [found.path for found in bucket.list()] == ["orders/landing/1.csv.gz"]
+    assert landing.is_dir()
+
+
+def test_places_in_a_bucket_that_are_taken_are_refused(
+    landing: Path, bucket: MemoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bucket.put("landing/1.csv", b"id\n1\n")
+    bucket.put("table/x", b"")
+    for options, said in [
+        ([f"{bucket.uri}/landing"], "the table's folder is not empty"),
+        ([f"{bucket.uri}/landing", "--location", f"{bucket.uri}/landing/t"], "need folders apart"),
+        ([bucket.uri], "the files lie in the whole bucket"),
+    ]:
+        assert run(["init", *options]) == 2
+        assert said in capsys.readouterr().err
+    (landing / "1.csv").write_text("id\n1\n")
+    assert run(["init", "orders/landing", "--location", f"{bucket.uri}/t"]) == 0
+    spec = spec_of(Path("laketable.yaml"))
+    assert (spec["location"], source_of(spec)["path"]) == (f"{bucket.uri}/t", "orders/landing")
+
+
+@pytest.mark.parametrize(
+    ("landing_uri", "location", "is_of_table"),
+    [("s3://lake/in", None, True), ("s3://lake/in", "table", False), ("x", "s3://lake/t", True)],
+)
+def test_what_is_in_s3_gets_a_store(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    landing_uri: str,
+    location: str | None,
+    is_of_table: bool,
+) -> None:
+    monkeypatch.setattr("tideline.ingest.proposal.places._is_taken", lambda _: False)
+    (tmp_path / "1.csv").write_text("id\n1\n")
+    store = StoreLocation.of(tmp_path).open()
+    landing = list_landing(store, FileFormat.CSV)
+    proposal = propose(read_sample(store, landing, FileFormat.CSV, {}), {}).with_keys(("id",), ())
+    options = {"endpoint": "https://minio.example:9000", "region": "1e3", "path_style": "false"}
+    place = StoreLocation.of(landing_uri, options)
+    names = names_of(place, tmp_path / "laketable.yaml", options, location=location)
+    table, lake_store = yaml.safe_load_all(lake_table_text(proposal, names))
+    assert (table["spec"].get("storeRef") == "store") is is_of_table
+    assert ("storeRef" in source_of(table["spec"])) is not is_of_table
+    assert lake_store["kind"] == "LakeStore"
+    spec = {"endpoint": "https://minio.example:9000", "region": "1e3", "pathStyle": False}
+    assert lake_store["spec"] == spec
 
 
 def test_a_file_that_exists_is_kept(landing: Path, capsys: pytest.CaptureFixture[str]) -> None:

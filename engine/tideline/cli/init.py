@@ -1,8 +1,7 @@
-"""`tideline init`: a LakeTable from files that lie in a folder."""
+"""`tideline init`: a LakeTable from files that lie in a folder, or below a prefix in a bucket."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -14,21 +13,19 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import dry_run_option, is_asked
-from tideline.cli.options import json_option, parse_pairs, split_names
+from tideline.cli.options import json_option, parse_pairs, split_names, storage_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import end_progress
 from tideline.errors import ConfigError
 from tideline.ingest.landing.landed_file import FileFormat, Landing, list_landing
 from tideline.ingest.landing.read_options import require_known
-from tideline.storage.location import StoreLocation
+from tideline.ingest.proposal.places import Names, landing_location, names_of
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
 
 if TYPE_CHECKING:
-    from tideline.ingest.proposal.lake_table_text import Names
     from tideline.ingest.proposal.proposal import Proposal
 
-_GENERIC = ("landing", "data", "files", "in", "input", "incoming", "raw", "csv", "json", "parquet")
 _OTHER_ENDINGS = (".tsv", ".txt", ".psv", ".dat")
 
 
@@ -75,14 +72,23 @@ _OTHER_ENDINGS = (".tsv", ".txt", ".psv", ".dat")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing, take what is proposed.")
 @dry_run_option("Print the file; write nothing.")
 @json_option
-def init_command(folder_name: str, as_json: bool, yes: bool, dry_run: bool, **asked: Any) -> None:
-    """Write a LakeTable for the files in FOLDER.
+@storage_options
+def init_command(
+    folder_name: str,
+    storage: dict[str, str],
+    as_json: bool,
+    yes: bool,
+    dry_run: bool,
+    **asked: Any,
+) -> None:
+    """Write a LakeTable for the files in FOLDER, which may be s3://BUCKET/PREFIX.
 
     It reads some of the files, finds out how they are written, proposes types for their columns,
     and a record key and an ordering with what was counted. On a terminal it asks for these; nothing
-    but the file is written. COLUMNS are names separated by commas.
+    but the file is written. COLUMNS are names separated by commas. For S3 a LakeStore is written as
+    well; credentials come from the environment.
     """
-    folder = _folder(folder_name)
+    folder = landing_location(folder_name, storage)
     output: Path = asked["output"]
     if output.exists() and not (asked["force"] or dry_run):
         raise ConfigError("this file exists: name another with -o, or give --force", path=output)
@@ -91,13 +97,13 @@ def init_command(folder_name: str, as_json: bool, yes: bool, dry_run: bool, **as
     from tideline.ingest.proposal.proposal import propose
     from tideline.ingest.proposal.sample import read_sample
 
-    store = StoreLocation.of(str(folder)).open()
-    file_format, landing = _landing(store, folder, asked["format_name"])
+    store = folder.open()
+    file_format, landing = _landing(store, folder_name, asked["format_name"])
     given = parse_pairs(asked["options"], option="--option")
     require_known(file_format, given)
     proposal = propose(read_sample(store, landing, file_format, given), given)
     proposal = proposal.with_types(parse_pairs(asked["types"], option="--type"))
-    names = _names(folder, asked)
+    names = names_of(folder, output, storage, name=asked["name"], location=asked["location"])
     if not as_json:
         _show(proposal)
     proposal = _with_keys(proposal, asked, asks=is_asked(yes=yes or as_json))
@@ -123,21 +129,8 @@ def init_command(folder_name: str, as_json: bool, yes: bool, dry_run: bool, **as
     print_line(f"Wrote {output}. What a run would do: tideline run -f {output} --dry-run")
 
 
-def _folder(name: str) -> Path:
-    if "://" in name:
-        raise ConfigError(
-            "init reads a folder of this machine: copy some of the files into one, then name their "
-            "prefix and a storeRef in what it writes",
-            value=name,
-        )
-    folder = Path(name)
-    if not folder.is_dir():
-        raise ConfigError("there is no such folder", path=name)
-    return folder
-
-
 def _landing(
-    store: ObjectStore, folder: Path, format_name: str | None
+    store: ObjectStore, folder: str, format_name: str | None
 ) -> tuple[FileFormat, Landing]:
     """The files to take in. Raises ConfigError where there are none, or several kinds."""
     landings = {one: _with_set_aside(list_landing(store, one)) for one in FileFormat}
@@ -174,32 +167,6 @@ def _nothing(landing: Landing, chosen: FileFormat, format_name: str | None) -> s
         files = counted(others[text], "file")
         return f"{files} named *{text}: text with separators is taken in where names end in .csv"
     return f"there is no file to take in: their names end in {endings}"
-
-
-def _names(folder: Path, asked: Mapping[str, Any]) -> Names:
-    from tideline.ingest.proposal.lake_table_text import Names
-
-    landing, output = folder.resolve(), asked["output"].resolve()
-    is_generic = landing.name.lower() in _GENERIC
-    called = landing.parent.name if is_generic else landing.name
-    name = re.sub(r"[^a-z0-9]+", "-", (asked["name"] or called).lower()).strip("-") or "table"
-    if asked["location"] is not None:
-        location = Path(asked["location"]).resolve()
-    else:
-        location = landing.parent / ("table" if is_generic else f"{landing.name}-table")
-    if location == landing or location.is_relative_to(landing) or landing.is_relative_to(location):
-        raise ConfigError("the table and its files need folders apart: --location", path=location)
-    if location.exists() and any(location.iterdir()):
-        raise ConfigError(
-            "the table's folder is not empty: name another, --location", path=location
-        )
-    from_file = output.parent
-    return Names(
-        name[:63].strip("-"),
-        os.path.relpath(location, from_file),
-        os.path.relpath(landing, from_file),
-        str(asked["output"]),
-    )
 
 
 def _show(proposal: Proposal) -> None:

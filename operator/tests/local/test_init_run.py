@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, date, datetime
@@ -15,6 +16,7 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
+from tideline.storage.location import StoreLocation
 
 WAIT_S = 600.0
 
@@ -122,3 +124,22 @@ def test_texts_of_every_form(tmp_path: Path) -> None:
         # Text: as it is in the file, or as Spark spells it.
         row["odd"] = json.loads(row["odd"]) if row["odd"] else None
     assert found == {name: rows for name, (_, rows) in expected.items()}
+
+
+@pytest.mark.minio
+@pytest.mark.spark
+@pytest.mark.slow
+def test_files_in_a_bucket(s3_location: StoreLocation, tmp_path: Path) -> None:
+    """The table beside them, reached through the LakeStore that is written with it."""
+    root = s3_location.uri.removesuffix("/table")
+    options = dict(s3_location.options)
+    landing = StoreLocation.of(f"{root}/landing", options).open()
+    landing.put("1.csv", b"id;name\n1;x\n2;y\n")
+    file = tmp_path / "laketable.yaml"
+    given = ["--endpoint", options["endpoint"], "--allow-http", "-o", str(file)]
+    assert run(["init", f"{root}/landing", *given]) == 0
+    secret = os.environ["AWS_SECRET_ACCESS_KEY"]
+    assert secret and secret not in file.read_text()
+    reconcile(file)
+    rows = tideline.open(s3_location.uri, storage_options=options).to_pandas(["id", "name"])
+    assert sorted(rows.itertuples(index=False, name=None)) == [(1, "x"), (2, "y")]

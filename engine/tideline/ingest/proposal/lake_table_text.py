@@ -1,31 +1,27 @@
-"""A proposal as the YAML of a LakeTable, with what was found next to each line."""
+"""A proposal as the YAML of a LakeTable, with what was found next to each line; and the LakeStore
+that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
 from tideline.ingest.landing.landed_file import FileFormat
+from tideline.ingest.proposal.places import STORE_NAME, Names
 from tideline.ingest.proposal.proposal import NamedColumn, Proposal
 
 _LINE_MAX = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the resource is called, and where things are, relative to its file."""
-
-    name: str
-    location: str
-    landing: str
-    file: str
+_STORE_FIELDS = {"endpoint": "endpoint", "region": "region", "path_style": "pathStyle"}
+"""Options of a store, and the fields of a LakeStore for them."""
 
 
 def lake_table_text(proposal: Proposal, names: Names, partition_by: Sequence[str] = ()) -> str:
     """The text of the file."""
-    return "\n".join([*_lines(proposal, names, partition_by), ""])
+    lines = [*_lines(proposal, names, partition_by)]
+    if names.store is not None:
+        lines += _store(names.store)
+    return "\n".join([*lines, ""])
 
 
 def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Iterator[str]:
@@ -39,6 +35,8 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
     yield f"metadata: {{name: {_scalar(names.name)}}}"
     yield "spec:"
     yield f"  location: {_scalar(names.location)}"
+    if names.has_location_in_s3:
+        yield f"  storeRef: {STORE_NAME}"
     yield f"  # {keys.key_evidence}."
     yield f"  recordKey: {_list(keys.key)}"
     if keys.ordering_evidence:
@@ -58,6 +56,8 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
     yield "    source:"
     yield f"      format: {proposal.sample.file_format}"
     yield f"      path: {_scalar(names.landing)}"
+    if names.store is not None and not names.has_location_in_s3:
+        yield f"      storeRef: {STORE_NAME}"
     if proposal.options:
         yield "      options:"
         for name, value in proposal.options.items():
@@ -70,6 +70,25 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
         yield "    transform: |"
         yield from _transform(proposal.columns)
     yield "    trigger: {every: 30s}"
+
+
+def _store(options: Mapping[str, str]) -> Iterator[str]:
+    """How S3 is reached. Credentials are nowhere in it."""
+    yield "---"
+    yield "apiVersion: tideline.dev/v1alpha1"
+    yield "kind: LakeStore"
+    yield f"metadata: {{name: {STORE_NAME}}}"
+    spec = [
+        f"  {field}: {options[name] if name == 'path_style' else _scalar(options[name])}"
+        for name, field in _STORE_FIELDS.items()
+        if name in options
+    ]
+    yield "spec:" if spec else "spec: {}"
+    yield from spec
+    yield "# tideline run takes credentials from its environment. CONFIRM, for a cluster:"
+    yield "#   credentials: {secretName: NAME}, or webIdentity: {roleArn: ARN}"
+    if "ca_bundle" in options:
+        yield "#   tls: {caSecretName: NAME}, a Secret with the authorities to trust"
 
 
 def _has_source_schema(proposal: Proposal) -> bool:
