@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import operator as python_operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal as Number
 from typing import Any
 
@@ -205,12 +206,7 @@ def test_nothing_with_a_selected_row_is_ever_skipped_for_a_condition_in_arrow(
 def may_match(condition: pc.Expression, type_: PrimitiveType, transform: str, *rows: Any) -> bool:
     """Whether a file of these rows, in one partition and without metrics, may match."""
     parsed = Transform.parse(transform)
-    metadata = table_metadata(
-        Schema(0, (NestedField(1, "v", type_),)),
-        PartitionSpec(0, (PartitionField(1, 1000, "p", parsed),)),
-    )
-    row_filter = RowFilter.of(condition, arrow_schema(metadata.schema().fields))
-    pruning = ConditionPruning(row_filter, metadata)
+    pruning = pruning_of(condition, type_, transform)
     (partition,) = {image(parsed, type_, row) for row in rows}
     manifest = manifest_of([partition], parsed.result_type(type_))
     by_file = pruning.partition_may_match(file_of(rows, type_, partition, with_bounds=False))
@@ -266,6 +262,28 @@ def test_a_condition_in_arrow_skips_partitions(
 )
 def test_a_bucket_is_kept_for_values_that_are_not_named(condition: pc.Expression) -> None:
     assert may_match(condition, INT, "bucket[1000]", 8)
+
+
+def pruning_of(condition: pc.Expression, type_: PrimitiveType, transform: str) -> ConditionPruning:
+    metadata = table_metadata(
+        Schema(0, (NestedField(1, "v", type_),)),
+        PartitionSpec(0, (PartitionField(1, 1000, "p", Transform.parse(transform)),)),
+    )
+    row_filter = RowFilter.of(condition, arrow_schema(metadata.schema().fields))
+    return ConditionPruning(row_filter, metadata)
+
+
+def test_a_range_says_nothing_where_there_may_be_nan() -> None:
+    pruning = pruning_of(~(column < 5.0), DOUBLE, "void")
+    file = file_of([1.0, 2.0], DOUBLE, None)
+    assert pruning.file_may_match(file)
+    assert not pruning.file_may_match(replace(file, nan_value_counts={1: 0}))
+
+
+def test_a_time_before_1970_that_was_rounded_up_is_found() -> None:
+    pruning = pruning_of(column < pa.scalar(EPOCH), TIMESTAMP, "day")
+    assert pruning.partition_may_match(file_of([-1], TIMESTAMP, 0, with_bounds=False))
+    assert not pruning.partition_may_match(file_of([DAY_MICROS], TIMESTAMP, 1, with_bounds=False))
 
 
 def image(transform: Transform, type_: PrimitiveType, value: Any) -> Any:

@@ -162,4 +162,32 @@ ICEBERG_FAULTS = (
         "        is_known = known.stored is not None\n",
         ("operator/tests/observe/test_iceberg_observation.py",),
     ),
+    Fault(
+        "a bucket is ruled out though a condition allows for other values",
+        f"{_ICEBERG}/data/condition_pruning.py",
+        "    if row_filter.possible(others):\n        return None\n",
+        "",
+        (f"{_TESTS}/test_filter_pruning.py",),
+    ),
+    Fault(
+        "a range is taken to speak of nulls",
+        f"{_ICEBERG}/data/condition_pruning.py",
+        "        return [[within, column.is_null()] if values.may_be_null else [within]]\n",
+        "        return [[within]]\n",
+        (f"{_TESTS}/test_filter_pruning.py",),
+    ),
+    Fault(
+        "a range is taken to speak of NaN",
+        f"{_ICEBERG}/data/condition_pruning.py",
+        "        bounds = [] if values.may_be_nan else self._bounds(column, values)\n",
+        "        bounds = self._bounds(column, values)\n",
+        (f"{_TESTS}/test_filter_pruning.py",),
+    ),
+    Fault(
+        "times before 1970 that were rounded up are ruled out",
+        f"{_ICEBERG}/scan/source_range.py",
+        "lower if is_exact else lower - 1)",
+        "lower)",
+        (f"{_TESTS}/test_filter_pruning.py",),
+    ),
 )
