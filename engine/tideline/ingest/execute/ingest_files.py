@@ -145,6 +145,8 @@ def _take_in(
             return _result(operation, report, files, gathered)
         progress("setting aside what cannot be taken in")
         files = setting_aside.apply(verdict, files)
+        # The attempt may have made it: its keys say which rows are to be left out.
+        table = table or open_table(operation.table, operation.writer)
     return OperationResult(
         operation.id,
         Outcome.NOTHING,
