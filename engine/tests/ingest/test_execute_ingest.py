@@ -304,12 +304,6 @@ def test_bad_rows_are_set_aside_and_the_others_go_in(feed: Feed) -> None:
     assert feed.run(bad_rows_max=3).rows_inserted == 3
 
 
-def test_rows_of_the_first_batch_are_set_aside(feed: Feed) -> None:
-    feed.land("1.csv", "id,ts,v\n1,1,a\n,2,b\n", 10)
-    result = feed.run(bad_rows_max=1)
-    assert (result.skipped, result.rows_set_aside, result.rows_inserted) == ((), 1, 1)
-
-
 def test_json_rows_are_set_aside_and_absent_fields_are_null(feed: Feed) -> None:
     feed.file_format = FileFormat.JSON
     feed.land("1.json", '{"id": 1, "ts": 1, "v": "a", "n": {"x": 1, "y": "b"}}\n', 10)

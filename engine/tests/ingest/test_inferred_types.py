@@ -172,6 +172,11 @@ def test_numbers_as_programs_write_them_are_numbers(csv: Taker) -> None:
     assert csv.values("amount") == [0.1, 1.5]
 
 
+def test_rows_without_a_key_are_set_aside_in_the_batch_that_makes_the_table(csv: Taker) -> None:
+    result = csv.take("id,ts,v\n1,1,a\n,2,b\n", bad_rows_max=1)
+    assert (result.skipped, result.rows_set_aside, result.rows_inserted) == ((), 1, 1)
+
+
 @pytest.mark.parametrize("odd", ["abc", '"1,5"', "2024-01-01"])
 def test_an_odd_value_is_set_aside_wherever_it_comes(odd: str, csv: Taker, tmp_path: Path) -> None:
     good, bad = "id,ts,v\n1,1,10\n2,1,20\n", f"id,ts,v\n3,1,{odd}\n4,1,40\n"
