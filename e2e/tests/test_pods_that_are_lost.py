@@ -27,7 +27,15 @@ for _ in range(40):
 time.sleep(120)
 """
 """Each process takes less than the driver: it is the driver that the kernel ends."""
-FILL_STORAGE = "open('/tmp/full', 'wb').write(b'x' * (300 << 20)); import time; time.sleep(120)"
+FILL_STORAGE = """
+import os, signal, time
+open("/tmp/full", "wb").write(b"x" * (300 << 20))
+for name in filter(str.isdecimal, os.listdir("/proc")):
+    if int(name) not in (1, os.getpid()):
+        os.kill(int(name), signal.SIGSTOP)
+time.sleep(300)
+"""
+"""The kubelet looks at storage once a minute: the write stands still until then."""
 SILENT_S = 20.0
 """Shorter than what Kubernetes takes to call a node lost: then MinIO's Service has no pod left."""
 
@@ -49,7 +57,7 @@ def test_a_driver_that_the_kubelet_evicts_for_its_storage_is_replaced(lake: Lake
     driver = {**SMALL_RESOURCES["driver"], "ephemeralStorage": "200Mi"}
     instant = begin(lake, resources={**SMALL_RESOURCES, "driver": driver})
     run_in_driver(lake, FILL_STORAGE)
-    lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=120)
+    lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=240)
     assert "Evicted" in lost["message"] or "ephemeral" in lost["message"], lost
     assert lake.wait_for_operation("people", "ingest").get("attempt", 1) == 2
     assert_each_row_once(lake, instant)

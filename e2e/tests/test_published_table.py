@@ -52,7 +52,7 @@ def test_rows_are_erased_from_a_table_that_the_operator_keeps(lake: Lake) -> Non
     lake.wait_for("people", "Ingesting", "False", reason="Fenced")
     table, landing = (f"s3://{lake.bucket}/{path}" for path in ("people", "landing/people"))
     said = tideline(
-        lake, "erase", table, "--where", f"name = '{ERASED}'", "--prove", "--yes",
+        lake, "erase", table, "--where", f"name = '{ERASED}'", "--prove", "--yes", "--allow-http",
         "--landing", landing, "--delete-landing-files",
     )  # fmt: skip
     assert "Deleted 1 row" in said, said
