@@ -43,12 +43,14 @@ def main() -> None:
     names = {
         arguments.prefix + path.relative_to(arguments.folder).as_posix(): path for path in files
     }
-    missing = [name for name in names if name not in present][: arguments.limit]
-    for name in missing:
+    missing = [name for name in names if name not in present]
+    landed = missing[: arguments.limit]
+    for name in landed:
         client.fput_object(
             bucket_name=arguments.bucket, object_name=name, file_path=str(names[name])
         )
-    print(f"files landed: {len(missing)}, skipped: {len(names) - len(missing)}")
+    there, left = len(names) - len(missing), len(missing) - len(landed)
+    print(f"files landed: {len(landed)}, there before: {there}, left for a later run: {left}")
 
 
 if __name__ == "__main__":
