@@ -27,7 +27,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.hudi.write.config import refusing_missing_columns
-from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement, WriteRequest
@@ -75,8 +74,7 @@ def delete_rows(
 ) -> CommitReport:
     """See `LakeTable.delete`."""
     given = writer.given(options, Place.WRITE)
-    operation, planned = writer.planned(WriteOperation.DELETE, given)
-    config = by_stored_place(planned)
+    operation, config = writer.planned_delete(given)
     batch = RowBatch.matching(where, writer.table, config, spark)
     return _committed(batch, writer, writer.request(operation, config, token=token), given)
 

@@ -23,9 +23,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.conflict import TransactionStart
-from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.table_writer import TableWriter
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.run import open_matched_engine
 from tideline.settings.setting import Place
 
@@ -73,8 +71,7 @@ def _delete_rows(
 ) -> CommitReport:
     """`write_and_serve.delete_rows`, with rows that Arrow found."""
     given = writer.given(options, Place.WRITE)
-    operation, planned = writer.planned(WriteOperation.DELETE, given)
-    config = by_stored_place(planned)
+    operation, config = writer.planned_delete(given)
 
     def open_engine() -> Any:
         rows, timeline = _matching(writer.table, where)

@@ -32,7 +32,6 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.zone import UTC_ZONE
 from tideline.hudi.write.conflict import TransactionStart
-from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.pieces import ThreadRunner
 from tideline.in_process.run import open_matched_engine
 from tideline.storage.memory import MemoryStore
@@ -194,8 +193,7 @@ class FollowedHistory(FollowedTable):
         gone = [row for row in self._rows_now.values() if row["v"] >= least]
         self._say(f"v >= {least}")
         before, lake = self._known_commits(), self._lake()
-        operation, planned = lake.writer.planned("delete", {})
-        config = by_stored_place(planned)
+        operation, config = lake.writer.planned_delete({})
         timeline = lake.timeline()
         found = lake.to_arrow(
             columns=["_hoodie_record_key", "_hoodie_partition_path"], filter=[("v", ">=", least)]

@@ -174,7 +174,9 @@ def test_a_build_that_failed_is_told_from_a_later_one_of_its_name(small: SmallTa
     assert defined(small) == ["column_stats"]
 
 
-@pytest.mark.parametrize("sign", ["definition", "folder", "property", "plan", "kind"])
+@pytest.mark.parametrize(
+    "sign", ["definition", "folder", "property", "listed property", "plan", "kind"]
+)
 def test_a_build_of_which_anything_is_there_is_waited_for(small: SmallTable, sign: str) -> None:
     table = opened(small)
     instant = planned(small, BUILT if sign != "kind" else "record_index")
@@ -186,10 +188,30 @@ def test_a_build_of_which_anything_is_there_is_waited_for(small: SmallTable, sig
         table.store.put(f"{METADATA_TABLE_PATH}/{BUILT}/{BUILT}-0000-0_0-0-0.hfile", b"h")
     elif sign == "property":
         table.update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
+    elif sign == "listed property":
+        # Hudi adds the commits that came while it built.
+        with_indexes(small, BUILT).update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
     elif sign == "plan":
         table.store.put(table.timelines.path(instant.in_state(State.REQUESTED)), b"no plan")
     with pytest.raises(ConflictError, match="Hudi builds an index"):
         small.write("upsert", batch([1], 3))
+
+
+def test_the_remedy_of_a_build_that_died_is_named(small: SmallTable) -> None:
+    instant = planned(small, BUILT, 0)
+    with pytest.raises(ConflictError, match=r"DROP INDEX; .* CREATE INDEX, which fails"):
+        small.write("upsert", batch([1], 3))
+    planned(small, "record_index")
+    table = opened(small)
+    paths = [
+        table.timelines.path(instant.in_state(one)) for one in (State.INFLIGHT, State.REQUESTED)
+    ]
+    with pytest.raises(ConflictError, match=f"delete {' and '.join(paths)}"):
+        small.write("upsert", batch([1], 3))
+    for path in paths:
+        table.store.delete(path)
+    small.write("upsert", batch([1], 3))
+    assert is_kept(small)
 
 
 def test_a_restore_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -> None:

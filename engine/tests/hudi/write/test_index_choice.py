@@ -22,6 +22,7 @@ from tideline.hudi.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, IN
 from tideline.hudi.write.hashed_fields import require_hashed_fields
 from tideline.lake_table import LakeTable
 from tideline.storage.object_store import ObjectStore
+from tideline.testing.condition_in_arrow import condition_of, conditions_in_arrow
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -128,6 +129,21 @@ def test_too_few_keys_ask_for_a_declaration() -> None:
     assert f"declare {COUNT}" in refused(lambda: table.write("upsert", batch([7], 2)))
     table.write("upsert", batch([7], 2), options={COUNT: "4"})
     assert len(table.rows()) == 3
+
+
+@pytest.mark.parametrize("table_type", list(TableType))
+def test_stored_rows_are_deleted_without_a_declaration(table_type: TableType) -> None:
+    """They are where they are, however many buckets there may be."""
+    table = as_of_hudi(4, table_type)
+    assert f"declare {COUNT}" in refused(lambda: table.write("delete", batch([1], 2)))
+    with conditions_in_arrow():
+        erased = table.lake().erase(condition_of(["k001"]), prove=True)
+    assert erased.matching == 1 and erased.is_complete
+    assert sorted(row["id"] for row in table.rows()) == ["k000", "k002", "k003"]
+    table.lake().hoodie_table.update_properties({"hoodie.index.type": "BLOOM"})
+    with conditions_in_arrow():
+        message = refused(lambda: table.lake().erase(condition_of(["k002"])))
+    assert "stored twice" in message
 
 
 def test_more_partitions_are_asked_where_those_written_last_hold_few_keys() -> None:

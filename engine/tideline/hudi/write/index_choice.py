@@ -61,8 +61,11 @@ class IndexChoice:
         """
         return table_write_config(self._table.config, options or {})
 
-    def for_rows(self, options: Mapping[str, str] | None) -> WriteConfig:
-        """Settings of a write that places rows.
+    def for_rows(
+        self, options: Mapping[str, str] | None, *, are_located: bool = False
+    ) -> WriteConfig:
+        """Settings of a write that places rows, or changes rows where they `are_located` already:
+        then nobody has to say how many buckets there are.
 
         Raises ConfigError for another index than the table's and where the number of buckets has
         to be declared, UnsupportedTableError for a bucket index that is not written.
@@ -80,6 +83,8 @@ class IndexChoice:
         if layout.mixed and named:
             return self._as_unique_as_the_table(plain, options or {})
         self._refuse(layout, plain.index if named else None)
+        if are_located:
+            return plain
         key = tuple(asked.get(name, "") for name in (BUCKET_COUNT, BUCKET_HASH_FIELD, EXPRESSIONS))
         buckets = self._buckets.get(key)
         if buckets is None or layout.known_from is KnownFrom.HASHING_CONFIG:

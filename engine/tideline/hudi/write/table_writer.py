@@ -27,6 +27,7 @@ from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.execute import execute_write
 from tideline.hudi.write.index_choice import IndexChoice
+from tideline.hudi.write.matched_rows import by_stored_place
 from tideline.hudi.write.planned_write import wanted_operation
 from tideline.hudi.write.replace_file_groups import PartitionChoice, execute_delete_partition
 from tideline.hudi.write.token import TokenSearch
@@ -84,6 +85,13 @@ class TableWriter:
         config = self.index.for_rows(given)
         # A bucket index that was recognised may refuse what the settings alone do not.
         return wanted_operation(operation, given, config), config
+
+    def planned_delete(self, given: Mapping[str, str]) -> tuple[WriteOperation, WriteConfig]:
+        """The same for a delete of rows that a condition matches, which are found by the place they
+        are stored at."""
+        operation = wanted_operation(WriteOperation.DELETE, given, self.index.plain(given))
+        require_by_properties(self.table, operation.permission)
+        return operation, by_stored_place(self.index.for_rows(given, are_located=True))
 
     def request(
         self,
