@@ -31,6 +31,7 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_on_s3 import STORAGE_LOCK
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.json_line_process import PeerFailureError
+from tideline.testing.merge_statement import merge_into
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, stale_listing
@@ -51,8 +52,11 @@ DEAD_AT_ONCE = {
 }
 """Who has been silent for a second counts as dead."""
 
-# What Hudi calls a setting that it stores in its commit begins like this.
-_BATCH = "_batch"
+# A setting that Hudi stores in its commit; of a session it takes those alone that are its own.
+_BATCH = "hoodie.tideline.batch"
+_STORES_BATCH = {"hoodie.datasource.write.commitmeta.key.prefix": _BATCH}
+MERGE = "merge into"
+"""The operation that is a statement of Hudi's SQL: updates of stored keys, inserts of others."""
 _LOST = "HoodieWriteConflictException"
 _LOST_METADATA_TABLE = re.compile(
     "HoodieMetadataException: Bootstrap on|completing streaming commit to metadata"
@@ -193,9 +197,9 @@ class ConcurrentTable:
         made = self._batch(operation, keys)
         self.hudis[made.value] = made
         given = {
-            "hoodie.table.name": "concurrent",
             **version_options(self.version),
             **STORAGE_LOCK,
+            **_STORES_BATCH,
             **self.hudi_options,
             **options,
             _BATCH: str(made.value),
@@ -225,15 +229,20 @@ class ConcurrentTable:
         """
         for attempts_left in range(_ATTEMPTS_MAX, -1, -1):
             try:
-                self.peer.write(
-                    self.uri_of_hudi, made.rows, operation=made.operation, options=options
-                )
+                self._write_once(made, options)
             except PeerFailureError as failure:
                 is_ended = _HEARTBEAT_ENDED in str(failure) and not self._has_committed(made)
                 if not is_ended or not attempts_left:
                     raise
             else:
                 return
+
+    def _write_once(self, made: Batch, options: Mapping[str, str]) -> None:
+        if made.operation == MERGE:
+            merge_into(self.peer, self.uri_of_hudi, made.rows, options)
+            return
+        named = {"hoodie.table.name": "concurrent", **options}
+        self.peer.write(self.uri_of_hudi, made.rows, operation=made.operation, options=named)
 
     def _has_committed(self, made: Batch) -> bool:
         """Whether a write of Hudi that failed took place: it also rolls back once it committed."""
