@@ -5,7 +5,10 @@ Each query runs with the index there is, and must find what a query without one 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +25,8 @@ from tideline.hudi.metadata.index_definitions import believed_without_partition
 from tideline.hudi.table.table_config import FILES
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.json_line_process import PeerFailureError
+from tideline.testing.json_line_process import PeerFailureError, PeerLostError
+from tideline.testing.peer_environment import prepare_hudi_peer
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -210,6 +214,69 @@ def test_an_index_that_failed_to_be_made_stops_no_commit_for_good(
     # Hudi makes it, right this time, and the next commit takes it away again.
     table.sql("create index other on {} using column_stats(v) " + YEARLY)
     table.ours.write("upsert", batch([5], DAY))
+    assert table.errors() == []
+    table.sql("refresh table {}")
+    assert table.found() == table.expected()
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[HudiPeer]:
+    """A Hudi to be killed."""
+    scratch = tmp_path / "victim"
+    scratch.mkdir()
+    with HudiPeer(prepare_hudi_peer(), scratch) as peer:
+        for name, value in SETTINGS.items():
+            peer.run_statement(f"set {name}={value}")
+        yield peer
+
+
+def kill_when_listed(victim: HudiPeer, table: Indexed, statement: str) -> None:
+    """Hudi has listed the index then, and looks for commits that came while it built."""
+    victim.run_statement(f"create table {table.name} using hudi location '{table.folder}'")
+    properties = table.folder / ".hoodie" / "hoodie.properties"
+    with ThreadPoolExecutor(1) as pool:
+        building = pool.submit(victim.run_statement, statement.format(table.name))
+        while not building.done():
+            # Hudi takes the file away before it puts the next one there.
+            with contextlib.suppress(FileNotFoundError):
+                if re.search(r"^\S+partitions\.inflight=\w", properties.read_text(), re.MULTILINE):
+                    os.killpg(victim.pid, signal.SIGKILL)
+                    break
+        with pytest.raises(PeerLostError):
+            building.result()
+
+
+def test_an_index_whose_writer_was_killed_is_waited_for_until_it_is_dropped(
+    session: HudiPeer, victim: HudiPeer, tmp_path: Path
+) -> None:
+    table = made(session, tmp_path / "t", "secondary", 9)
+    kill_when_listed(victim, table, "create index other on {} using column_stats(v) " + YEARLY)
+    make_old(table)
+    with pytest.raises(ConflictError, match="DROP INDEX"):
+        table.ours.write("upsert", batch([4], DAY))
+    table.sql("drop index other on {}")
+    make_old(table)
+    table.ours.write("upsert", batch([4], DAY))
+    assert table.errors() == []
+    table.sql("refresh table {}")
+    assert table.found() == table.expected()
+
+
+def test_a_record_index_whose_writer_was_killed_is_ended_as_the_message_says(
+    session: HudiPeer, victim: HudiPeer, tmp_path: Path
+) -> None:
+    """Hudi's DROP INDEX takes the index away, and leaves the instant."""
+    table = made(session, tmp_path / "t", "expression", 9)
+    kill_when_listed(victim, table, INDEXES["record"].create)
+    table.sql("drop index record_index on {}")
+    make_old(table)
+    with pytest.raises(ConflictError, match="no statement of Hudi's ends its build") as caught:
+        table.ours.write("upsert", batch([4], DAY))
+    named = re.findall(r"\S+\.indexing\.\w+", caught.value.message)
+    assert len(named) == 2
+    for path in named:
+        (table.folder / path).unlink()
+    table.ours.write("upsert", batch([4], DAY))
     assert table.errors() == []
     table.sql("refresh table {}")
     assert table.found() == table.expected()

@@ -45,9 +45,8 @@ def _remedy(table: HoodieTable, instant: Instant) -> str:
     if built and all(name.startswith(BELIEVED) for name in built):
         silent_min = DEFAULT_LIMITS.silent_s_max / 60
         return (
-            "drop the index with Hudi (DROP INDEX; where Hudi says that it does not exist, CREATE "
-            f"INDEX, which fails and takes away what is left); {silent_min:.0f} minutes after its "
-            "start one that failed or was dropped is no longer in the way"
+            f"drop the index with Hudi (DROP INDEX); {silent_min:.0f} minutes after its start one "
+            "that failed or was dropped is no longer in the way"
         )
     paths = [table.timelines.path(instant.in_state(state)) for state in _PENDING]
     return f"no statement of Hudi's ends its build: delete {' and '.join(paths)}"
