@@ -1,7 +1,8 @@
 """Random histories of tables that Hudi made, written by Hudi and by us in turn: those of one schema
 and every index, and lives from Hudi's SQL and data source with keys and partitions of every type.
 
-`TIDELINE_SEED=<n>` runs one seed alone, `TIDELINE_HISTORIES=<n>` so many (`make histories`: 100).
+`TIDELINE_SEED=<n>,...` runs these seeds alone, `TIDELINE_HISTORIES=<n>` so many (`make histories`:
+100).
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from tideline.testing.mixed_history import MixedHistory
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
 SEEDS = range(4)
-SEEDS_OF_LIVES = (10, 12, 24, 30)
-"""Both table types, versions 6 and 8, three surfaces, two zones of Java."""
+SEEDS_OF_LIVES = (10, 12, 24, 30, 7, 33)
+"""Both table types, every version, three surfaces, two zones of Java, buckets, a record index."""
 
 
 def seeds(without_choice: Sequence[int]) -> Sequence[int]:
     if "TIDELINE_SEED" in os.environ:
-        return (int(os.environ["TIDELINE_SEED"]),)
+        return tuple(map(int, os.environ["TIDELINE_SEED"].split(",")))
     if "TIDELINE_HISTORIES" in os.environ:
         return range(int(os.environ["TIDELINE_HISTORIES"]))
     return without_choice

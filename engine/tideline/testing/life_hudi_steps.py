@@ -41,8 +41,7 @@ class HudiSteps:
         table, is_sql = self._state.table, self._state.table.surface.is_sql
         if not table.hudi_loses_keys and (is_sql or not table.has_times_in_paths):
             yield "Hudi: merge into", self._merge
-            # In logs version 6 stores nulls for the others, and an altered table has no such merge.
-            if table.table_type == "cow" or (table.version > 6 and not table.is_altered):
+            if table.table_type == "cow" or self._merges_in_logs():
                 yield "Hudi: merge into, some columns", self._merge_some_columns
             yield "Hudi: update", self._update
             yield "Hudi: delete from", self._delete
@@ -55,7 +54,8 @@ class HudiSteps:
                 yield "Hudi: insert overwrite a partition", self._overwrite_partition
         yield "Hudi: add columns", self._add_column
         yield "Hudi: rename to", self._rename_table
-        yield "Hudi: clustering", partial(self._call, "run_clustering")
+        if not table.index.places_by_hash:
+            yield "Hudi: clustering", partial(self._call, "run_clustering")
         yield "Hudi: clean", partial(self._call, "run_clean", "retain_commits => 2")
         if table.table_type == "mor":
             yield "Hudi: compaction", self._compact
@@ -63,6 +63,12 @@ class HudiSteps:
             yield "Hudi: rename column", self._rename_column
             if self._state.model.columns["w"] is ColumnType.INT:
                 yield "Hudi: widen column", self._widen
+
+    def _merges_in_logs(self) -> bool:
+        """Whether Hudi updates some columns in logs: where it does not, in version 6 and with a
+        global index, it stores nulls for the others; an altered table has no such merge."""
+        table = self._state.table
+        return table.version > 6 and not table.index.is_global and not table.is_altered
 
     def _merge(self) -> None:
         """Changes and new rows; some stored rows are deleted by a clause of the statement."""
@@ -90,15 +96,14 @@ class HudiSteps:
                 for row in self._state.some(4)]  # fmt: skip
         if not rows:
             return
-        # Without partial updates, as in version 6, Hudi wants the keys as well.
-        names = (
-            "n",
-            "ts",
-            *(self._state.table.key_names if self._state.table.version == 6 else ()),
-        )
+        # Without partial updates, as in version 6 and with a global index, Hudi wants the keys.
+        table = self._state.table
+        is_whole = table.version == 6 or table.index.is_global
+        names = ("n", "ts", *(table.key_names if is_whole else ()))
         assigned = ", ".join(f"{name} = s.{name}" for name in names)
         self._merge_into(rows, f"when matched then update set {assigned}")
         self._state.model.upsert(rows)
+        self._state.model.note_merged_in_part(rows)
 
     def _merge_into(self, rows: list[Row], clauses: str) -> None:
         table, model = self._state.table, self._state.model

@@ -59,12 +59,13 @@ class OurSteps:
         given: Any = self._state.model.arrow(rows)
         if engine == "spark":
             given = self._state.spark.createDataFrame(given)
-        self._state.lake().write(given, operation, options={"tideline.engine.small": engine})
+        options = {**self._state.table.our_settings(), "tideline.engine.small": engine}
+        self._state.lake().write(given, operation, options=options)
 
     def _we_delete(self, engine: str) -> None:
         condition = self._state.condition()
         gone = self._state.model.matching(condition.holds)
-        options = {"tideline.engine.small": engine}
+        options = {**self._state.table.our_settings(), "tideline.engine.small": engine}
         report = self._state.lake().delete(condition.sql, spark=self._state.spark, options=options)
         assert report.rows_deleted == len(gone), f"{report.rows_deleted} deleted of {len(gone)}"
         self._state.model.delete(gone)

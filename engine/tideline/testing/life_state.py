@@ -84,9 +84,9 @@ class LifeState:
         return saved is not None and saved.model.columns == self.model.columns
 
     def note_restored(self, saved: Seen) -> None:
-        once_deleted = self.model.once_deleted
+        never_late = self.model.never_late
         self.model = saved.model.copy()
-        self.model.once_deleted |= once_deleted
+        self.model.never_late |= never_late
         self.seen.clear()
 
     def tick(self) -> int:
@@ -124,8 +124,7 @@ class LifeState:
         """Stored rows changed, some of them late, and new ones."""
         rows = [self.valued(row) for row in self.some(6)]
         for row in rows[:2]:
-            # What an engine keeps of the ordering of deleted rows is its own affair.
-            if self.model.identity(row) not in self.model.once_deleted:
+            if self.model.identity(row) not in self.model.never_late:
                 row["ts"] -= 2_000
         return [*rows, *self.new_rows(3)]
 

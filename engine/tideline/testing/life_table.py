@@ -1,20 +1,21 @@
 """What a life is about: a table that a seed chose, in the words of Hudi's SQL, and its model.
 
-`LifeTable` says how Hudi makes the table (one of its surfaces), of which version and type, and
-which columns key and partition it. `LifeRows` is a dictionary of the rows that it must hold.
+`LifeTable` says how Hudi makes the table (one of its surfaces), of which version, type and index,
+and which columns key and partition it. `LifeRows` is a dictionary of the rows that it must hold.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
 from tideline.testing.hudi_peer import version_options
+from tideline.testing.life_index import LifeIndex
 from tideline.testing.life_values import ColumnType
 
 VERSIONS = (6, 8, 9)
@@ -62,9 +63,19 @@ class LifeTable:
     session_zone: str
     has_metadata_table: bool
     is_altered: bool
+    index: LifeIndex = LifeIndex.DEFAULT
 
     @classmethod
     def of(cls, seed: int) -> LifeTable:
+        """The index is drawn apart, so that it changes nothing of the other tables."""
+        drawn = replace(cls._without_index(seed), index=LifeIndex.of(seed))
+        if drawn.index is LifeIndex.RECORD_INDEX:
+            # It is a partition of the metadata table.
+            return replace(drawn, version=max(drawn.version, 8), has_metadata_table=True)
+        return drawn
+
+    @classmethod
+    def _without_index(cls, seed: int) -> LifeTable:
         chance = random.Random(f"life {seed}")
         surface = chance.choice(tuple(Surface))
         count = chance.choice((1, 1, 2))
@@ -133,7 +144,12 @@ class LifeTable:
             "hoodie.write.complex.keygen.validation.enable": "false",
             **version_options(self.version),
             **(SCHEMA_ON_READ if self.is_altered else {}),
+            **self.index.hudi_settings(self.key_names),
         }
+
+    def our_settings(self) -> dict[str, str]:
+        """What a write of ours must be told."""
+        return dict(self.index.our_settings(self.key_names))
 
     def create(self, uri: str, rows: Sequence[Row] | None) -> str:
         """The statement that creates the table, of rows if given."""
@@ -178,7 +194,8 @@ class LifeRows:
     table: LifeTable
     columns: dict[str, ColumnType]
     rows: dict[Identity, Row] = field(default_factory=dict)
-    once_deleted: set[Identity] = field(default_factory=set)
+    never_late: set[Identity] = field(default_factory=set)
+    """Keys of which no row may come late: what becomes of it is an engine's own affair."""
 
     @classmethod
     def of(cls, table: LifeTable) -> LifeRows:
@@ -187,10 +204,11 @@ class LifeRows:
     def copy(self) -> LifeRows:
         """As it is now, for later."""
         rows = {identity: dict(row) for identity, row in self.rows.items()}
-        return LifeRows(self.table, dict(self.columns), rows, set(self.once_deleted))
+        return LifeRows(self.table, dict(self.columns), rows, set(self.never_late))
 
     def identity(self, row: Row) -> Identity:
-        return tuple(row[name] for name in (*self.table.key_names, *self.table.partition_names))
+        parts = () if self.table.index.is_global else self.table.partition_names
+        return tuple(row[name] for name in (*self.table.key_names, *parts))
 
     def upsert(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -201,7 +219,12 @@ class LifeRows:
     def delete(self, rows: Iterable[Row]) -> None:
         for row in list(rows):
             self.rows.pop(self.identity(row), None)
-            self.once_deleted.add(self.identity(row))
+            self.never_late.add(self.identity(row))
+
+    def note_merged_in_part(self, rows: Iterable[Row]) -> None:
+        """In logs Hudi puts these columns over a row that comes late, not over the stored one."""
+        if self.table.table_type == "mor":
+            self.never_late.update(map(self.identity, rows))
 
     def matching(self, condition: Callable[[Row], bool]) -> list[Row]:
         return [row for row in self.rows.values() if condition(row)]
