@@ -85,6 +85,13 @@ def test_a_column_of_another_type_in_the_file_says_nothing() -> None:
     assert read(table, pc.field("n") > 3, wanted).num_rows == 4
 
 
+@pytest.mark.parametrize("other", ["b", None])
+def test_text_too_long_for_statistics_is_found(other: str | None) -> None:
+    long = "a" * 5000
+    table = pa.table({"text": [long, other]}, pa.schema([("text", pa.string())]))
+    assert read(table, pc.field("text") == long, table.schema)["text"].to_pylist() == [long, other]
+
+
 ROWS = st.lists(
     st.tuples(
         st.none() | st.integers(-3, 3),

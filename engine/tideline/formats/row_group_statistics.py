@@ -54,9 +54,12 @@ def _known(chunk: pq.ColumnChunkMetaData, column: pc.Expression) -> list[pc.Expr
         return None
     if statistics.null_count == chunk.num_values:
         return [column.is_null()]
+    if not statistics.has_min_max:
+        # Writers leave long text out.
+        return None
     try:
         within = (column >= statistics.min) & (column <= statistics.max)
-    except (TypeError, UnicodeDecodeError):
-        # None there, or text that was cut within a character.
+    except UnicodeDecodeError:
+        # Text that was cut within a character.
         return None
     return [within, column.is_null()] if statistics.null_count else [within]
