@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,3 +157,11 @@ def test_a_condition_in_sql_rules_out_what_cannot_have_such_rows() -> None:
     expressions = [sql_expression(f"whole >= {low} and whole <= {low + 1}", _ROWS.schema)
                    for low in (1, 4, 6, 8)]  # fmt: skip
     assert found.possible(expressions) == [1, 2]
+
+
+def test_a_bound_that_the_condition_cannot_be_asked_of_rules_nothing_out() -> None:
+    """Not every whole number is one of double precision."""
+    number = pc.field("n")
+    found = RowFilter.of(number.cast(pa.float64()) == 1, pa.schema([("n", pa.int64())]))
+    assert found.possible([number == 2, number == 2**63 - 1]) == [0, 1]
+    assert found.may_hold([[number == 2**63 - 1]])

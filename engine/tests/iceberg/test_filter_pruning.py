@@ -280,6 +280,26 @@ def test_a_range_says_nothing_where_there_may_be_nan() -> None:
     assert not pruning.file_may_match(replace(file, nan_value_counts={1: 0}))
 
 
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        (column.is_null(nan_is_null=True), float("nan")),
+        (~(column < float("nan")), 1.0),
+        (~(column < -1.0), float("nan")),
+    ],
+)
+@pytest.mark.parametrize("transform", ["identity", "void"])
+def test_a_condition_that_nan_meets_skips_no_file(
+    condition: pc.Expression, value: float, transform: str
+) -> None:
+    rows = pa.table({"v": [value]})
+    assert rows.filter(condition).num_rows == 1
+    pruning = pruning_of(condition, DOUBLE, transform)
+    is_nan = value != value
+    file = file_of([value], DOUBLE, value if transform == "identity" else None, not is_nan)
+    assert pruning.file_may_match(replace(file, nan_value_counts={1: int(is_nan)}))
+
+
 def test_a_time_before_1970_that_was_rounded_up_is_found() -> None:
     pruning = pruning_of(column < pa.scalar(EPOCH), TIMESTAMP, "day")
     assert pruning.partition_may_match(file_of([-1], TIMESTAMP, 0, with_bounds=False))

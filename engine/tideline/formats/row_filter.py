@@ -72,7 +72,8 @@ class RowFilter:
             ) from error
 
     def possible(self, guarantees: Iterable[pc.Expression]) -> list[int]:
-        """The numbers of the guarantees that the condition does not contradict.
+        """The numbers of the guarantees that the condition does not contradict; of all where it
+        cannot be asked of a value in one of them.
 
         A guarantee is what all rows of a partition, or of a row group, have in common.
         """
@@ -83,7 +84,11 @@ class RowFilter:
             for number, guarantee in enumerate(guarantees)
         ]
         dataset = ds.FileSystemDataset(fragments, self.schema, file_format, local)
-        return [int(one.path) for one in dataset.get_fragments(filter=self.expression)]
+        try:
+            return [int(one.path) for one in dataset.get_fragments(filter=self.expression)]
+        except pa.ArrowException:
+            # A bound is a value that no row may have: `selected` says so where one has it.
+            return list(range(len(fragments)))
 
     def may_hold(self, known: Iterable[Sequence[pc.Expression]]) -> bool:
         """Whether the condition does not contradict what is known of some rows: of each column what

@@ -27,13 +27,14 @@ from tideline.iceberg.metadata.field_type import Decimal, Fixed, Primitive, Prim
 from tideline.iceberg.metadata.partition_spec import PartitionField, Transform
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.partition_value import partition_value
-from tideline.iceberg.scan.pruning import metrics_range, summary_range
+from tideline.iceberg.scan.pruning import has_nan, metrics_range, summary_range
 from tideline.iceberg.scan.source_range import source_range
 from tideline.iceberg.scan.value_range import ValueRange
 
 _WITHOUT_PARTS = (Primitive, Decimal, Fixed)
 _PARTITIONS_KEPT = 10_000
 _VALUES_MAX = 100
+_NAN = re.compile(r"\bnan\b|nan_is_null=true")
 _Known = list[Sequence[pc.Expression]]
 
 
@@ -46,7 +47,9 @@ class ConditionPruning:
         self._columns = {
             field.field_id: _Column(field.name, field.type)
             for field in metadata.schema().fields
-            if field.name in row_filter.columns and isinstance(field.type, _WITHOUT_PARTS)
+            if field.name in row_filter.columns
+            and isinstance(field.type, _WITHOUT_PARTS)
+            and _is_ordered(field.type, row_filter)
         }
         self._partition_may = lru_cache(_PARTITIONS_KEPT)(self._partition_may_match)
         self._buckets = cache(self._required_buckets)
@@ -113,6 +116,12 @@ class ConditionPruning:
         if values is None or not transform.width:
             return None
         return tuple({partition_value(transform, column.type, value) for value in values})
+
+
+def _is_ordered(type_: PrimitiveType, row_filter: RowFilter) -> bool:
+    """Whether Arrow draws the right conclusions from ranges of a column. Where a condition names
+    NaN, it takes NaN for a number that others are greater than, and for what is never null."""
+    return not has_nan(type_) or _NAN.search(str(row_filter.expression)) is None
 
 
 @dataclass(frozen=True, slots=True)

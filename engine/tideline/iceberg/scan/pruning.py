@@ -96,7 +96,7 @@ def _summary_may(predicate: BoundPredicate, summaries: tuple[FieldSummary, ...])
 
 def summary_range(type_: PrimitiveType, summary: FieldSummary) -> ValueRange:
     """What a manifest says of one partition value of all its files."""
-    may_be_nan = _has_nan(type_) and summary.contains_nan is not False
+    may_be_nan = has_nan(type_) and summary.contains_nan is not False
     is_bare = summary.lower_bound is None and summary.upper_bound is None
     return ValueRange(
         may_be_null=summary.contains_null,
@@ -127,14 +127,15 @@ def metrics_range(field_id: int, type_: PrimitiveType, file: DataFile) -> ValueR
     return ValueRange(
         may_be_null=nulls is None or nulls != 0,
         may_be_set=is_set,
-        may_be_nan=_has_nan(type_) and nans != 0,
+        may_be_nan=has_nan(type_) and nans != 0,
         is_only_nan=nans is not None and is_set and nans == values,
         lower=_bound(type_, lower),
         upper=_bound(type_, upper),
     )
 
 
-def _has_nan(type_: PrimitiveType) -> bool:
+def has_nan(type_: PrimitiveType) -> bool:
+    """Whether values of a type may be NaN."""
     return str(type_) in ("float", "double")
 
 
