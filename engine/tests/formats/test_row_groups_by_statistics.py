@@ -92,6 +92,14 @@ def test_text_too_long_for_statistics_is_found(other: str | None) -> None:
     assert read(table, pc.field("text") == long, table.schema)["text"].to_pylist() == [long, other]
 
 
+@pytest.mark.parametrize("order", [("a.b", "a"), ("a", "a.b")])
+def test_a_name_with_a_dot_is_no_part_of_a_struct(order: tuple[str, str]) -> None:
+    columns = {"a": pa.array([{"b": 1}]), "a.b": pa.array([9])}
+    table = pa.table({name: columns[name] for name in order})
+    assert read(table, pc.field("a.b") == 9, table.schema).num_rows == 1
+    assert read(table, pc.field("a.b") == 1, table.schema).num_rows == 0
+
+
 ROWS = st.lists(
     st.tuples(
         st.none() | st.integers(-3, 3),

@@ -22,14 +22,20 @@ def trusted_columns(metadata: pq.FileMetaData, wanted: pa.Schema) -> dict[int, s
     that are wanted of them."""
     stored = metadata.schema.to_arrow_schema()
     found = {}
-    for number in range(metadata.num_columns):
-        name = metadata.schema.column(number).path
+    for name, number in whole_columns(metadata).items():
         if stored.get_field_index(name) < 0 or wanted.get_field_index(name) < 0:
             continue
         data_type = wanted.field(name).type
         if stored.field(name).type == data_type and has_trusted_statistics(data_type):
             found[number] = name
     return found
+
+
+def whole_columns(metadata: pq.FileMetaData) -> dict[str, int]:
+    """The numbers of columns that are no parts of others, by name; a name may look like the path
+    of a part."""
+    columns = ((metadata.schema.column(number), number) for number in range(metadata.num_columns))
+    return {column.name: number for column, number in columns if column.path == column.name}
 
 
 def has_trusted_statistics(data_type: pa.DataType) -> bool:

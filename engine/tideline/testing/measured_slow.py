@@ -44,7 +44,7 @@ def slow_tests(seconds: Mapping[str, float]) -> set[str]:
 
 
 def rewrite(path: Path, seconds: Mapping[str, float]) -> None:
-    """Write the file anew; tests that were not measured stay what they are."""
+    """Write the file again; tests that were not measured stay what they are."""
     kept = {node for node in listed(path) if node not in seconds}
     lines = sorted(kept | slow_tests(seconds))
     path.write_text(_HEAD + "".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tideline.errors import CorruptTableError, StorageUnavailableError, UnsupportedTableError
 from tideline.formats.arrow_stream import arrow_stream
 from tideline.formats.row_filter import RowFilter
-from tideline.formats.row_group_statistics import has_trusted_statistics, known_of
+from tideline.formats.row_group_statistics import has_trusted_statistics, known_of, whole_columns
 from tideline.iceberg.data.arrow_schema import arrow_type, field_id
 from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
 from tideline.iceberg.data.projection import Projection
@@ -185,7 +185,7 @@ def _filtered(
 ) -> list[tuple[int, str]]:
     """The numbers of the file's columns that a filter reads, under the table's names, where their
     statistics count."""
-    numbers = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    numbers = whole_columns(metadata)
     stored = {field_id(field): field for field in schema}
     found = []
     for field in wanted:
