@@ -25,6 +25,7 @@ from tideline.storage.object_store import (
     UnsupportedRequestError,
     Written,
 )
+from tideline.storage.probe.left_behind import CHECKS_FOLDER, check_folder
 from tideline.storage.probe.race import QUICK, THOROUGH
 from tideline.storage.probe.report import ProbeOutcome, StorePromise, StoreReport
 from tideline.storage.probe.run import QUICK_PROMISES, check_store, probe_conditional_writes
@@ -361,14 +362,22 @@ def test_another_does_not_know_that_a_check_was_killed(name: str) -> None:
 
 
 def test_what_a_killed_check_leaves_is_removed_by_any_other_when_it_is_old(tmp_path: Path) -> None:
-    old, young = (tmp_path / f".tideline-check-store/{one}/left" for one in ("old", "young"))
-    for file in (old, young):
+    old, young, anothers = (
+        tmp_path / folder / "left"
+        for folder in (
+            check_folder("lake.people", secrets.token_hex(16)),
+            check_folder("", secrets.token_hex(16)),
+            f"{CHECKS_FOLDER}/of nobody we know",
+        )
+    )
+    an_hour_ago = time.time() - 3600
+    for file in (old, young, anothers):
         file.parent.mkdir(parents=True)
         file.write_bytes(b"x")
-    an_hour_ago = time.time() - 3600
-    os.utime(old, (an_hour_ago, an_hour_ago))
+        if file is not young:
+            os.utime(file, (an_hour_ago, an_hour_ago))
     probe_conditional_writes(StoreLocation.of(tmp_path).open())
-    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [young]
+    assert {file for file in tmp_path.rglob("*") if file.is_file()} == {young, anothers}
 
 
 def test_replies_lost_in_a_race_are_no_reason_to_refuse(name: str) -> None:

@@ -4,10 +4,13 @@ A check works in a folder of its own below `.tideline-check-store`. The next che
 
 - an earlier one of the same owner left: an owner checks a place once at a time;
 - anybody left, when its newest object is older than a check lasts, by the store's own times.
+
+What is not named as a check names its folder stays.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,11 +22,12 @@ CHECKS_FOLDER = ".tideline-check-store"
 LASTS_MS_MAX = 15 * 60 * 1000
 """No check lasts that long."""
 _BEGUN = "begun"
+_OF_A_CHECK = re.compile(rf"{re.escape(CHECKS_FOLDER)}/(?:[^/]+@)?[0-9a-f]{{32}}")
 
 
 def check_folder(owner: str, token: str) -> str:
     """Where a check works; `owner` is a name, or empty for one that others may make at the same
-    time."""
+    time. `token` is a UUID in hexadecimal."""
     return f"{CHECKS_FOLDER}/{_prefix(owner)}{token}"
 
 
@@ -61,5 +65,6 @@ def _newest_ms(store: ObjectStore) -> dict[str, int]:
     newest_ms: dict[str, int] = {}
     for found in store.list(CHECKS_FOLDER):
         folder = "/".join(found.path.split("/", 2)[:2])
-        newest_ms[folder] = max(newest_ms.get(folder, 0), found.modified_ms)
+        if _OF_A_CHECK.fullmatch(folder):
+            newest_ms[folder] = max(newest_ms.get(folder, 0), found.modified_ms)
     return newest_ms
