@@ -273,6 +273,14 @@ def pruning_of(condition: pc.Expression, type_: PrimitiveType, transform: str) -
     return ConditionPruning(row_filter, metadata)
 
 
+def test_nulls_beside_a_range_are_found() -> None:
+    file = file_of([5, None], INT, None)
+    assert pruning_of(column.is_null() | (column > 7), INT, "void").file_may_match(file)
+    assert not pruning_of(column > 7, INT, "void").file_may_match(file)
+    without_nulls = file_of([5, 6], INT, None)
+    assert not pruning_of(column.is_null(), INT, "void").file_may_match(without_nulls)
+
+
 def test_a_range_says_nothing_where_there_may_be_nan() -> None:
     pruning = pruning_of(~(column < 5.0), DOUBLE, "void")
     file = file_of([1.0, 2.0], DOUBLE, None)

@@ -174,6 +174,13 @@ STORAGE_FAULTS = (
         (f"{_TESTS}/test_store_probe.py", "-m", "not minio"),
     ),
     Fault(
+        "a check removes what no check made",
+        f"{_STORAGE}/probe/left_behind.py",
+        "        if _OF_A_CHECK.fullmatch(folder):\n",
+        "        if True:\n",
+        (f"{_TESTS}/test_store_probe.py", "-m", "not minio"),
+    ),
+    Fault(
         "a check removes the objects of another that is under way",
         f"{_STORAGE}/probe/left_behind.py",
         "            if is_mine or at_ms < now_ms - LASTS_MS_MAX:\n",
