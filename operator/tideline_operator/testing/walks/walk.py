@@ -130,11 +130,20 @@ class Walk:
         self._settle()
 
     def _conditions(self) -> dict[str, dict[str, tuple[str, str]]]:
+        """Without LakeTables of dropped Iceberg tables: they go when the catalog is listed next."""
         return {
             f"{kind.kind} {item['metadata']['name']}": conditions_of(item)
             for kind in _KINDS
             for item in self._ground.all(kind)
+            if not self._is_dropped(item)
         }
+
+    def _is_dropped(self, item: Manifest) -> bool:
+        owners = item["metadata"].get("ownerReferences") or ()
+        if not any(one["kind"] == LAKE_CATALOGS.kind for one in owners):
+            return False
+        name = ".".join(str(item["spec"]["location"]).rsplit("/", 2)[1:])
+        return name not in self._world.iceberg_tables()
 
     def _end(self) -> None:
         self._moves.heal()
