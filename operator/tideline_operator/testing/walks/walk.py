@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 from tideline.storage.probe.left_behind import CHECKS_FOLDER
 from tideline_operator.api_objects import (
@@ -30,6 +31,7 @@ TRUE_WITHIN_S = 3 * 3600.0
 _JUMPS_S = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
 _OF_A_CHECK = f"{CHECKS_FOLDER}/"
 """What a check of the store writes, and a restart may leave there."""
+_LOOKS_MAX, _LOOK_LASTS_S = 10, 0.3
 _KINDS = (LAKE_TABLES, LAKE_CATALOGS, LAKE_STORES)
 
 
@@ -119,7 +121,7 @@ class Walk:
     def _restart(self) -> None:
         """A restart of the operator changes nothing, where nothing is under way."""
         pods = self._ground.pods
-        before, ran = self._conditions(), pods.ran
+        before, ran = self._lasting_conditions(), pods.ran
         self._ground.restart()
         self.steps.append("the operator is restarted")
         self._ground.until_idle()
@@ -128,6 +130,19 @@ class Walk:
             changed = {name: after.get(name) for name in before if after.get(name) != before[name]}
             assert not changed, f"a restart changed {changed}, which was\n{before}"
         self._settle()
+
+    def _lasting_conditions(self) -> dict[str, dict[str, tuple[str, str]]]:
+        """Those that another look at every table, store and right leaves as they are."""
+        before = self._conditions()
+        for _ in range(_LOOKS_MAX):
+            self._ground.advance(_JUMPS_S[-1])
+            time.sleep(_LOOK_LASTS_S)
+            self._ground.until_idle()
+            after = self._conditions()
+            if after == before:
+                break
+            before = after
+        return before
 
     def _conditions(self) -> dict[str, dict[str, tuple[str, str]]]:
         """Without LakeTables of dropped Iceberg tables: they go when the catalog is listed next."""
