@@ -42,7 +42,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
     Truth,
 )
-from tideline_operator.resources.store_status import LakeStoreStatus
+from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS
@@ -246,6 +246,13 @@ def test_a_status_of_another_version_is_read_as_far_as_it_is_known() -> None:
     stored = {"observedGeneration": 1, "somethingNew": {"a": 1}}
     assert parse_stored(LakeTableStatus, stored) == LakeTableStatus(observed_generation=1)
     assert parse_stored(LakeTableStatus, {"operations": "gone"}) is None
+
+
+def test_a_bucket_without_a_problem_is_read_back() -> None:
+    status = LakeStoreStatus(observed_generation=1, buckets={"lake": BucketStatus()})
+    stored = to_json_object(status)
+    assert stored["buckets"] == {"lake": {"problem": ""}}
+    assert parse_stored(LakeStoreStatus, stored) == status
     assert parse_stored(LakeTableStatus, None) is None
 
 

@@ -10,7 +10,8 @@
    that dies in between leaves them; the next one checks at the same place, once it knows all
    tables, and removes them first.
 5. Both are kept in the LakeStore's status, written only when it changed. What an earlier process
-   found stays until the tables that name the LakeStore have had a turn in this one.
+   found stays until the tables that name the LakeStore have been resolved in this one: in a
+   namespace that is not open none is.
 
 One thread plans; many look, each at one bucket, and each bucket has its own time, so that endpoints
 that hang do not delay the looks at others. Looks are the probes of endpoints that are left alone
@@ -94,6 +95,7 @@ class StoreWatch:
         self._lock = threading.Lock()
         self._uses: dict[Key, dict[_Bucket, _Use]] = {}
         self._expected: dict[Key, frozenset[Key]] = {}
+        self._unresolved: dict[Key, frozenset[Key]] = {}
         self._found: dict[_Bucket, BucketStatus] = {}
         self._looks: dict[_Bucket, Future[BucketStatus]] = {}
         self._due_s: dict[_Bucket, float] = {}
@@ -114,7 +116,8 @@ class StoreWatch:
 
     def expect(self, key: Key, stores: Iterable[str]) -> None:
         """A table that names these LakeStores has not had a turn yet."""
-        self._expected[key] = frozenset((key[0], name) for name in stores)
+        named = frozenset((key[0], name) for name in stores)
+        self._expected[key] = self._unresolved[key] = named
 
     def had_turn(self, key: Key) -> None:
         """It has, whatever came of it."""
@@ -123,6 +126,7 @@ class StoreWatch:
     def note(self, key: Key, table: ResolvedTable) -> None:
         """A table was resolved: these are the buckets it uses."""
         uses = _uses_of(key[0], table)
+        self._unresolved.pop(key, None)
         with self._lock:
             before = self._uses.get(key)
             self._uses[key] = uses
@@ -132,6 +136,7 @@ class StoreWatch:
 
     def forget(self, key: Key) -> None:
         """A table was deleted."""
+        self._unresolved.pop(key, None)
         with self._lock:
             is_known = self._uses.pop(key, None) is not None
         if is_known:
@@ -235,9 +240,9 @@ class StoreWatch:
                 if seen is None:
                     return
                 buckets[name] = seen
-        if self._is_expecting(key):
-            if not buckets:
-                return
+        if self._is_expecting(key) and not buckets:
+            return
+        if any(key in stores for stores in list(self._unresolved.values())):
             buckets = {**before.buckets, **buckets}
         status = store_status(before, buckets, _generation(item), self._clock.now_ms())
         if status == before:

@@ -52,6 +52,7 @@ class BucketStatus:
         default="",
         length_max=128,
         always_written=True,
+        may_be_empty=True,
     )
     message: str = described(
         "The same for people, with what to do.", default="", length_max=_MESSAGE_LENGTH_MAX
