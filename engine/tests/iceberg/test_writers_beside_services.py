@@ -34,7 +34,6 @@ pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import ValidationException
 from pyiceberg.transforms import IdentityTransform
 
 from tideline.iceberg.table.catalog_table import CatalogTable
@@ -75,19 +74,11 @@ class Writer(threading.Thread):
         self.expected: set[int] = set()
         self.failure: BaseException | None = None
         self.writes = 0
-        self.deleted_s = time.monotonic()
 
     def write(self) -> None:
         self.append(self.writes)
         first = self.writes * 10
-        try:
-            self.delete(first)
-        except ValidationException:
-            # On a machine that is busy enough, services take the partition for left alone.
-            if time.monotonic() - self.deleted_s < QUIET_MS / 1000:
-                raise
-            self.delete(first)
-        self.deleted_s = time.monotonic()
+        self.delete(first)
         self.expected |= set(range(first + 1, first + 10))
         self.writes += 1
 
