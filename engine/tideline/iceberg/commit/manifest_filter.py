@@ -4,9 +4,10 @@
    read; one that was read and holds none stays as it is.
 2. Any other is rewritten: removed files become DELETED entries of this snapshot, the other live
    ones EXISTING, all with the sequence numbers, snapshot ids and row ids they have. DELETED entries
-   have no bounds, which are values of rows. Those of earlier snapshots are dropped: they describe
-   that snapshot.
-3. Manifests that give bounds of files removed before are rewritten as well where that is wanted.
+   keep their bounds: by them a concurrent delete by condition sees that it selects none of these
+   files. Those of earlier snapshots are dropped: they describe that snapshot.
+3. Bounds are values of rows. An erasure leaves none of removed files: DELETED entries have none,
+   and manifests that give bounds of files removed before are rewritten as well.
 
 Results are kept by the manifest's location, so that a second attempt only filters what is new.
 """
@@ -189,7 +190,8 @@ class ManifestFilter:
         return any(map(removal.removes, light))
 
     def _deleted(self, entry: ManifestEntry) -> ManifestEntry:
-        file = entry.data_file.without_bounds()
+        found = entry.data_file
+        file = found.without_bounds() if self._drops_old_bounds else found
         snapshot_id = self._writer.snapshot_id
         return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id, data_file=file)
 
