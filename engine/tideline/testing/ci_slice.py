@@ -54,7 +54,7 @@ MUTANTS = (
     "tideline_operator/ tideline/trust/ tideline/errors tideline/report/",
 )
 SLICES = (
-    *_parts("slow", 8),
+    *_parts("slow", 14),
     *_parts("e2e-rest", 3),
     *(Slice("mutants", words) for words in MUTANTS),
     *_parts("storms", 3),
