@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import kubernetes
+import pytest
 import yaml
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
@@ -158,15 +160,17 @@ class Cluster:
         ctr = ["docker", "exec", f"{self.name}-control-plane", "ctr", "--namespace", "k8s.io"]
         subprocess.run([*ctr, *kill], check=True)
 
-    def stop_daemon(self, name: str) -> bool:
-        """Stop a daemon of the control plane, which then answers nothing, until it is continued.
-        False where the node is not ours."""
-        if self._is_one_node:
-            signal_daemon(self.name, name, signal.SIGSTOP)
-        return self._is_one_node
-
-    def continue_daemon(self, name: str) -> None:
-        signal_daemon(self.name, name, signal.SIGCONT)
+    @contextmanager
+    def silent(self, daemon: str) -> Iterator[None]:
+        """A daemon of the node that is stopped, and does not answer, until the block ends. Skips
+        the test where the node is not ours."""
+        if not self._is_one_node:
+            pytest.skip("kind's daemons are not stopped from here")
+        signal_daemon(self.name, daemon, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            signal_daemon(self.name, daemon, signal.SIGCONT)
 
     def audit_log(self) -> Path | None:
         """Requests of service accounts to the API server, one JSON object per line; kind has no
@@ -185,15 +189,23 @@ class Cluster:
     @contextmanager
     def forwarded(self, namespace: str, target: str, port: int) -> Iterator[str]:
         """The address of a port of a pod, a Service or a Deployment, as this process reaches it."""
-        process = self.start_kubectl("port-forward", "-n", namespace, target, f":{port}")
+        process, address = self.start_forward(namespace, target, port)
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert "127.0.0.1:" in line, line
-            yield "http://127.0.0.1:" + line.partition("127.0.0.1:")[2].split()[0]
+            yield address
         finally:
             process.terminate()
             process.wait()
+
+    def start_forward(
+        self, namespace: str, target: str, port: int
+    ) -> tuple[subprocess.Popen[str], str]:
+        """The process behind `forwarded`, for as long as the caller wants, and the address."""
+        process = self.start_kubectl("port-forward", "-n", namespace, target, f":{port}")
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:\d+(?= ->)", line)
+        assert found, f"kubectl port-forward: {line}"
+        return process, f"http://{found[0]}"
 
     @contextmanager
     def enforced_policies(self) -> Iterator[None]:

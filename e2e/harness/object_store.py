@@ -13,6 +13,7 @@ import minio
 import urllib3
 
 from e2e.harness.cluster import Cluster, Manifest
+from e2e.harness.server_pod import from_secret
 
 NAMESPACE = "storage"
 IMAGE = "localhost/tideline-minio:dev"
@@ -32,7 +33,7 @@ class ClusterMinio:
         """As pods reach it."""
         self._cluster = cluster
         self._forward: subprocess.Popen[str] | None = None
-        self._port = 0
+        self._address = ""
 
     def start(self) -> None:
         self._cluster.apply_all(_manifests(self.credentials))
@@ -69,7 +70,7 @@ class ClusterMinio:
         """As this process reaches it."""
         if self._forward is None or self._forward.poll() is not None:
             self._start_forward()
-        return f"http://127.0.0.1:{self._port}"
+        return self._address
 
     def client(self) -> minio.Minio:
         key, secret = self.credentials.values()
@@ -111,14 +112,7 @@ class ClusterMinio:
 
     def _start_forward(self) -> None:
         self._end_forward()
-        self._forward = self._cluster.start_kubectl(
-            "port-forward", "-n", NAMESPACE, "service/minio", ":9000"
-        )
-        assert self._forward.stdout is not None
-        line = self._forward.stdout.readline()
-        found = re.search(r"127\.0\.0\.1:(\d+) ->", line)
-        assert found, f"kubectl port-forward: {line}"
-        self._port = int(found[1])
+        self._forward, self._address = self._cluster.start_forward(NAMESPACE, "service/minio", 9000)
 
     def _end_forward(self) -> None:
         process, self._forward = self._forward, None
@@ -151,8 +145,8 @@ def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:
         "imagePullPolicy": "IfNotPresent",
         "args": ["server", "/data"],
         "env": [
-            _from_secret("MINIO_ROOT_USER", key),
-            _from_secret("MINIO_ROOT_PASSWORD", secret),
+            from_secret("MINIO_ROOT_USER", "minio", key),
+            from_secret("MINIO_ROOT_PASSWORD", "minio", secret),
             {"name": "MINIO_BROWSER", "value": "off"},
             {"name": "MINIO_PROMETHEUS_AUTH_TYPE", "value": "public"},
             {"name": "HOME", "value": "/data"},
@@ -198,7 +192,3 @@ def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:
             "spec": {"selector": labels, "ports": [{"port": 9000}]},
         },
     )
-
-
-def _from_secret(name: str, key: str) -> Manifest:
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": "minio", "key": key}}}

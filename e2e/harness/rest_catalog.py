@@ -10,10 +10,9 @@ from typing import Any
 
 from pyiceberg.catalog.rest import RestCatalog
 
-from e2e.harness.cluster import Manifest
 from e2e.harness.installation import IMAGES
 from e2e.harness.lake import SECRET, Lake
-from e2e.harness.server_pod import ServerPod
+from e2e.harness.server_pod import ServerPod, from_secret
 
 NAME, PORT = "rest-catalog", 8181
 CREDENTIALS = "catalog-credentials"
@@ -35,8 +34,8 @@ class ClusterCatalog:
             port=PORT,
             environment=[
                 {"name": "CATALOG_S3_ENDPOINT", "value": lake.minio.endpoint},
-                _from_secret("CATALOG_TOKEN", CREDENTIALS, "PYICEBERG_CATALOG__LAKE__TOKEN"),
-                *(_from_secret(name, SECRET, name) for name in lake.minio.credentials),
+                from_secret("CATALOG_TOKEN", CREDENTIALS, "PYICEBERG_CATALOG__LAKE__TOKEN"),
+                *(from_secret(name, SECRET, name) for name in lake.minio.credentials),
             ],
         )
 
@@ -67,7 +66,3 @@ class ClusterCatalog:
             yield RestCatalog(
                 "lake", uri=address, token=self.token, **self._lake.minio.iceberg_properties()
             )
-
-
-def _from_secret(variable: str, secret: str, key: str) -> Manifest:
-    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}

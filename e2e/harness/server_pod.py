@@ -8,6 +8,11 @@ from pathlib import Path
 from e2e.harness.cluster import Cluster, Manifest
 
 
+def from_secret(variable: str, secret: str, key: str) -> Manifest:
+    """An environment variable that has the value of a Secret's key."""
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
 class ServerPod:
     """`program` as the pod `name` of a namespace, which answers at `endpoint`."""
 

@@ -12,20 +12,12 @@ import pytest
 from e2e.harness.cluster import Manifest
 from e2e.harness.installation import Operator
 from e2e.harness.lake import DRIVER, EXECUTOR, SMALL_RESOURCES, Lake, Row
+from e2e.harness.long_write import MANY, assert_each_row_once, begin_to_write
 from e2e.harness.object_store import ClusterMinio
-
-MANY = 200_000
 
 
 def some_rows(ids: Sequence[int], ts: int = 1) -> list[Row]:
     return [{"id": number, "ts": ts, "name": f"row {number} of {ts}"} for number in ids]
-
-
-def begin_to_write(lake: Lake, small: str = "InProcess") -> str:
-    """Land many rows for a new table, and wait until they are being written: the instant."""
-    lake.land("people", "many", some_rows(range(MANY)))
-    lake.apply_table("people", engine={"small": small})
-    return lake.wait_for_inflight("people")
 
 
 def wait_for_task(lake: Lake, executors: Sequence[Manifest]) -> Manifest:
@@ -41,11 +33,6 @@ def wait_for_task(lake: Lake, executors: Sequence[Manifest]) -> Manifest:
 
     lake.cluster.wait_until(runs_a_task, "an executor writes", timeout_s=60, every_s=0.1)
     return found[0]
-
-
-def assert_each_row_once(lake: Lake) -> None:
-    assert sorted(lake.by_id("people")) == list(range(MANY))
-    assert lake.inflight("people") == []
 
 
 @pytest.mark.ci
@@ -67,8 +54,7 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_ingested_o
     assert done["startedAt"] > undone["finishedAt"]
     assert done["instant"] != instant
     assert done.get("attempt", 1) == 2
-    assert_each_row_once(lake)
-    assert lake.files_of("people", instant) == []
+    assert_each_row_once(lake, lost=instant)
 
 
 @pytest.mark.ci
@@ -207,5 +193,4 @@ def test_a_job_that_is_deleted_by_hand_is_retried(lake: Lake) -> None:
     assert done.get("attempt", 1) == 2
     assert done["instant"] != instant
     assert [again["metadata"]["name"] for again in lake.jobs("people")] == [f"{done['id']}-2"]
-    assert_each_row_once(lake)
-    assert lake.files_of("people", instant) == []
+    assert_each_row_once(lake, lost=instant)

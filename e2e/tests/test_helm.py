@@ -38,7 +38,7 @@ def test_a_release_is_installed_upgraded_and_removed_and_tables_stay(
         code, shown = page(address, TOKEN)
         assert (code, "people" in shown) == (200, True), shown[:500]
         assert page(address) == (401, "these pages need a token\n")
-        # Whoever guesses has to wait.
+        # Wrong tokens are taken at a limited rate.
         assert {page(address, f"another-token-as-long-{number}")[0] for number in range(5)} == {
             401,
             429,

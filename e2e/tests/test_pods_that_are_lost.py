@@ -6,16 +6,12 @@ Each is named, and no row is lost or doubled.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 
-import pytest
-
 from e2e.harness.cluster import Cluster
-from e2e.harness.lake import DRIVER, SMALL_RESOURCES, Lake, some_rows
+from e2e.harness.lake import DRIVER, SMALL_RESOURCES, Lake
+from e2e.harness.long_write import assert_each_row_once, begin_to_write
 
-MANY = 200_000
 CONTAINER = "engine"
 HOLD_MEMORY = """
 import os, time
@@ -41,7 +37,7 @@ SILENT_S = 20.0
 
 
 def test_a_driver_that_the_kernel_ends_for_its_memory_says_what_to_raise(lake: Lake) -> None:
-    instant = begin(lake)
+    instant = begin_to_write(lake, "Spark")
     run_in_driver(lake, HOLD_MEMORY)
     lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=90)
     assert lost["error"] == "OutOfMemory", lost
@@ -55,7 +51,8 @@ def test_a_driver_that_the_kernel_ends_for_its_memory_says_what_to_raise(lake: L
 
 def test_a_driver_that_the_kubelet_evicts_for_its_storage_is_replaced(lake: Lake) -> None:
     driver = {**SMALL_RESOURCES["driver"], "ephemeralStorage": "200Mi"}
-    instant = begin(lake, resources={**SMALL_RESOURCES, "driver": driver})
+    resources = {**SMALL_RESOURCES, "driver": driver}
+    instant = begin_to_write(lake, "Spark", resources=resources)
     run_in_driver(lake, FILL_STORAGE)
     lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=240)
     assert "Evicted" in lost["message"] or "ephemeral" in lost["message"], lost
@@ -66,9 +63,9 @@ def test_a_driver_that_the_kubelet_evicts_for_its_storage_is_replaced(lake: Lake
 def test_a_driver_on_a_silent_node_is_not_joined_by_a_second_one(
     lake: Lake, cluster: Cluster
 ) -> None:
-    begin(lake)
+    begin_to_write(lake, "Spark")
     (driver,) = lake.running(DRIVER)
-    with silent_kubelet(cluster):
+    with cluster.silent("kubelet"):
         name = driver["metadata"]["name"]
         lake.cluster.kubectl("delete", "pod", name, "-n", lake.namespace, "--wait=false")
         until_s = time.monotonic() + SILENT_S
@@ -78,15 +75,7 @@ def test_a_driver_on_a_silent_node_is_not_joined_by_a_second_one(
         (entry,) = lake.get("people")["status"]["operations"]
         assert entry["phase"] == "Running", entry
     lake.wait_for_operation("people", "ingest")
-    assert sorted(lake.by_id("people")) == list(range(MANY))
-    assert lake.inflight("people") == []
-
-
-def begin(lake: Lake, **changes: object) -> str:
-    """A first write that takes a while; its instant."""
-    lake.land("people", "many", some_rows(MANY))
-    lake.apply_table("people", engine={"small": "Spark"}, **changes)
-    return lake.wait_for_inflight("people")
+    assert_each_row_once(lake)
 
 
 def run_in_driver(lake: Lake, program: str) -> None:
@@ -100,22 +89,5 @@ def drivers(lake: Lake) -> set[str]:
     return {pod["metadata"]["uid"] for pod in lake.pods(DRIVER)}
 
 
-def assert_each_row_once(lake: Lake, lost: str) -> None:
-    """All rows are there once, and of the instant that was lost nothing."""
-    assert sorted(lake.by_id("people")) == list(range(MANY))
-    assert lake.inflight("people") == []
-    assert lake.files_of("people", lost) == []
-
-
 def seconds(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp()
-
-
-@contextmanager
-def silent_kubelet(cluster: Cluster) -> Iterator[None]:
-    if not cluster.stop_daemon("kubelet"):
-        pytest.skip("kind's daemons are not stopped from here")
-    try:
-        yield
-    finally:
-        cluster.continue_daemon("kubelet")

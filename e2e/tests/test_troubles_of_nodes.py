@@ -8,12 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from e2e.harness.cluster import Cluster
 from e2e.harness.lake import DRIVER, QUICK, QUICK_JAVA, SMALL_RESOURCES, Lake, some_rows
+from e2e.harness.long_write import MANY, assert_each_row_once, begin_to_write
 
-MANY = 200_000
 OUTAGE_S = 45.0
 """Longer than the operator's lease."""
 _NO_ANSWER = ("imed out", "Timeout exceeded", "deadline exceeded")
@@ -35,10 +33,8 @@ def test_an_image_that_is_not_there_is_named_and_work_begins_when_it_is_correcte
 
 
 def test_an_evicted_driver_is_replaced_and_its_files_are_ingested_once(lake: Lake) -> None:
-    lake.land("people", "many", some_rows(MANY))
     # A driver alone would be done before it is gone.
-    lake.apply_table("people", engine={"small": "Spark"})
-    instant = lake.wait_for_inflight("people")
+    instant = begin_to_write(lake, "Spark")
     (driver,) = lake.running(DRIVER)
     name = driver["metadata"]["name"]
     eviction = {
@@ -56,8 +52,7 @@ def test_an_evicted_driver_is_replaced_and_its_files_are_ingested_once(lake: Lak
     done = lake.wait_for_operation("people", "ingest")
     assert done.get("attempt", 1) == 2
     assert done["instant"] != instant
-    assert sorted(lake.by_id("people")) == list(range(MANY))
-    assert lake.files_of("people", instant) == []
+    assert_each_row_once(lake, lost=instant)
 
 
 def test_a_range_of_limits_that_admits_no_driver_is_named_and_heals(lake: Lake) -> None:
@@ -101,9 +96,7 @@ def test_executors_that_a_range_of_limits_refuses_are_named_and_heal(lake: Lake)
 
 
 def test_work_outlasts_an_api_server_that_does_not_answer(lake: Lake, cluster: Cluster) -> None:
-    lake.land("people", "many", some_rows(MANY))
-    lake.apply_table("people", **QUICK)
-    instant = lake.wait_for_inflight("people")
+    instant = begin_to_write(lake)
     with silent(cluster, "kube-apiserver"):
         time.sleep(OUTAGE_S)
     done = lake.wait_for_operation("people", "ingest")
@@ -127,13 +120,8 @@ def test_work_outlasts_an_etcd_that_does_not_answer(lake: Lake, cluster: Cluster
 
 @contextmanager
 def silent(cluster: Cluster, daemon: str) -> Iterator[None]:
-    """A daemon of the node that is stopped, and does not answer, until the block ends."""
-    stopped = cluster.stop_daemon(daemon)
-    if not stopped:
-        pytest.skip("kind's daemons are not stopped from here")
-    try:
+    """`Cluster.silent` for a daemon without which kubectl has no answer."""
+    with cluster.silent(daemon):
         said = cluster.kubectl("get", "namespaces", "--request-timeout=3s", check=False)
         assert any(words in said for words in _NO_ANSWER), said
         yield
-    finally:
-        cluster.continue_daemon(daemon)

@@ -36,7 +36,7 @@ from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
-from tideline.readable_table import Columns, ReadableTable
+from tideline.readable_table import ReadableTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,26 +132,6 @@ class IcebergLakeTable(ReadableTable):
             if snapshot is None:
                 raise ConfigError("the table has no such snapshot", table=self.uri, value=as_of)
         return snapshot_dataset(self.table.io, self.metadata, snapshot)
-
-    def to_arrow(
-        self,
-        columns: Columns = None,
-        filter: Any = None,
-        as_of: Any = None,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """The rows as `scan` reads them, all in memory."""
-        return self.scan(columns, filter, as_of, limit).read_all()
-
-    def scan(
-        self,
-        columns: Columns = None,
-        filter: Any = None,
-        as_of: Any = None,
-        limit: int | None = None,
-    ) -> pa.RecordBatchReader:
-        """`to_batches`: the first `limit` rows that the filter selects, batch after batch."""
-        return self.to_batches(columns, filter, as_of, limit)
 
     def refresh(self) -> IcebergLakeTable:
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""

@@ -273,16 +273,6 @@ class LakeTable(TableWords):
 
         return snapshot(spark, self.hoodie_table, as_of)
 
-    def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Any = None,
-        as_of: Any = None,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """The table's rows as `scan` reads them, all in memory."""
-        return self.scan(columns, filter, as_of, limit).read_all()
-
     def scan(
         self,
         columns: Sequence[str] | None = None,

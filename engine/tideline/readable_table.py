@@ -61,6 +61,26 @@ class ReadableTable(ABC):
             raise ConfigError(f"no such columns; there are {known}", value=", ".join(unknown))
         return dataset.scanner(chosen, condition, limit=limit).to_reader()
 
+    def scan(
+        self,
+        columns: Columns = None,
+        filter: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """`to_batches`: the first `limit` rows that the filter selects, batch after batch."""
+        return self.to_batches(columns, filter, as_of, limit)
+
+    def to_arrow(
+        self,
+        columns: Columns = None,
+        filter: Any = None,
+        as_of: Any = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """The rows as `scan` reads them, all in memory."""
+        return self.scan(columns, filter, as_of, limit).read_all()
+
     def head(self, rows: int = 5, columns: Columns = None, where: Any = None) -> pa.Table:
         """The first rows, in the order in which they are stored; little more is read."""
         return self.to_batches(columns, where, limit=rows).read_all()

@@ -39,9 +39,10 @@ from tideline.iceberg.metadata.field_type import (
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.single_value import encode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.bound_filter import ALWAYS, NEVER, bind
 from tideline.iceberg.scan.partition_value import partition_value
-from tideline.iceberg.scan.pruning import Pruning
+from tideline.iceberg.scan.pruning import FilePruning, Pruning
 from tideline.testing.iceberg_values import data_file, table_metadata
 
 INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("int", "long", "double", "string"))
@@ -127,21 +128,10 @@ def test_nothing_with_a_selected_row_is_ever_skipped(
     predicate = Predicate("v", operator, tuple(as_text(type_, one) for one in operands))
     condition: Filter = Not(predicate) if negated else predicate
     wanted = operator.negated if negated else operator
-    metadata = table_metadata(
-        Schema(0, (NestedField(1, "v", type_),)),
-        PartitionSpec(0, (PartitionField(1, 1000, "p", transform),)),
-    )
+    metadata = table_of(type_, transform)
     pruning = Pruning(bind(condition, metadata.schema()), metadata)
-    partitions = [image(transform, type_, row) for row in rows]
     selected = [selects(wanted, operands, row) for row in rows]
-    for row, partition, is_selected in zip(rows, partitions, selected, strict=True):
-        assert pruning.file_may_match(file_of([row], type_, partition, with_bounds)) or (
-            not is_selected
-        )
-    if any(selected):
-        result_type = transform.result_type(type_) if transform.is_known else STRING
-        assert pruning.manifest_may_match(manifest_of(partitions, result_type))
-        assert pruning.file_may_match(file_of(rows, type_, partitions[selected.index(True)]))
+    assert_nothing_selected_is_skipped(pruning, case, selected, with_bounds)
 
 
 @given(filtered_rows())
@@ -150,10 +140,7 @@ def test_a_file_with_one_value_is_skipped_exactly_when_its_row_is_not_selected(
 ) -> None:
     type_, _, rows, operator, operands = case
     predicate = Predicate("v", operator, tuple(as_text(type_, one) for one in operands))
-    metadata = table_metadata(
-        Schema(0, (NestedField(1, "v", type_),)),
-        PartitionSpec(0, (PartitionField(1, 1000, "p", Transform("identity")),)),
-    )
+    metadata = table_of(type_, Transform("identity"))
     pruning = Pruning(bind(predicate, metadata.schema()), metadata)
     file = file_of(rows[:1], type_, rows[0], with_bounds=False)
     assert pruning.file_may_match(file) is selects(operator, operands, rows[0])
@@ -180,27 +167,16 @@ def test_nothing_with_a_selected_row_is_ever_skipped_for_a_condition_in_arrow(
 ) -> None:
     type_, transform, rows, operator, operands = case
     predicate = in_arrow(type_, operator, operands)
-    metadata = table_metadata(
-        Schema(0, (NestedField(1, "v", type_),)),
-        PartitionSpec(0, (PartitionField(1, 1000, "p", transform),)),
-    )
+    metadata = table_of(type_, transform)
     row_filter = RowFilter.of(
         ~predicate if negated else predicate, arrow_schema(metadata.schema().fields)
     )
     pruning = ConditionPruning(row_filter, metadata)
-    partitions = [image(transform, type_, row) for row in rows]
     batch = pa.table({"v": [as_arrow(row, type_).as_py() for row in rows]}, row_filter.schema)
     selected = [
-        batch[at : at + 1].filter(row_filter.expression).num_rows for at in range(len(rows))
+        batch[at : at + 1].filter(row_filter.expression).num_rows == 1 for at in range(len(rows))
     ]
-    for row, partition, is_selected in zip(rows, partitions, selected, strict=True):
-        assert pruning.file_may_match(file_of([row], type_, partition, with_bounds)) or (
-            not is_selected
-        )
-    if any(selected):
-        result_type = transform.result_type(type_) if transform.is_known else STRING
-        assert pruning.manifest_may_match(manifest_of(partitions, result_type))
-        assert pruning.file_may_match(file_of(rows, type_, partitions[selected.index(1)]))
+    assert_nothing_selected_is_skipped(pruning, case, selected, with_bounds)
 
 
 def may_match(condition: pc.Expression, type_: PrimitiveType, transform: str, *rows: Any) -> bool:
@@ -265,10 +241,7 @@ def test_a_bucket_is_kept_for_values_that_are_not_named(condition: pc.Expression
 
 
 def pruning_of(condition: pc.Expression, type_: PrimitiveType, transform: str) -> ConditionPruning:
-    metadata = table_metadata(
-        Schema(0, (NestedField(1, "v", type_),)),
-        PartitionSpec(0, (PartitionField(1, 1000, "p", Transform.parse(transform)),)),
-    )
+    metadata = table_of(type_, Transform.parse(transform))
     row_filter = RowFilter.of(condition, arrow_schema(metadata.schema().fields))
     return ConditionPruning(row_filter, metadata)
 
@@ -318,6 +291,30 @@ def image(transform: Transform, type_: PrimitiveType, value: Any) -> Any:
     if value is None or transform.name == "void":
         return None
     return "?" if transform.name == "new" else partition_value(transform, type_, value)
+
+
+def table_of(type_: PrimitiveType, transform: Transform) -> TableMetadata:
+    """One column `v`, partitioned by its transformed values."""
+    return table_metadata(
+        Schema(0, (NestedField(1, "v", type_),)),
+        PartitionSpec(0, (PartitionField(1, 1000, "p", transform),)),
+    )
+
+
+def assert_nothing_selected_is_skipped(
+    pruning: FilePruning, case: tuple[Any, ...], selected: Sequence[bool], with_bounds: bool
+) -> None:
+    """Files of one row each, one file of all rows, and the manifest of these."""
+    type_, transform, rows, *_ = case
+    partitions = [image(transform, type_, row) for row in rows]
+    for row, partition, is_selected in zip(rows, partitions, selected, strict=True):
+        assert pruning.file_may_match(file_of([row], type_, partition, with_bounds)) or (
+            not is_selected
+        )
+    if any(selected):
+        result_type = transform.result_type(type_) if transform.is_known else STRING
+        assert pruning.manifest_may_match(manifest_of(partitions, result_type))
+        assert pruning.file_may_match(file_of(rows, type_, partitions[selected.index(True)]))
 
 
 def file_of(

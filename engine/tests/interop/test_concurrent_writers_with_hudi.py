@@ -13,7 +13,12 @@ from random import Random
 import pytest
 
 from tideline.hudi.table.table_config import TableType
-from tideline.testing.concurrent_table import FILES_ALONE, PARTITIONS, ConcurrentTable, on_tables
+from tideline.testing.concurrent_table import (
+    PARTITIONS,
+    WITHOUT_COMPACTION,
+    ConcurrentTable,
+    on_tables,
+)
 
 pytestmark = [
     pytest.mark.interop,
@@ -23,8 +28,6 @@ pytestmark = [
 ]
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
-WITHOUT_COMPACTION = {**FILES_ALONE, "hoodie.compact.inline": "false"}
-"""Our appends lose to a compaction that is scheduled meanwhile."""
 
 
 @on_tables((6, COW), (6, MOR), (8, MOR), (9, COW), (9, MOR), options=WITHOUT_COMPACTION)

@@ -16,9 +16,9 @@ from tideline.errors import ConflictError
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import State
 from tideline.testing.concurrent_table import (
-    FILES_ALONE,
     MERGE,
     PARTITIONS,
+    WITHOUT_COMPACTION,
     ConcurrentTable,
     on_tables,
 )
@@ -31,8 +31,6 @@ pytestmark = [
 ]
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
-WITHOUT_COMPACTION = {**FILES_ALONE, "hoodie.compact.inline": "false"}
-"""Our appends lose to a compaction that is scheduled meanwhile."""
 
 
 @on_tables((6, COW), (8, MOR), (9, COW), (9, MOR), options=WITHOUT_COMPACTION)

@@ -96,8 +96,6 @@ class ParquetRows:
             return every
         columns = trusted_columns(self._metadata, self._row_filter.schema)
         known = [(n, name) for n, name in columns.items() if name in self._row_filter.columns]
-        if not known:
-            return every
         return [
             index
             for index in every

@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tideline.errors import TidelineError
-from tideline.formats.row_batches import first_of
 
 OpenRows = Callable[[Sequence[str], Any, int | None], pa.RecordBatchReader]
 """Opens the rows with these columns, in this order, for which a condition holds; None for all. Of
-these as many as the last argument says are taken at most, all for None."""
+these it gives as many as the last argument says at most, all for None."""
 
 
 class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
@@ -60,8 +59,7 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         # Some column must give the number of rows.
         names = list(dict.fromkeys(read)) or self._schema.names[:1]
         rows = self._open_rows(names, filter, limit)
-        taken = first_of(self._watched(rows), limit)
-        watched = pa.RecordBatchReader.from_batches(rows.schema, taken)
+        watched = pa.RecordBatchReader.from_batches(rows.schema, self._watched(rows))
         return RowScanner(self._schema, watched, columns)
 
     def to_batches(self, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:

@@ -96,8 +96,11 @@ class RowFilter:
 
         Arrow makes little of what is joined by OR, so every combination is asked about.
         """
+        said = list(known)
+        if not said:
+            return True
         guarantees = [pc.scalar(True)]
-        for either in known:
+        for either in said:
             if len(guarantees) * len(either) > _GUARANTEES_MAX:
                 either = [reduce(operator.or_, either)]
             guarantees = [one & other for one in guarantees for other in either]

@@ -41,6 +41,9 @@ PARTITIONS = 4
 FILES_ALONE = {"hoodie.metadata.index.column.stats.enable": "false"}
 """Hudi keeps of its metadata table what Tideline keeps too. By default it also has statistics."""
 
+WITHOUT_COMPACTION = {**FILES_ALONE, "hoodie.compact.inline": "false"}
+"""Our appends lose to a compaction that is scheduled meanwhile."""
+
 NO_METADATA_TABLE = {"hoodie.metadata.enable": "false"}
 """In version 6 each commit of ours switches it off, and a write of Hudi's that reads it fails."""
 

@@ -148,7 +148,7 @@ class LifeTable:
         }
 
     def our_settings(self) -> dict[str, str]:
-        """What a write of ours must be told."""
+        """What a write of ours needs in its options."""
         return dict(self.index.our_settings(self.key_names))
 
     def create(self, uri: str, rows: Sequence[Row] | None) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -195,7 +195,7 @@ class StoreWatch:
 
     def _is_expecting(self, store: Key) -> bool:
         """Whether tables that name the LakeStore have not had a turn yet."""
-        return any(store in stores for stores in list(self._expected.values()))
+        return _is_named(store, self._expected)
 
     def _look_at(self, bucket: _Bucket, use: _Use, is_probe: bool) -> BucketStatus:
         key, name = bucket
@@ -242,7 +242,7 @@ class StoreWatch:
                 buckets[name] = seen
         if self._is_expecting(key) and not buckets:
             return
-        if any(key in stores for stores in list(self._unresolved.values())):
+        if _is_named(key, self._unresolved):
             buckets = {**before.buckets, **buckets}
         status = store_status(before, buckets, _generation(item), self._clock.now_ms())
         if status == before:
@@ -274,6 +274,10 @@ class StoreWatch:
             subject = f"{ready.message}@{ready.last_transition_time.ms}"
             event = TableEvent(ready.reason, subject, ready.message, is_warning=True)
             self._events.record(item, event)
+
+
+def _is_named(store: Key, by_table: Mapping[Key, frozenset[Key]]) -> bool:
+    return any(store in stores for stores in list(by_table.values()))
 
 
 def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:

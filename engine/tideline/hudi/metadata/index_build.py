@@ -72,10 +72,10 @@ def _has_failed(table: HoodieTable, instant: Instant) -> bool:
     config = table.reload_config()
     below = table.store.list_directory(METADATA_TABLE_PATH).directories
     folders = {path.rpartition("/")[2] for path in below}
-    begun = config.properties.get(METADATA_PARTITIONS_INFLIGHT, "").split(",")
+    in_work = config.properties.get(METADATA_PARTITIONS_INFLIGHT, "").split(",")
     # What is listed, and no longer in work, was built by a later one of the same name.
     missing = built.difference(config.metadata_partitions)
-    return built.isdisjoint(begun) and missing.isdisjoint({*defined, *folders})
+    return built.isdisjoint(in_work) and missing.isdisjoint({*defined, *folders})
 
 
 def _built(table: HoodieTable, instant: Instant) -> frozenset[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tideline.formats.row_batches import first_of
 from tideline.formats.row_dataset import RowDataset
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.arrow_schema import arrow_schema
@@ -34,14 +35,12 @@ def snapshot_dataset(io: FileIO, metadata: TableMetadata, snapshot: Snapshot | N
     schema = arrow_schema(metadata.schema().fields)
 
     def open_rows(
-        columns: Sequence[str],
-        condition: Any,
-        _limit: int | None,  # Files are read one after the other anyway.
+        columns: Sequence[str], condition: Any, limit: int | None
     ) -> pa.RecordBatchReader:
         chosen = pa.schema([schema.field(name) for name in columns])
         row_filter = None if condition is None else RowFilter.of(condition, schema)
         rows = _rows(io, metadata, snapshot, chosen, row_filter)
-        return pa.RecordBatchReader.from_batches(chosen, rows)
+        return pa.RecordBatchReader.from_batches(chosen, first_of(rows, limit))
 
     return RowDataset(schema, open_rows)
 

@@ -21,7 +21,7 @@ from tideline.storage.probe.race import Arena
 CHECKS_FOLDER = ".tideline-check-store"
 LASTS_MS_MAX = 15 * 60 * 1000
 """No check lasts that long."""
-_BEGUN = "begun"
+_STARTED = "started"
 _OF_A_CHECK = re.compile(rf"{re.escape(CHECKS_FOLDER)}/(?:[^/]+@)?[0-9a-f]{{32}}")
 
 
@@ -35,7 +35,7 @@ def remove_left_behind(arena: Arena, owner: str) -> None:
     """Remove what earlier checks left at this place. Never fails: the check itself says what a
     store does not do."""
     with suppress(TidelineError):
-        arena.store.put(arena.path(_BEGUN), arena.token.encode())
+        arena.store.put(arena.path(_STARTED), arena.token.encode())
         newest_ms = _newest_ms(arena.store)
         now_ms = newest_ms.pop(arena.folder, 0)
         mine = f"{CHECKS_FOLDER}/{_prefix(owner)}" if owner else None

@@ -127,7 +127,7 @@ class WalkModel:
             return fault
         # By their places: a name that another LakeTable had at the time is lengthened.
         root, name = f"{spec.location}/", str(item["metadata"]["name"])
-        places = [str(one["spec"]["location"]) for one in tables if _owner(one) == name]
+        places = [str(one["spec"]["location"]) for one in tables if owner_of(one) == name]
         found = sorted(place.removeprefix(root).replace("/", ".") for place in places)
         wanted = sorted(self._included(catalog))
         return None if found == wanted else f"{_title(item)}: LakeTables of {found}, not {wanted}"
@@ -274,7 +274,8 @@ def _title(item: Manifest) -> str:
     return f"{item.get('kind', 'object')} {_name(item)} ({said})"
 
 
-def _owner(item: Manifest) -> str:
+def owner_of(item: Manifest) -> str:
+    """The name of the LakeCatalog that an object belongs to; empty where there is none."""
     owners = item["metadata"].get("ownerReferences") or ()
     return next((str(one["name"]) for one in owners), "")
 

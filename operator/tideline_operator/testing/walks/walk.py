@@ -20,7 +20,7 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.testing.walks.ground import TABLES, WalkGround, first_specs
-from tideline_operator.testing.walks.model import WalkModel, conditions_of
+from tideline_operator.testing.walks.model import WalkModel, conditions_of, owner_of
 from tideline_operator.testing.walks.moves import ICEBERG_NAMES, Moves
 from tideline_operator.testing.walks.pods import PodEnd
 
@@ -154,8 +154,7 @@ class Walk:
         }
 
     def _is_dropped(self, item: Manifest) -> bool:
-        owners = item["metadata"].get("ownerReferences") or ()
-        if not any(one["kind"] == LAKE_CATALOGS.kind for one in owners):
+        if not owner_of(item):
             return False
         name = ".".join(str(item["spec"]["location"]).rsplit("/", 2)[1:])
         return name not in self._world.iceberg_tables()
