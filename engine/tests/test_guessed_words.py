@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,7 +100,8 @@ def test_a_limit_is_where_reading_ends(tmp_path: Path) -> None:
     assert table.to_polars(["id"], limit=7)["id"].to_list() == first
     assert table.to_pyarrow_dataset().head(7, ["id"])["id"].to_pylist() == first
     assert table.to_arrow(limit=0).num_rows == 0
-    for limit in (-1, "7"):
+    assert table.to_arrow(limit=np.int64(1)).num_rows == 1  # type: ignore[arg-type]
+    for limit in (-1, "7", True, 1.0):
         with pytest.raises(ConfigError, match="a limit is a number of rows"):
             table.to_arrow(limit=limit)  # type: ignore[arg-type]
 

@@ -66,7 +66,7 @@ def _predicates(draw: st.DrawFn) -> str:
     if kind == "between":
         return f"{column} {negated}between {draw(values)} and {draw(values)}"
     if kind == "like":
-        return f"text {negated}like '{draw(st.sampled_from(['a%', 'ab', '%']))}'"
+        return f"text {negated}like '{draw(st.sampled_from(['a%', 'ab', '%', 'ab%', 'b%']))}'"
     return f"{column} is {negated}null"
 
 

@@ -104,6 +104,20 @@ def test_a_query_opens_what_may_have_its_rows(
     assert (spy.count("data"), spy.count("metadata")) == (files, manifests)
 
 
+@pytest.mark.parametrize(
+    ("where", "found", "files"),
+    [(None, 240, 0), ("city like 'Ki%'", 40, 4), ("city like '%'", 140, 24), ("id < 5", 5, 1)],
+)
+def test_a_count_opens_what_the_metadata_leaves_open(
+    table: IcebergTable, where: str | None, found: int, files: int
+) -> None:
+    spy = SpyFileIO(table.io.location, table.io.recorded)
+    rows = snapshot_dataset(spy, table.metadata, table.metadata.snapshot())
+    condition = None if where is None else RowFilter.of(where, rows.schema).expression
+    assert rows.count_rows(condition) == found
+    assert spy.count("data") == files
+
+
 def answer(io: FileIO, metadata: TableMetadata, query: str) -> Any:
     with SqlSession() as session:
         session.add("orders", snapshot_dataset(io, metadata, metadata.snapshot()))

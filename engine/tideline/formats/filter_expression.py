@@ -33,6 +33,7 @@ from tideline.formats.filter import (
     Predicate,
 )
 from tideline.formats.filter_parser import parse_filter
+from tideline.formats.text_order import text_after
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")
@@ -86,11 +87,19 @@ def _predicate(one: Predicate, schema: pa.Schema) -> pc.Expression:
     if one.operator is Operator.STARTS_WITH:
         if not types.is_string(kind) and not types.is_large_string(kind):
             raise _unsuited(one.column, kind, "LIKE")
-        return pc.starts_with(column, values[0].as_py())
+        return _beginning(column, values[0], kind)
     found = _COMPARISONS[one.operator](column, values[0])
     if types.is_floating(kind) and one.operator in _ABOVE:
         return found | pc.is_nan(column)
     return found
+
+
+def _beginning(column: pc.Expression, prefix: pa.Scalar, kind: pa.DataType) -> pc.Expression:
+    text = prefix.as_py()
+    # By their range whole files are ruled out.
+    found = pc.starts_with(column, text) & (column >= prefix)
+    after = text_after(text)
+    return found if after is None else found & (column < pa.scalar(after, kind))
 
 
 def _listed(column: pc.Expression, values: list[pa.Scalar], kind: pa.DataType) -> pc.Expression:

@@ -4,6 +4,8 @@ worker's memory; columns of a file; rows that are taken."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import index
+from typing import SupportsIndex
 
 import pyarrow as pa
 from pyarrow import types
@@ -38,11 +40,14 @@ def first_of(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
     return iter(batches) if checked is None else _cut(batches, checked)
 
 
-def checked_limit(limit: int | None) -> int | None:
-    """The limit itself. Raises ConfigError for one that is no number of rows."""
-    if limit is not None and (not isinstance(limit, int) or limit < 0):
+def checked_limit(limit: SupportsIndex | None) -> int | None:
+    """The limit, of numpy's whole numbers too. Raises ConfigError for one that is no number of
+    rows."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, SupportsIndex) or index(limit) < 0:
         raise ConfigError("a limit is a number of rows, 0 or more", value=limit)
-    return limit
+    return index(limit)
 
 
 def _cut(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

@@ -23,14 +23,21 @@ these it gives as many as the last argument says at most, all for None."""
 
 class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     """A Dataset over `open_rows`; `failure` is the error of the newest read, where it failed.
+    `count_all` counts the rows where that takes less than reading a column.
 
     Consumers in other languages turn an error into a text of theirs: this is the error itself.
     """
 
-    def __init__(self, schema: pa.Schema, open_rows: OpenRows) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        open_rows: OpenRows,
+        count_all: Callable[[], int] | None = None,
+    ) -> None:
         # Not Dataset's own: beneath is no dataset of Arrow's, so all methods of one are given here.
         self._schema = schema
         self._open_rows = open_rows
+        self._count_all = count_all
         self.failure: TidelineError | None = None
 
     def __repr__(self) -> str:
@@ -75,6 +82,8 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         return self.scanner(*args, **kwargs).take(indices)
 
     def count_rows(self, filter: Any = None, **_: Any) -> int:
+        if filter is None and self._count_all is not None:
+            return self._count_all()
         return self.scanner([], filter).count_rows()
 
     def filter(self, expression: Any) -> RowDataset:

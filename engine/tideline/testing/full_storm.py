@@ -6,7 +6,6 @@ reader (`storm_parts`), on a table that keeps a metadata table, over listings th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from tideline.testing.faulty_store import FaultPlan
 from tideline.testing.files_with_text import files_with_text
 from tideline.testing.kill_storm import KillStorm, Parts
 from tideline.testing.published_rows import published_values
-from tideline.testing.small_table import COMPACTED_OFTEN, SmallTable, batch
+from tideline.testing.small_table import COMPACTED_OFTEN, SmallTable
 from tideline.testing.storm_parts import (
     Followed,
     PartJob,
@@ -60,15 +59,6 @@ def stormy_table(
     return SmallTable.create(
         location, properties=properties, table_type=table_type, table_version=version
     )
-
-
-def life_of_work(writes: int) -> float:
-    """How long a process lives that is to come to so many writes, on this machine as it is now."""
-    table = SmallTable.in_memory()
-    began_s = time.monotonic()
-    table.write("insert", batch(range(3), 0))
-    table.forget()
-    return writes * (time.monotonic() - began_s)
 
 
 def parts_of(location: StoreLocation, folder: Path, options: Mapping[str, str]) -> Parts:

@@ -56,6 +56,9 @@ SERVICE_OPTIONS = {
 }
 _WRITES_OF_A_LIFE_MAX = 80
 _CALM_S_MAX = 420.0
+_KILLS_OF_A_GENERATION = 20
+_ACKNOWLEDGED_PER_KILL = 0.5
+"""Where fewer batches come about, lives are too short for this machine and become longer."""
 
 
 Parts = Mapping[str, Callable[[FaultPlan], tuple[Callable[..., object], object]]]
@@ -90,6 +93,8 @@ class KillStorm:
     parts: Parts = field(default_factory=dict)
     kills: int = 0
     looks: int = 0
+    _batches: int = 0
+    """Acknowledged when the last generation ended."""
     _lives: dict[str, _Life] = field(default_factory=dict)
     _random: Random = field(init=False)
 
@@ -110,6 +115,8 @@ class KillStorm:
             if life is not None:
                 assert life.process.exitcode == -signal.SIGKILL, (role, self._errors())
                 self.kills += 1
+                if self.kills % _KILLS_OF_A_GENERATION == 0:
+                    self._end_generation()
             self._lives[role] = self._born(role)
 
     def look(self) -> None:
@@ -172,6 +179,12 @@ class KillStorm:
         for life in self._lives.values():
             with suppress(AssertionError):
                 writer_process.kill(life.process)
+
+    def _end_generation(self) -> None:
+        batches = sum(map(len, self.acknowledged().values()))
+        if batches < self._batches + _ACKNOWLEDGED_PER_KILL * _KILLS_OF_A_GENERATION:
+            self.life_s_max *= 1.5
+        self._batches = batches
 
     def _born(self, role: str, *, immortal: bool = False) -> _Life:
         plan, ends_s = FaultPlan(), float("inf")

@@ -21,6 +21,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.formats.text_order import text_after
 from tideline.iceberg.data.metrics_mode import MetricsConfig, MetricsMode
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.metadata.field_type import (
@@ -32,9 +33,6 @@ from tideline.iceberg.metadata.field_type import (
     walk_leaves,
 )
 from tideline.iceberg.metadata.single_value import encode_value
-
-_LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES = 0xD7FF, 0xE000
-_LAST_CHARACTER = 0x10FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +176,9 @@ def cut_above(value: Any, length_max: int | None) -> Any:
     """The least value with so short a prefix that is above all with that prefix, or None."""
     if length_max is None or not isinstance(value, str | bytes) or len(value) <= length_max:
         return value
-    return (
-        _raised_text(value[:length_max]) if isinstance(value, str) else _raised(value, length_max)
-    )
+    return text_after(value[:length_max]) if isinstance(value, str) else _raised(value, length_max)
 
 
 def _raised(value: bytes, length: int) -> bytes | None:
     prefix = value[:length].rstrip(b"\xff")
     return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
-
-
-def _raised_text(prefix: str) -> str | None:
-    kept = prefix.rstrip(chr(_LAST_CHARACTER))
-    if not kept:
-        return None
-    last = ord(kept[-1])
-    raised = _FIRST_AFTER_SURROGATES if last == _LAST_BEFORE_SURROGATES else last + 1
-    return kept[:-1] + chr(raised)

@@ -42,7 +42,23 @@ def snapshot_dataset(io: FileIO, metadata: TableMetadata, snapshot: Snapshot | N
         rows = _rows(io, metadata, snapshot, chosen, row_filter)
         return pa.RecordBatchReader.from_batches(chosen, first_of(rows, limit))
 
-    return RowDataset(schema, open_rows)
+    def count_all() -> int:
+        return _count(io, metadata, snapshot)
+
+    return RowDataset(schema, open_rows, count_all)
+
+
+def _count(io: FileIO, metadata: TableMetadata, snapshot: Snapshot | None) -> int:
+    """The rows, by the manifests' counts; of files with deletes the columns that these compare are
+    read."""
+    first = {field.name for field in metadata.schema().fields[:1]}
+    reader = FileRows(io, _projected(RowLayout.of(metadata), first))
+    return sum(
+        sum(batch.num_rows for batch in reader.batches(task))
+        if task.deletes
+        else task.data_file.record_count
+        for task in plan_files(io, metadata, snapshot)
+    )
 
 
 def _rows(
