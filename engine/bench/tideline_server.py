@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
-from tideline.iceberg.rewrite.in_process import engine_for
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.in_process import engine_for
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.lake_table import LakeTable
 from tideline.spark.iceberg.rewrite import execute_groups

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
     from tideline.hudi.write.write_operation import WriteOperation
-    from tideline.iceberg.maintenance.expire_snapshots import ExpireRun
-    from tideline.iceberg.maintenance.remove_orphan_files import OrphanRun
-    from tideline.iceberg.rewrite.run import RewriteReport
+    from tideline.iceberg.services.expire_snapshots.execute import ExpireRun
+    from tideline.iceberg.services.remove_orphan_files.execute import OrphanRun
+    from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
     from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
     from tideline.lake_table import LakeTable
     from tideline.saving import Saving
@@ -82,7 +82,7 @@ __all__ = [
 _LOADED_ON_FIRST_USE = {
     "CommitReport": ("tideline.commit_report", "CommitReport"),
     "Erasure": ("tideline.erasure.report", "Erasure"),
-    "ExpireRun": ("tideline.iceberg.maintenance.expire_snapshots", "ExpireRun"),
+    "ExpireRun": ("tideline.iceberg.services.expire_snapshots.execute", "ExpireRun"),
     "Explanation": ("tideline.hudi.services.explanation", "Explanation"),
     "Finding": ("tideline.hudi.check.finding", "Finding"),
     "IcebergLakeTable": ("tideline.iceberg_lake_table", "IcebergLakeTable"),
@@ -91,10 +91,10 @@ _LOADED_ON_FIRST_USE = {
     "LakeTable": ("tideline.lake_table", "LakeTable"),
     "MergeMode": ("tideline.hudi.table.merge_mode", "MergeMode"),
     "NotDue": ("tideline.hudi.services.explanation", "NotDue"),
-    "OrphanRun": ("tideline.iceberg.maintenance.remove_orphan_files", "OrphanRun"),
+    "OrphanRun": ("tideline.iceberg.services.remove_orphan_files.execute", "OrphanRun"),
     "Repair": ("tideline.hudi.check.finding", "Repair"),
     "RestoreDone": ("tideline.hudi.services.restore.execute", "RestoreDone"),
-    "RewriteReport": ("tideline.iceberg.rewrite.run", "RewriteReport"),
+    "RewriteReport": ("tideline.iceberg.services.rewrite_data_files.run", "RewriteReport"),
     "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
     "Savepoint": ("tideline.hudi.services.savepoint.record", "Savepoint"),
     "Saving": ("tideline.saving", "Saving"),

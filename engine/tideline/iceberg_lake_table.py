@@ -16,24 +16,24 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError
 from tideline.formats.filter import ALL_ROWS, Filter
 from tideline.formats.filter_parser import parse_filter
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import (
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.expire_snapshots.execute import (
     ExpirePreview,
     ExpireRun,
     execute_expire,
     preview_expire,
 )
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions, OrphanPlan
-from tideline.iceberg.maintenance.remove_orphan_files import (
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import (
     OrphanRun,
     execute_orphans,
     plan_orphans,
 )
-from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
-from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import RewritePlan
-from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions, OrphanPlan
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
 from tideline.readable_table import ReadableTable
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from tideline.erasure.iceberg_rows import IcebergErasure
     from tideline.formats.row_dataset import RowDataset
-    from tideline.iceberg.rewrite.run import RewriteReport
+    from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
 
 _SYSTEM_CLOCK = SystemClock()
 Moment = datetime | timedelta
@@ -176,8 +176,11 @@ class IcebergLakeTable(ReadableTable):
         ConfigError, CorruptTableError and UnsupportedTableError. With partial progress what failed
         is in the report.
         """
-        from tideline.iceberg.rewrite.in_process import engine_for, write_groups_here
-        from tideline.iceberg.rewrite.run import rewrite_data_files
+        from tideline.iceberg.services.rewrite_data_files.in_process import (
+            engine_for,
+            write_groups_here,
+        )
+        from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
 
         self.table.refresh()
         parsed = self._rewrite_options(strategy, sort_order, options)

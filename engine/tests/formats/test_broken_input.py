@@ -53,10 +53,10 @@ from tideline.iceberg.data.deletion_vector import (
     encode_deletion_vector,
 )
 from tideline.iceberg.data.puffin import Blob, encode_puffin, read_blobs
-from tideline.iceberg.maintenance.reachable_file import live_files
 from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.manifest.manifest_list import read_manifest_list
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.reachable_file import live_files
 from tideline.ingest.landing.checkpoint import Checkpoint
 from tideline.read_limits import SETTING
 from tideline.testing.iceberg_model import IcebergModel

@@ -36,14 +36,18 @@ from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortOrder
 from tideline.iceberg.metadata.stored_columns import stored_columns
-from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import GroupResult, RewriteEngine
-from tideline.iceberg.rewrite.in_process import SMALL_BYTES_MAX, engine_for, write_groups_here
-from tideline.iceberg.rewrite.left_files import Reason
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import FileGroup
-from tideline.iceberg.rewrite.stored_file import open_stored
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.rewrite_data_files.group_outcome import GroupResult, RewriteEngine
+from tideline.iceberg.services.rewrite_data_files.in_process import (
+    SMALL_BYTES_MAX,
+    engine_for,
+    write_groups_here,
+)
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
+from tideline.iceberg.services.rewrite_data_files.stored_file import open_stored
 from tideline.iceberg.table.file_io import FileIO
 from tideline.settings.small_engine import SmallEngine
 from tideline.storage.location import StoreLocation

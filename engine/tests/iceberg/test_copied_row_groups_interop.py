@@ -12,12 +12,12 @@ import pytest
 from tideline.formats.filter import ALL_ROWS
 from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.data.copy_rules import Treatment
-from tideline.iceberg.rewrite.copy_survey import GroupSurvey, survey_groups
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
-from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.services.rewrite_data_files.copy_survey import GroupSurvey, survey_groups
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_peer import IcebergPeer
 

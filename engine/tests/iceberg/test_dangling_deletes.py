@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
-from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
+from tideline.iceberg.services.rewrite_data_files.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel

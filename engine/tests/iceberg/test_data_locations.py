@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
-from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
 from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.field_type import INT, STRING, NestedField
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_position_deletes.execute import execute_position_deletes
+from tideline.iceberg.services.rewrite_position_deletes.plan import delete_rewrite_options
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_delete_table import DeleteTable
 from tideline.testing.iceberg_model import IcebergModel

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import IcebergPeer

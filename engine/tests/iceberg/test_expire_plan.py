@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions, UsedMetadata, plan_expire
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions, UsedMetadata, plan_expire
 from tideline.testing.iceberg_model import IcebergModel
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -13,17 +13,17 @@ import pytest
 
 from tideline.errors import ConfigError, FailedAfterCommitError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import (
+from tideline.iceberg.metadata.snapshot import SnapshotRef
+from tideline.iceberg.services.expire_snapshots.execute import (
     ExpireRun,
     execute_expire,
     preview_expire,
 )
-from tideline.iceberg.maintenance.expired_files import ExpiredFiles
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.reachable_file import FileKind
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.metadata.snapshot import SnapshotRef
+from tideline.iceberg.services.expire_snapshots.expired_files import ExpiredFiles
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.reachable_file import FileKind
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Committed, Unknown

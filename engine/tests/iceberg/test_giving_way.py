@@ -14,16 +14,16 @@ from tideline.clock import SystemClock
 from tideline.errors import ConflictError
 from tideline.iceberg.commit.changed_partitions import changed_by, changed_lately
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.manifest.manifest_entry import FileContent
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.left_files import Reason
-from tideline.iceberg.rewrite.options import QUIET_FOR, RewriteOptions
-from tideline.iceberg.rewrite.plan import RewritePlan
-from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
-from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason
+from tideline.iceberg.services.rewrite_data_files.options import QUIET_FOR, RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan
+from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_model import IcebergModel

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.metadata.snapshot import SnapshotRef
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire, preview_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import TOKEN, Answer, Received

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire, preview_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
+from tideline.iceberg.services.rewrite_position_deletes.execute import execute_position_deletes
+from tideline.iceberg.services.rewrite_position_deletes.plan import delete_rewrite_options
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import IcebergPeer

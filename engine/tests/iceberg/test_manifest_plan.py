@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
 from tideline.iceberg.manifest.manifest_entry import FieldSummary, ManifestContent, ManifestFile
 from tideline.iceberg.metadata.field_type import LONG
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.single_value import encode_value
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions, plan_manifests
 from tideline.testing.iceberg_model import IcebergModel
 
 TARGET = 1000

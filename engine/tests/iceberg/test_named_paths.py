@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire, preview_expire
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.services.expire_snapshots.execute import (
+    ExpireRun,
+    execute_expire,
+    preview_expire,
+)
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
 from tideline.iceberg.table.clean_up import remove_old_metadata
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_roots import TableRoots

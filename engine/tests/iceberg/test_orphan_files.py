@@ -11,9 +11,12 @@ import pytest
 
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.orphan_plan import (
+from tideline.iceberg.metadata.metadata_update import SetProperties
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import (
     HiddenPaths,
     OrphanOptions,
     OrphanPlan,
@@ -22,9 +25,6 @@ from tideline.iceberg.maintenance.orphan_plan import (
     SharedFolder,
     UriRules,
 )
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.metadata.metadata_update import SetProperties
-from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.storage.location import StoreLocation

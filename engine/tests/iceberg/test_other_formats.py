@@ -7,14 +7,14 @@ import json
 import pytest
 
 from tideline.cli.main import run
-from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
-from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
 from tideline.iceberg.manifest.manifest_entry import FileContent
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.left_files import Reason, Skipped, unreadable
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason, Skipped, unreadable
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.services.rewrite_position_deletes.execute import execute_position_deletes
+from tideline.iceberg.services.rewrite_position_deletes.plan import delete_rewrite_options
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_delete_table import DeleteTable
 from tideline.testing.iceberg_values import data_file

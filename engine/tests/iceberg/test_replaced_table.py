@@ -18,18 +18,18 @@ from pyspark.sql import SparkSession
 
 from tideline.erasure.iceberg_rows import erase_iceberg_rows
 from tideline.errors import ConflictError, TidelineError, UnsupportedTableError
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
 from tideline.iceberg.metadata.metadata_update import SetProperties
-from tideline.iceberg.rewrite.in_process import engine_for
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
+from tideline.iceberg.services.rewrite_data_files.in_process import engine_for
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
+from tideline.iceberg.services.rewrite_position_deletes.execute import execute_position_deletes
+from tideline.iceberg.services.rewrite_position_deletes.plan import delete_rewrite_options
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import CommitOutcome, Replaced, committed_location
 from tideline.testing.fake_clock import FakeClock

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import GroupOutcome
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import FileGroup
-from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.rewrite_data_files.group_outcome import GroupOutcome
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
+from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer

@@ -9,17 +9,17 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.manifest_sorting import ENTRIES_MAX
-from tideline.iceberg.maintenance.rewrite_manifests import (
+from tideline.iceberg.manifest.manifest_entry import EntryStatus, ManifestEntry
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.rewrite_manifests.execute import (
     ManifestRun,
     execute_manifests,
     preview_manifests,
 )
-from tideline.iceberg.manifest.manifest_entry import EntryStatus, ManifestEntry
-from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
+from tideline.iceberg.services.rewrite_manifests.sorting import ENTRIES_MAX
 from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock

@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
-from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions, RewriteStrategy
-from tideline.iceberg.rewrite.sort_terms import SortTerm
+from tideline.iceberg.services.rewrite_data_files.options import (
+    JobOrder,
+    RewriteOptions,
+    RewriteStrategy,
+)
+from tideline.iceberg.services.rewrite_data_files.sort_terms import SortTerm
 
 MIB = 1024 * 1024
 

@@ -13,10 +13,10 @@ from tideline.iceberg.manifest.manifest_entry import FileContent
 from tideline.iceberg.metadata.field_type import NestedField, Primitive
 from tideline.iceberg.metadata.partition_spec import IDENTITY, PartitionField, PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
-from tideline.iceberg.rewrite.left_files import Reason
-from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
-from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason
+from tideline.iceberg.services.rewrite_data_files.options import JobOrder, RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan, plan_rewrite
 from tideline.saving import Saving
 from tideline.testing.iceberg_values import data_file, table_metadata
 

@@ -9,16 +9,16 @@ from functools import partial
 import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError, UnsupportedTableError
-from tideline.iceberg.maintenance.position_delete_plan import (
-    delete_rewrite_options,
-    plan_position_deletes,
-)
-from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
-from tideline.iceberg.maintenance.rewrite_position_deletes import (
+from tideline.iceberg.scan.delete_index import referenced_data_file
+from tideline.iceberg.services.rewrite_position_deletes.execute import (
     DeleteRewriteRun,
     execute_position_deletes,
 )
-from tideline.iceberg.scan.delete_index import referenced_data_file
+from tideline.iceberg.services.rewrite_position_deletes.plan import (
+    delete_rewrite_options,
+    plan_position_deletes,
+)
+from tideline.iceberg.services.rewrite_position_deletes.search import prepare_position_deletes
 from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.saving import Saving
 from tideline.storage.object_store import ObjectStore

@@ -13,17 +13,17 @@ import pytest
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.formats.filter_parser import parse_filter
-from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import (
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.rewrite_data_files.group_outcome import (
     GroupFailed,
     GroupOutcome,
     GroupResult,
 )
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
-from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
-from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup, RewritePlan
+from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.saving import Saving

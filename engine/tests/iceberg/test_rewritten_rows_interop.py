@@ -15,12 +15,12 @@ from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.sort_order import SortField
-from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import GroupResult
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.rewrite_data_files.group_outcome import GroupResult
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer

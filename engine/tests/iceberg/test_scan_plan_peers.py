@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from tideline.formats.filter_parser import parse_filter
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.testing.iceberg_peer import IcebergPeer, PeerScanTask
 from tideline.testing.iceberg_peer_tables import PeerTable
 

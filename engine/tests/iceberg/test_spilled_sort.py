@@ -24,12 +24,12 @@ from tideline.iceberg.metadata.field_type import NestedField, parse_type
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortField, SortOrder
-from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupResult
-from tideline.iceberg.rewrite.in_process import sorted_here
-from tideline.iceberg.rewrite.left_files import Reason
-from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.rewrite_data_files.group_outcome import GroupFailed, GroupResult
+from tideline.iceberg.services.rewrite_data_files.in_process import sorted_here
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 
@@ -143,7 +143,9 @@ def test_files_that_are_written_are_taken_back_with_one_that_fails(
             raise OSError("no space left on device")
         return files
 
-    monkeypatch.setattr("tideline.iceberg.rewrite.spilled_sort.write_data_files", failing)
+    monkeypatch.setattr(
+        "tideline.iceberg.services.rewrite_data_files.spilled_sort.write_data_files", failing
+    )
     failed = sorted_here(io, context(tmp_path, order), group, order, part_bytes=50_000)
     assert isinstance(failed, GroupFailed)
     assert "no space left" in str(failed.error)

@@ -12,20 +12,20 @@ from tideline.cli.iceberg_show import describe_table
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.stored_columns import unstorable_columns
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.left_files import Reason
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
-from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_audit import referenced, stored

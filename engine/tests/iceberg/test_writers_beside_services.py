@@ -17,13 +17,13 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import ConflictError
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.rewrite.in_process import write_groups_here
-from tideline.iceberg.rewrite.options import QUIET_FOR, RewriteOptions
-from tideline.iceberg.rewrite.run import rewrite_data_files
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.rewrite_data_files.in_process import write_groups_here
+from tideline.iceberg.services.rewrite_data_files.options import QUIET_FOR, RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.iceberg_rest_server import IcebergRestServer

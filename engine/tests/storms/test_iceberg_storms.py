@@ -15,10 +15,10 @@ from random import Random
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
 from tideline.testing import writer_process
 
 pytest.importorskip("sqlalchemy")

@@ -12,12 +12,15 @@ from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
 from tideline.errors import ConflictError
-from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
-from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
-from tideline.iceberg.maintenance.rewrite_position_deletes import (
+from tideline.iceberg.services.rewrite_position_deletes.execute import (
     DeleteRewriteRun,
     execute_position_deletes,
 )
+from tideline.iceberg.services.rewrite_position_deletes.plan import (
+    DeletePlan,
+    delete_rewrite_options,
+)
+from tideline.iceberg.services.rewrite_position_deletes.search import prepare_position_deletes
 from tideline.iceberg.table.table_operations import Unknown, unknown_error
 from tideline.spending import Spending
 from tideline.wording import counted, size_text

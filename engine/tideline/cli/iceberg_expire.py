@@ -14,9 +14,9 @@ from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
 from tideline.clock import SystemClock
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions, ExpirePlan
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
-from tideline.iceberg.maintenance.reachable_file import FileTally
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire, preview_expire
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions, ExpirePlan
+from tideline.iceberg.services.reachable_file import FileTally
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
 from tideline.spending import Spending

@@ -13,8 +13,8 @@ from tideline.cli.options import split_names
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
-from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests, preview_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.table.table_operations import committed_location
 from tideline.spending import Spending
 from tideline.wording import counted, size_text

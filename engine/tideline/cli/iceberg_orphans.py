@@ -15,16 +15,16 @@ from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.clock import SystemClock
-from tideline.iceberg.maintenance.orphan_plan import (
+from tideline.iceberg.services.remove_orphan_files.execute import (
+    OrphanRun,
+    execute_orphans,
+    plan_orphans,
+)
+from tideline.iceberg.services.remove_orphan_files.plan import (
     OrphanFile,
     OrphanOptions,
     OrphanPlan,
     PrefixMismatch,
-)
-from tideline.iceberg.maintenance.remove_orphan_files import (
-    OrphanRun,
-    execute_orphans,
-    plan_orphans,
 )
 from tideline.wording import counted, size_text
 

@@ -18,11 +18,15 @@ from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.data.copy_rules import Treatment
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.copy_survey import GroupSurvey, survey_groups
-from tideline.iceberg.rewrite.left_files import NAMED_MAX, Skipped
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import RewritePlan
-from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
+from tideline.iceberg.services.rewrite_data_files.copy_survey import GroupSurvey, survey_groups
+from tideline.iceberg.services.rewrite_data_files.left_files import NAMED_MAX, Skipped
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan
+from tideline.iceberg.services.rewrite_data_files.table_plan import (
+    group_partition,
+    plan_json,
+    plan_table_rewrite,
+)
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.wording import counted, size_text
 

@@ -22,10 +22,10 @@ from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
 from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.group_outcome import RewriteEngine
-from tideline.iceberg.rewrite.in_process import engine_for, write_groups_here
-from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
-from tideline.iceberg.rewrite.table_plan import plan_json
+from tideline.iceberg.services.rewrite_data_files.group_outcome import RewriteEngine
+from tideline.iceberg.services.rewrite_data_files.in_process import engine_for, write_groups_here
+from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.services.rewrite_data_files.table_plan import plan_json
 from tideline.spending import Spending
 from tideline.wording import counted, size_text
 

@@ -33,16 +33,16 @@ from tideline.iceberg.commit.manifest_filter import has_old_bounds
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
-from tideline.iceberg.maintenance.expire_plan import ExpireOptions
-from tideline.iceberg.maintenance.expire_snapshots import execute_expire
-from tideline.iceberg.maintenance.file_access import check_access
-from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.field_type import NestedField
-from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
-from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.expire_snapshots.execute import execute_expire
+from tideline.iceberg.services.expire_snapshots.file_access import check_access
+from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.rewrite_data_files.dangling_deletes import find_dangling_deletes
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import (

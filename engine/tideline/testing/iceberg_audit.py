@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.iceberg.maintenance.reachable_file import statistics_files
 from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.metadata.metadata_update import SetSnapshotRef, apply_updates
 from tideline.iceberg.metadata.snapshot import MAIN, SnapshotRef
+from tideline.iceberg.services.reachable_file import statistics_files
 from tideline.iceberg.table.file_system_table import HINT_PATH
 from tideline.iceberg.table.table_operations import Committed
 from tideline.storage.object_store import ObjectStore

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.iceberg.maintenance.arguments import orphan_options
+from tideline.iceberg.services.arguments import orphan_options
 from tideline.ingest.operation.operation import (
     CatalogEntry,
     MaintainIceberg,

@@ -9,8 +9,8 @@ import pytest
 
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import KeyGeneratorKind
-from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable

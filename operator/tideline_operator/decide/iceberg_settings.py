@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tideline.iceberg.maintenance import arguments as names
-from tideline.iceberg.rewrite.options import QUIET_FOR
 from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services import arguments as names
+from tideline.iceberg.services.rewrite_data_files.options import QUIET_FOR
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.resources.iceberg import (
     ExpireSnapshots,

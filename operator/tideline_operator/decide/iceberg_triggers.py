@@ -12,12 +12,12 @@ published as is left alone: the services of the Hudi table are its own.
 from __future__ import annotations
 
 from tideline.errors import ConfigError, TidelineError, UnsupportedTableError
-from tideline.iceberg.maintenance.arguments import expire_options
-from tideline.iceberg.maintenance.expire_plan import plan_expire
-from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.arguments import expire_options
+from tideline.iceberg.services.expire_snapshots.plan import plan_expire
+from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.wording import counted, size_text
 from tideline_operator.decide.iceberg_settings import (
     ICEBERG_SPEC_NAMES,

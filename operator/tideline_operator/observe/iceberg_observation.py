@@ -17,17 +17,17 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.filter import ALL_ROWS
 from tideline.iceberg.commit.changed_partitions import changed_lately
 from tideline.iceberg.commit.file_identity import ChangedPartitions
-from tideline.iceberg.maintenance.arguments import RewriteArguments, rewrite_arguments
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
-from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
-from tideline.iceberg.maintenance.position_delete_search import search_position_deletes
 from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.arguments import RewriteArguments, rewrite_arguments
+from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan, plan_rewrite
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions, plan_manifests
+from tideline.iceberg.services.rewrite_position_deletes.plan import delete_rewrite_options
+from tideline.iceberg.services.rewrite_position_deletes.search import search_position_deletes
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded
 from tideline.read_limits import reads_large_objects

@@ -27,11 +27,11 @@ from tideline.iceberg.metadata.field_type import NestedField, parse_type
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortField, SortOrder
-from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupResult
-from tideline.iceberg.rewrite.left_files import Reason
-from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
+from tideline.iceberg.services.rewrite_data_files.group_outcome import GroupFailed, GroupResult
+from tideline.iceberg.services.rewrite_data_files.left_files import Reason
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.rewrite import execute_groups
 from tideline.storage.location import StoreLocation

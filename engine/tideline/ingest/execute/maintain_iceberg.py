@@ -15,18 +15,21 @@ from typing import Any
 
 from tideline.clock import Clock
 from tideline.errors import ConflictError, ObjectNotFoundError, TidelineError
-from tideline.iceberg.maintenance.arguments import (
+from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.arguments import (
     expire_options,
     orphan_options,
     rewrite_arguments,
 )
-from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire
-from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
-from tideline.iceberg.maintenance.orphan_plan import OrphanFile
-from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
-from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.expire_snapshots.execute import ExpireRun, execute_expire
+from tideline.iceberg.services.remove_orphan_files.execute import execute_orphans, plan_orphans
+from tideline.iceberg.services.remove_orphan_files.plan import OrphanFile
+from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests
+from tideline.iceberg.services.rewrite_manifests.plan import ManifestOptions
+from tideline.iceberg.services.rewrite_position_deletes.plan import (
+    DeletePlan,
+    delete_rewrite_options,
+)
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed, Conflicted, Unknown, unknown_error
 from tideline.ingest.execute.table_access import Progress, SessionFactory
@@ -94,9 +97,9 @@ def open_iceberg_table(target: TableTarget, clock: Clock) -> IcebergTable:
 
 def _rewrite(run: _Run) -> OperationResult:
     # Work that moves no rows runs where Spark and Arrow are not installed.
-    from tideline.iceberg.rewrite.group_outcome import RewriteEngine
-    from tideline.iceberg.rewrite.in_process import engine_for
-    from tideline.iceberg.rewrite.run import rewrite_data_files
+    from tideline.iceberg.services.rewrite_data_files.group_outcome import RewriteEngine
+    from tideline.iceberg.services.rewrite_data_files.in_process import engine_for
+    from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
 
     arguments = rewrite_arguments(
         run.work.arguments, run.work.options, properties=run.table.metadata.properties
@@ -174,7 +177,7 @@ def _expire(run: _Run) -> OperationResult:
 
 def _rewrite_deletes(run: _Run) -> OperationResult:
     # Work that moves no rows runs where Arrow is not installed.
-    from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
+    from tideline.iceberg.services.rewrite_position_deletes.execute import execute_position_deletes
 
     options = delete_rewrite_options(run.work.options, run.table.metadata.properties)
     done = execute_position_deletes(run.table.operations, options, clock=run.clock)

@@ -19,14 +19,18 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tideline.iceberg.rewrite.execute import (
+from tideline.iceberg.services.rewrite_data_files.execute import (
     RewriteContext,
     group_order,
 )
-from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, group_outcomes
-from tideline.iceberg.rewrite.in_process import sorted_here
-from tideline.iceberg.rewrite.pack import Pack, packs_of
-from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.iceberg.services.rewrite_data_files.group_outcome import (
+    GroupFailed,
+    GroupOutcome,
+    group_outcomes,
+)
+from tideline.iceberg.services.rewrite_data_files.in_process import sorted_here
+from tideline.iceberg.services.rewrite_data_files.pack import Pack, packs_of
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.sorted_rewrite import SortedRewrite
 from tideline.spark.iceberg.tasks import answer, attempt_number, collected, numbered

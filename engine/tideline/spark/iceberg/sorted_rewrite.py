@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.rewrite.execute import RewriteContext, output
-from tideline.iceberg.rewrite.file_piece import FilePiece, packed_pieces
-from tideline.iceberg.rewrite.plan import FileGroup
-from tideline.iceberg.rewrite.row_routing import (
+from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext, output
+from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece, packed_pieces
+from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
+from tideline.iceberg.services.rewrite_data_files.row_routing import (
     SAMPLE_ROWS_PER_PART,
     Routes,
     key_layout,

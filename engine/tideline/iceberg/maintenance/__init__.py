@@ -1,1 +1,0 @@
-"""Care for Iceberg tables beyond their data files: snapshots, orphans, manifests, deletes."""

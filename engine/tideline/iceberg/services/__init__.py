@@ -1,0 +1,1 @@
+"""The services of Iceberg tables, a folder each, and what they share."""

@@ -1,0 +1,1 @@
+"""Expiring snapshots: forgetting those nobody keeps, and deleting what only they led to."""

@@ -1,0 +1,1 @@
+"""Rewriting manifests: partitions lie together in few of them."""

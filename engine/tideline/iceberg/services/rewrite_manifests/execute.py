@@ -1,0 +1,169 @@
+"""Rewrite manifests so that partitions lie together in few of them; no file and no row changes.
+
+1. Plan on the branch's manifests (plan.py), sort the entries of each group and write them
+   to new manifests as existing files, with the sequence numbers, snapshot and row ids they have.
+2. Publish a snapshot of operation `replace` with the new manifests in place of the old ones.
+3. When the table has changed, what was written still fits as long as all manifests of its group are
+   still there; manifests that came stay as they are. Groups that lost one are planned again from
+   what is there now.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import CorruptTableError
+from tideline.iceberg.commit.metadata_writer import MetadataWriter
+from tideline.iceberg.commit.snapshot_producer import (
+    SnapshotContent,
+    commit_snapshot,
+    new_snapshot_id,
+)
+from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.rewrite_manifests.plan import (
+    ManifestGroup,
+    ManifestOptions,
+    plan_manifests,
+)
+from tideline.iceberg.services.rewrite_manifests.sorting import ENTRIES_MAX, SortedEntries
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.saving import Saving
+from tideline.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRun:
+    """What was replaced by how many new manifests; `outcome` is None when nothing was to do."""
+
+    groups: tuple[ManifestGroup, ...]
+    created: tuple[ManifestFile, ...]
+    outcome: CommitOutcome | None
+
+    @property
+    def replaced_count(self) -> int:
+        """How many manifests went."""
+        return sum(len(one.manifests) for one in self.groups)
+
+    @property
+    def saving(self) -> Saving:
+        """What readers save who plan a scan of the whole table."""
+        bytes_before = sum(group.size_bytes for group in self.groups)
+        return Saving(
+            files_opened=self.replaced_count - len(self.created),
+            bytes_scanned=bytes_before - sum(one.length_bytes for one in self.created),
+        )
+
+
+def preview_manifests(
+    operations: TableOperations, options: ManifestOptions
+) -> tuple[ManifestGroup, ...]:
+    """The groups that would be rewritten; changes nothing."""
+    metadata = operations.load().metadata
+    manifests = manifests_of(operations.io, metadata.ref_snapshot(MAIN))
+    return plan_manifests(manifests, metadata, options)
+
+
+def execute_manifests(
+    operations: TableOperations,
+    options: ManifestOptions,
+    *,
+    clock: Clock | None = None,
+    retry: RetryPolicy | None = None,
+    entries_max: int = ENTRIES_MAX,
+) -> ManifestRun:
+    """Rewrite the manifests of `main`.
+
+    Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError; then
+    nothing was published.
+    """
+    if not preview_manifests(operations, options):
+        return ManifestRun((), (), None)
+    writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
+    change = _Reclustering(operations.io, writer, options, entries_max)
+    outcome = commit_snapshot(operations, change, writer, clock=clock or SystemClock(), retry=retry)
+    created = tuple(one for manifests in change.written.values() for one in manifests)
+    return ManifestRun(tuple(change.written), created, outcome)
+
+
+@dataclass(slots=True)
+class _Reclustering:
+    """The rewrite as a change of snapshots; `written` holds each group's new manifests."""
+
+    io: FileIO
+    writer: MetadataWriter
+    options: ManifestOptions
+    entries_max: int
+    written: dict[ManifestGroup, list[ManifestFile]] = field(default_factory=dict)
+    entries_by_group: dict[ManifestGroup, int] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> str:
+        return "replace"
+
+    @property
+    def branch(self) -> str:
+        return MAIN
+
+    def apply(self, metadata: TableMetadata) -> SnapshotContent | Conflicted:
+        current = manifests_of(self.io, metadata.ref_snapshot(MAIN))
+        paths = {one.path for one in current}
+        is_first = not self.written
+        lost = [one for one in self.written if not {m.path for m in one.manifests} <= paths]
+        for group in lost:
+            del self.written[group]
+        if is_first or lost:
+            taken = {m.path for group in self.written for m in group.manifests}
+            free = [one for one in current if one.path not in taken]
+            for group in plan_manifests(free, metadata, self.options):
+                self.written[group] = self._rewrite(group, metadata)
+        if not self.written:
+            return Conflicted("other commits left no manifest that is worth a rewrite")
+        return self._content(current)
+
+    def _rewrite(self, group: ManifestGroup, metadata: TableMetadata) -> list[ManifestFile]:
+        entries = SortedEntries(self.io, group, self.entries_max)
+        each = max(1, math.ceil(entries.total / group.outputs))
+        ordered = iter(entries)
+        created = []
+        while part := list(islice(ordered, each)):
+            created.append(
+                self.writer.write_manifest(
+                    part, metadata=metadata, spec_id=group.spec_id, content=group.content
+                )
+            )
+        written = sum(one.existing_files_count or 0 for one in created)
+        if written != entries.total:
+            message = (
+                f"manifests of {counted(entries.total, 'file')} became manifests of {written:,}"
+            )
+            raise CorruptTableError(message, table=metadata.location)
+        self.entries_by_group[group] = entries.total
+        return created
+
+    def _content(self, current: tuple[ManifestFile, ...]) -> SnapshotContent:
+        replaced = {one.path for group in self.written for one in group.manifests}
+        kept = [one for one in current if one.path not in replaced]
+        created = [one for manifests in self.written.values() for one in manifests]
+        listed = [
+            one
+            for content in ManifestContent
+            for manifests in (created, kept)
+            for one in manifests
+            if one.content is content
+        ]
+        summary = {
+            "changed-partition-count": "0",
+            "manifests-created": str(len(created)),
+            "manifests-kept": str(len(kept)),
+            "manifests-replaced": str(len(replaced)),
+            "entries-processed": str(sum(self.entries_by_group[one] for one in self.written)),
+        }
+        return SnapshotContent(tuple(listed), summary)

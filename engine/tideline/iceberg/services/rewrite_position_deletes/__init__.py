@@ -1,0 +1,1 @@
+"""Rewriting position deletes: fewer and larger files, without what deletes nothing."""
