@@ -60,12 +60,19 @@ def next_poll_ms(
     drained = checkpoint.drained if checkpoint is not None else None
     if ingest.trigger.once and drained is not None and drained >= once_number(spec, ingest):
         return None
-    if status is None or status.polled_at is None:
-        # Not polled yet: a cron trigger waits for its next time, the others look at once.
-        return now_ms if ingest.trigger.cron is None else ingest.trigger.cron.next_after(now_ms)
-    if status.lag_files > 0 or status.unsettled_files > 0:
+    if status is not None and (status.lag_files > 0 or status.unsettled_files > 0):
         return now_ms
     if ingest.trigger.cron is not None:
-        return ingest.trigger.cron.next_after(status.polled_at.ms)
+        return ingest.trigger.cron.next_after(cron_after_ms(status, now_ms))
+    if status is None or status.polled_at is None:
+        return now_ms
     every = ingest.trigger.every or Duration(ONCE_POLL_MS)
     return status.polled_at.ms + every.ms
+
+
+def cron_after_ms(status: IngestStatus | None, now_ms: int) -> int:
+    """The time after which the first minute of a cron trigger counts."""
+    if status is None:
+        return now_ms
+    since = status.cron_after or status.polled_at
+    return now_ms if since is None else since.ms

@@ -19,6 +19,7 @@ from tideline_operator.decide.observed import FileCounts, Observed
 from tideline_operator.decide.planner import TABLE_MISMATCH, batch_of
 from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.decide.service_triggers import ServiceNeed
+from tideline_operator.decide.triggers import cron_after_ms
 from tideline_operator.report.conditions import RESULT_LENGTH_MAX, conditions_of
 from tideline_operator.report.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.report.unknown_outcome import settle_unknown
@@ -318,13 +319,16 @@ def _ingest_status(
     batch = batch_of(table, ingest, observed, now_ms)
     known = observed.table.checkpoints if observed.table else {}
     checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    by_cron = ingest.trigger.cron is not None
     if batch is None:
-        return replace(before, checkpoint=str(checkpoint) if checkpoint else "")
+        after = Timestamp(cron_after_ms(before, now_ms)) if by_cron else None
+        return replace(before, checkpoint=str(checkpoint) if checkpoint else "", cron_after=after)
     landing = observed.landings[ingest.name].landing
     # What a look from a watermark does not show is as the last full look found it.
     is_whole = landing.is_whole
     return IngestStatus(
         polled_at=Timestamp(now_ms),
+        cron_after=Timestamp(now_ms) if by_cron else None,
         checkpoint=str(checkpoint) if checkpoint else "",
         lag_files=len(batch.files) + batch.backlog_files,
         lag_bytes=batch.size_bytes + batch.backlog_bytes,

@@ -195,6 +195,12 @@ class IngestStatus:
     """One ingest."""
 
     polled_at: Timestamp | None = described("Last listing.", default=None, length_max=40)
+    cron_after: Timestamp | None = described(
+        "A cron trigger is due at its first minute after this: the last listing, before it the "
+        "time when the ingest was declared.",
+        default=None,
+        length_max=40,
+    )
     checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
     lag_files: int = described("Files that wait.", default=0, always_written=True)
     lag_bytes: int = described("Their size.", default=0)

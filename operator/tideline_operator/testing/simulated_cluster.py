@@ -10,9 +10,11 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tideline.clock import Clock, SystemClock
+from tideline.errors import ConflictError
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -26,6 +28,7 @@ from tideline.ingest.landing.checkpoint import (
     checkpoint_metadata,
     read_checkpoints,
 )
+from tideline.ingest.landing.continuation import newest_of
 from tideline.ingest.landing.landed_file import list_landing
 from tideline.ingest.operation.operation import (
     CreateTable,
@@ -257,9 +260,17 @@ class SimulatedCluster:
         before = read_checkpoints(
             timeline,
             lambda instant: hoodie.timelines.read_commit(instant).extra_metadata,
-            [work.name],
+            {work.name, work.former_name} - {""},
         )
-        after = {**before, work.name: advance(before.get(work.name), landing, work.files)}
+        found = newest_of(before, work.name, work.former_name)
+        generation = found.generation if found else 0
+        if generation != work.generation:
+            raise ConflictError("planned with another checkpoint", value=generation)
+        own = before.get(work.name)
+        advanced = advance(found, landing, work.files)
+        if found is not own:
+            advanced = replace(advanced, took_over=work.former_name)
+        after = {**before, work.name: advanced}
         time = hoodie.next_time(timeline)
         instant = hoodie.timelines.create_requested(time, Action.COMMIT)
         instant = hoodie.timelines.to_inflight(instant)

@@ -37,6 +37,13 @@ OPERATOR_FAULTS = (
         _PLANNER_TESTS,
     ),
     Fault(
+        "a cron trigger counts from now",
+        f"{_OPERATOR}/decide/triggers.py",
+        "    return now_ms if since is None else since.ms\n",
+        "    return now_ms\n",
+        _PLANNER_TESTS,
+    ),
+    Fault(
         "a fenced table is written",
         _PLANNER,
         "        if self._spec.fenced:\n",

@@ -31,7 +31,7 @@ TRUE_WITHIN_S = 3 * 3600.0
 _JUMPS_S = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
 _OF_A_CHECK = f"{CHECKS_FOLDER}/"
 """What a check of the store writes, and a restart may leave there."""
-_LOOKS_MAX, _LOOK_LASTS_S = 10, 0.3
+_LOOKS_MAX, _LOOK_LASTS_S = 10, 2.0
 _KINDS = (LAKE_TABLES, LAKE_CATALOGS, LAKE_STORES)
 
 
