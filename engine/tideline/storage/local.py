@@ -314,6 +314,20 @@ def remove_unfinished(store: ObjectStore, directory: str) -> None:
             file.unlink(missing_ok=True)
 
 
+def remove_unfinished_below(store: ObjectStore, directory: str, before_ms: int) -> None:
+    """Remove what dead processes were writing, until so long ago, at any depth below a directory of
+    a local folder. Links are not followed."""
+    root, folder = store.local_path(""), store.local_path(directory)
+    if root is None or folder is None:
+        return
+    with suppress(OSError, UnsupportedTableError):
+        real_directory(root, directory)
+        for current, _, names in os.walk(folder):
+            for name in names:
+                if name.startswith(TEMPORARY_PREFIX):
+                    _remove_if_old(Path(current, name), before_ms)
+
+
 def has_unfinished(store: ObjectStore, directory: str) -> bool:
     """Whether there is anything for `remove_unfinished` to remove."""
     for file in _unfinished(store, directory):
@@ -330,6 +344,12 @@ def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
         real_directory(root, directory)
         return sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*"))
     return []
+
+
+def _remove_if_old(file: Path, before_ms: int) -> None:
+    with suppress(OSError), _unless_held(file):
+        if file.stat(follow_symlinks=False).st_mtime_ns < before_ms * 1_000_000:
+            file.unlink()
 
 
 @contextmanager

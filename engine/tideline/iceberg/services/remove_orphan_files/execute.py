@@ -11,6 +11,7 @@
    was asked for by name.
 3. Before anything is deleted, read the metadata once more: what a commit has taken in since step 1
    is no orphan.
+4. In local folders, also remove the temporary files of writers that died, which no listing shows.
 
 Memory is a hash per file that metadata leads to, and the orphans.
 """
@@ -52,6 +53,7 @@ from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.iceberg.table.table_roots import TableRoots
+from tideline.storage.local import remove_unfinished_below
 from tideline.storage.nested_tables import CONTROL_FOLDER
 from tideline.trust.named_places import normalised
 
@@ -120,6 +122,8 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     remaining = iter(deleted)
     while batch := list(islice(remaining, _BATCH_FILES)):
         roots.remove_many((one.location for one in batch), "the removal of orphan files")
+    for location in search.locations:
+        remove_unfinished_below(*search.io.place(location), plan.cutoff_ms)
     return OrphanRun(tuple(deleted), tuple(saved))
 
 
