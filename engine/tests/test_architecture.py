@@ -108,6 +108,7 @@ DELETING_PLACES = {
     "engine/tideline/storage/memory.py": "a store: below the guard",
     "engine/tideline/storage/s3.py": "a store: below the guard",
     "engine/tideline/storage/store_below.py": "a store: below the guard",
+    "engine/tideline/storage/unfinished_files.py": "temporary names of dead processes",
     "engine/tideline/storage/linking.py": "a temporary name of its own making",
     "engine/tideline/storage/new_root.py": "empty folders that a failed creation made",
     "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",

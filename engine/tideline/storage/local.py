@@ -11,7 +11,7 @@
 - Hadoop's checksum sidecar (`.<name>.crc`) of a body we replace goes too, or Hadoop's readers would
   refuse the new one.
 - A process that dies in the middle leaves its `.tmp-` file, which no listing shows. While it lives
-  it holds an `flock` on it, so `remove_unfinished` knows which ones will never be finished.
+  it holds an `flock` on it, which shows which ones will never be finished (unfinished_files.py).
 - Links never take a path out of the folder (`real_path`), and only regular files are read and
   listed (`regular_file`).
 """
@@ -47,7 +47,6 @@ from tideline.storage.object_store import (
     Changed,
     Listing,
     ObjectInfo,
-    ObjectStore,
     UnsupportedRequestError,
     VersionedBody,
     Written,
@@ -55,9 +54,8 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
-from tideline.storage.real_path import real_directory, real_path
+from tideline.storage.real_path import real_path
 from tideline.storage.regular_file import (
-    OPENING,
     open_lock_file,
     open_regular,
     open_to_write,
@@ -302,65 +300,6 @@ class LocalStore:
             yield
         except OSError as error:
             raise _unavailable("write", self._root / path, error) from error
-
-
-def remove_unfinished(store: ObjectStore, directory: str) -> None:
-    """Remove what dead processes were writing into a directory of a local folder, one level.
-
-    Nothing where a link takes the directory out of the folder.
-    """
-    for file in _unfinished(store, directory):
-        with suppress(OSError), _unless_held(file):
-            file.unlink(missing_ok=True)
-
-
-def remove_unfinished_below(store: ObjectStore, directory: str, before_ms: int) -> None:
-    """Remove what dead processes were writing, until so long ago, at any depth below a directory of
-    a local folder. Links are not followed."""
-    root, folder = store.local_path(""), store.local_path(directory)
-    if root is None or folder is None:
-        return
-    with suppress(OSError, UnsupportedTableError):
-        real_directory(root, directory)
-        for current, _, names in os.walk(folder):
-            for name in names:
-                if name.startswith(TEMPORARY_PREFIX):
-                    _remove_if_old(Path(current, name), before_ms)
-
-
-def has_unfinished(store: ObjectStore, directory: str) -> bool:
-    """Whether there is anything for `remove_unfinished` to remove."""
-    for file in _unfinished(store, directory):
-        with suppress(OSError), _unless_held(file):
-            return True
-    return False
-
-
-def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
-    root, folder = store.local_path(""), store.local_path(directory)
-    if root is None or folder is None:
-        return []
-    with suppress(OSError, UnsupportedTableError):
-        real_directory(root, directory)
-        return sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*"))
-    return []
-
-
-def _remove_if_old(file: Path, before_ms: int) -> None:
-    with suppress(OSError), _unless_held(file):
-        if file.stat(follow_symlinks=False).st_mtime_ns < before_ms * 1_000_000:
-            file.unlink()
-
-
-@contextmanager
-def _unless_held(file: Path) -> Iterator[None]:
-    """Hold the file exclusively. Raises OSError when a process is still writing it."""
-    descriptor = os.open(file, os.O_RDONLY | OPENING | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _while_folders_vanish(write: Callable[[], _T]) -> _T:

@@ -53,8 +53,8 @@ from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.iceberg.table.table_roots import TableRoots
-from tideline.storage.local import remove_unfinished_below
 from tideline.storage.nested_tables import CONTROL_FOLDER
+from tideline.storage.unfinished_files import remove_unfinished_below
 from tideline.trust.named_places import normalised
 
 _BATCH_FILES = 1000
