@@ -168,17 +168,17 @@ images: setup peers ## Build the container images for end-to-end tests.
 
 .PHONY: crds
 crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from the typed resources.
-	@$(BIN)/python -m tideline_operator.resources.crd charts/tideline/crds
-	@$(BIN)/python -m tideline_operator.resources.reference docs/reference.md
+	@$(BIN)/python -m tools.crds charts/tideline/crds
+	@$(BIN)/python -m tools.resource_page docs/reference.md
 
 .PHONY: settings
 settings: setup ## Write the tables of docs/configuration.md and docs/settings.md from the settings.
-	@$(BIN)/python -m tideline.settings.page docs/configuration.md docs/settings.md
+	@$(BIN)/python -m tools.settings_page docs/configuration.md docs/settings.md
 
 .PHONY: reference
 reference: setup ## Write docs/cli.md from the commands and docs/api.md from the exported names.
-	@$(BIN)/python -m tideline.cli.reference_page docs/cli.md
-	@$(BIN)/python -m tideline.testing.api_page docs/api.md
+	@$(BIN)/python -m tools.command_page docs/cli.md
+	@$(BIN)/python -m tools.api_page docs/api.md
 
 .PHONY: install-yaml
 install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.

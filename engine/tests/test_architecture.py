@@ -19,6 +19,7 @@ TEST_FOLDERS = (ROOT / "engine" / "tests", ROOT / "operator" / "tests", ROOT / "
 OTHER_FOLDERS = (
     ROOT / "engine" / "bench",
     ROOT / "examples",
+    ROOT / "tools",
     *(ROOT / "e2e" / name for name in ("build", "harness", "node")),
 )
 

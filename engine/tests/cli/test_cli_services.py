@@ -118,7 +118,6 @@ def test_clustering_is_executed_and_reported(uri: str, capsys: pytest.CaptureFix
     assert run(["execute", "clustering", uri, "--json"]) == 0
     (done,) = printed_json(capsys)["done"]
     assert done["metrics"]["rows_written"] == 10
-    assert done["figures"] == done["metrics"]
     assert sorted(file["what"] for file in done["files"]) == ["replaced", "written"]
     upsert(uri, range(10), 9)
     options = ["--option", "hoodie.clustering.inline.max.commits=1"]

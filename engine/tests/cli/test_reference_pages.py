@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import tideline
-from tideline.cli.reference_page import reference_page
-from tideline.testing.api_page import api_page
+from tools.api_page import api_page
+from tools.command_page import command_page
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:
     page = (DOCS / "cli.md").read_text("utf-8")
-    assert reference_page() == page, "run `make reference`"
+    assert command_page() == page, "run `make reference`"
     for command in ("run", "iceberg remove-orphans", "savepoint create", "completion"):
         assert f"\n## tideline {command}\n" in page
 

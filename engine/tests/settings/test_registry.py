@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tideline.settings.families import ALL_FAMILIES
-from tideline.settings.most_used import MOST_USED
 from tideline.settings.registry import all_settings, find_setting, nearest_name
 from tideline.settings.setting import Kind, Setting, Standing, is_readable
+from tools.most_used import MOST_USED
 
 ROOT = Path(__file__).resolve().parents[3]
 HUDI_KEYS = Path(__file__).with_name("hudi-1.2-settings.txt").read_text("utf-8").split()

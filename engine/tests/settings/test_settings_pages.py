@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tideline.settings.page import configuration_page, settings_page
 from tideline.settings.registry import all_settings
+from tools.settings_page import configuration_page, settings_page
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

@@ -168,7 +168,7 @@ def print_audit(service: TableService, audit: Mapping[str, Any]) -> None:
     lists = {name: value for name, value in audit.items() if isinstance(value, list)}
     facts = {name: value for name, value in audit.items() if name not in lists}
     instant = facts.pop("instant", "")
-    for shown_elsewhere in ("service", "figures", "saved"):
+    for shown_elsewhere in ("service", "saved"):
         facts.pop(shown_elsewhere, None)
     facts |= facts.pop("metrics", None) or {}
     shown = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tideline_operator.resources.crd import as_yaml, custom_resource_definitions, file_name
-from tideline_operator.resources.reference import reference_page
+from tools.crds import as_yaml, custom_resource_definitions, file_name
+from tools.resource_page import resource_page
 
 ROOT = Path(__file__).resolve().parents[3]
 CRDS = ROOT / "charts" / "tideline" / "crds"
@@ -143,4 +143,4 @@ def test_every_rule_has_a_message() -> None:
 
 def test_the_committed_reference_is_what_the_resources_say() -> None:
     page = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    assert page == reference_page(), "run `make crds`"
+    assert page == resource_page(), "run `make crds`"

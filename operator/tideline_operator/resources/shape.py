@@ -1,25 +1,20 @@
 """Shapes of values that are passed on to Kubernetes: what is taken, what is refused, and why.
 
-One definition makes the OpenAPI schema with its CEL rules, for the Kubernetes API server, and the
-checks of the parser. What a shape does not name is refused.
+One definition says what the parser checks and, through `tools/shape_schema.py`, what the Kubernetes
+API server does. What a shape does not name is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-Schema = dict[str, Any]
 Faults = Iterator[tuple[str, str]]
 
 
 class Shape(Protocol):
     """What one value may be."""
-
-    def schema(self) -> Schema:
-        """For the API server."""
-        ...
 
     def faults(self, value: object, path: str) -> Faults:
         """Where a value differs, and how, for the parser."""
@@ -35,17 +30,6 @@ class Text:
     choices: tuple[str, ...] = ()
     unlike: Mapping[str, str] = field(default_factory=dict)
     is_removable: bool = False
-
-    def schema(self) -> Schema:
-        schema: Schema = {"type": "string", "maxLength": self.length_max}
-        if self.choices:
-            schema = {"type": "string", "enum": list(self.choices)}
-        if self.unlike:
-            schema["x-kubernetes-validations"] = [
-                {"rule": f"!self.startsWith('{start}')", "message": reason}
-                for start, reason in self.unlike.items()
-            ]
-        return _removable(schema, self.is_removable)
 
     def faults(self, value: object, path: str) -> Faults:
         if value is None and self.is_removable:
@@ -69,10 +53,6 @@ class Whole:
     minimum: int = 0
     is_removable: bool = False
 
-    def schema(self) -> Schema:
-        schema: Schema = {"type": "integer", "format": "int64", "minimum": self.minimum}
-        return _removable(schema, self.is_removable)
-
     def faults(self, value: object, path: str) -> Faults:
         if value is None and self.is_removable:
             return
@@ -86,11 +66,6 @@ class Flag:
 
     only: bool | None = None
 
-    def schema(self) -> Schema:
-        return (
-            {"type": "boolean"} if self.only is None else {"type": "boolean", "enum": [self.only]}
-        )
-
     def faults(self, value: object, path: str) -> Faults:
         if not isinstance(value, bool):
             yield path, "must be true or false"
@@ -101,9 +76,6 @@ class Flag:
 @dataclass(frozen=True, slots=True)
 class Free:
     """Any mapping: what is in it gives nobody anything, whatever it is."""
-
-    def schema(self) -> Schema:
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
     def faults(self, value: object, path: str) -> Faults:
         if not isinstance(value, Mapping):
@@ -121,25 +93,6 @@ class Named:
     excepted: tuple[str, ...] = ()
     are_quantities: bool = False
 
-    def schema(self) -> Schema:
-        member: Schema = {"type": "string", "maxLength": self.length_max, "nullable": True}
-        if self.are_quantities:
-            member = {"x-kubernetes-int-or-string": True}
-        schema: Schema = {
-            "type": "object",
-            "maxProperties": self.items_max,
-            "additionalProperties": member,
-        }
-        if self.domains:
-            prefix = "k.split('/')[0]"
-            foreign = " || ".join(
-                f"{prefix} == '{domain}' || {prefix}.endsWith('.{domain}')"
-                for domain in self.domains
-            )
-            rule = f"self.all(k, !k.contains('/') || k in {list(self.excepted)} || !({foreign}))"
-            schema["x-kubernetes-validations"] = [{"rule": rule, "message": self._reason}]
-        return schema
-
     def faults(self, value: object, path: str) -> Faults:
         if not isinstance(value, Mapping):
             yield path, "must be a mapping"
@@ -150,7 +103,7 @@ class Named:
             domain, slash, _ = str(name).partition("/")
             is_foreign = any(domain == one or domain.endswith(f".{one}") for one in self.domains)
             if slash and is_foreign and name not in self.excepted:
-                yield f"{path}.{name}", self._reason
+                yield f"{path}.{name}", self.reason
             elif self.are_quantities:
                 if isinstance(item, bool) or not isinstance(item, str | int):
                     yield f"{path}.{name}", "must be a quantity"
@@ -159,7 +112,8 @@ class Named:
                 yield from text.faults(item, f"{path}.{name}")
 
     @property
-    def _reason(self) -> str:
+    def reason(self) -> str:
+        """Why a name of such a domain is refused."""
         return f"names under {' and '.join(self.domains)} are not for tables"
 
 
@@ -170,12 +124,6 @@ class Items:
     item: Shape
     items_max: int = 64
     items_min: int = 0
-
-    def schema(self) -> Schema:
-        schema: Schema = {"type": "array", "x-kubernetes-list-type": "atomic"}
-        if self.items_min:
-            schema["minItems"] = self.items_min
-        return {**schema, "maxItems": self.items_max, "items": self.item.schema()}
 
     def faults(self, value: object, path: str) -> Faults:
         if not isinstance(value, list | tuple):
@@ -206,28 +154,6 @@ class Members:
     required: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
 
-    def schema(self) -> Schema:
-        properties = {
-            name: {**shape.schema(), "description": reason}
-            for name, (shape, reason) in self.taken.items()
-        }
-        properties |= {
-            name: {**_of_kind(one.kind), "description": "Refused."}
-            for name, one in self.refused.items()
-        }
-        rules: list[Schema] = [
-            {"rule": f"!has(self.{name})", "message": one.reason, "fieldPath": f".{name}"}
-            for name, one in self.refused.items()
-        ]
-        if self.one_of:
-            present = ", ".join(f"has(self.{name})" for name in self.one_of)
-            rule = f"[{present}].filter(one, one).size() == 1"
-            rules.append({"rule": rule, "message": self._one_of})
-        schema: Schema = {"type": "object", "properties": properties}
-        if self.required:
-            schema["required"] = list(self.required)
-        return {**schema, "x-kubernetes-validations": rules} if rules else schema
-
     def faults(self, value: object, path: str) -> Faults:
         if not isinstance(value, Mapping):
             yield path, "must be a mapping"
@@ -244,22 +170,9 @@ class Members:
             if value.get(name) is None:
                 yield f"{path}.{name}", "is required"
         if self.one_of and sum(name in value for name in self.one_of) != 1:
-            yield path, self._one_of
+            yield path, self.one_of_rule
 
     @property
-    def _one_of(self) -> str:
+    def one_of_rule(self) -> str:
+        """What `one_of` asks for."""
         return f"give exactly one of {', '.join(self.one_of)}"
-
-
-def _of_kind(kind: str) -> Schema:
-    """A schema that CEL can ask about."""
-    if kind == "object":
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    if kind == "array":
-        item: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        return {"type": "array", "x-kubernetes-list-type": "atomic", "maxItems": 64, "items": item}
-    return {"type": kind, "maxLength": 253} if kind == "string" else {"type": kind}
-
-
-def _removable(schema: Schema, is_removable: bool) -> Schema:
-    return {**schema, "nullable": True} if is_removable else schema

@@ -23,10 +23,10 @@ from tideline_operator.kube import (
     ApiRefusedError,
     KubeApi,
 )
-from tideline_operator.resources.crd import custom_resource_definitions
 from tideline_operator.testing.api_server import ApiServer, programs_folder
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.manifests import apply_all, manifests_in
+from tools.crds import custom_resource_definitions
 
 _BUILD = "python -m e2e.build api-server"
 _ROOT = Path(__file__).resolve().parents[3]

@@ -87,7 +87,7 @@ def test_expired_partitions_are_replaced_by_nothing_in_one_commit(table: SmallTa
 
 def test_the_audit_of_a_run_names_partitions_and_files(table: SmallTable) -> None:
     files = [info.path for info in table.store().list() if info.path.startswith("p0/")]
-    (done,) = table.lake().run("ttl", options=TWO_DAYS).done
+    (done,) = table.lake().run("partition_ttl", options=TWO_DAYS).done
     audit = done.to_json_object()
     assert audit["partitions"] == ["p0"]
     assert audit["file_groups"] == 1

@@ -72,13 +72,11 @@ class ServiceDone:
         )
 
     def to_json_object(self) -> dict[str, Any]:
-        """The audit of the run; `figures` is what `metrics` was called in version 0.1."""
-        metrics = self.metrics.to_json_object()
+        """The audit of the run."""
         return {
             "service": self.service,
             "instant": str(self.instant),
-            "metrics": metrics,
-            "figures": metrics,
+            "metrics": self.metrics.to_json_object(),
             "saved": self.saving.to_json_object(),
             "files": [file.to_json_object() for file in self.files],
         }

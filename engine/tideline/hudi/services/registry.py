@@ -6,8 +6,6 @@ clean, archive, compact, compact logs, cluster, and partitions expire.
 
 from __future__ import annotations
 
-import warnings
-
 from tideline.errors import ConfigError
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
@@ -38,19 +36,12 @@ def all_services() -> tuple[TableService, ...]:
 
 
 def service_named(text: str | TableService) -> TableService:
-    """The service of this name; itself for itself. Raises ConfigError naming the known ones.
-
-    What the release before called it is taken as well, with a DeprecationWarning.
-    """
+    """The service of this name; itself for itself. Raises ConfigError naming the known ones."""
     if isinstance(text, TableService):
         return text
     wanted = text.strip().lower().replace("-", "_")
     for service in all_services():
         if wanted == service.name:
-            return service
-        if wanted == service.former_name:
-            message = f"the service {service.former_name} is called {service.name}"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
             return service
     names = [service.name for service in all_services()]
     near = nearest(wanted, names)

@@ -73,7 +73,7 @@ class RowService(TableService):
         return False
 
     def estimate(self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation) -> Estimate:
-        past = past_runs(table, timeline, self.completed_as, self.names)
+        past = past_runs(table, timeline, self.completed_as, self.name)
         return estimate_run(past, due.bytes_read)
 
     def _execute(self, context: ServiceContext, instant: Instant) -> ServiceDone:

@@ -23,7 +23,7 @@ CLEAN_CORE_SECONDS = "tideline.clean.core.seconds"
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
     """Bytes and rows of one run, its seconds, and what it took of processors and store
-    (`Spending`). `service` is a name, of any release."""
+    (`Spending`). `service` is its name."""
 
     service: str
     bytes_read: int = 0
@@ -54,8 +54,7 @@ class RunMetrics:
                 int(extra[_PREFIX + "bytes_written"]),
                 int(extra[_PREFIX + "rows_written"]),
                 float(extra[_PREFIX + "seconds"]),
-                # Earlier releases did not keep them.
-                Spending(float(extra.get(_CORE_SECONDS_KEY, 0)), int(extra.get(_REQUESTS_KEY, 0))),
+                Spending(float(extra[_CORE_SECONDS_KEY]), int(extra[_REQUESTS_KEY])),
             )
         except (KeyError, ValueError):
             return None
@@ -75,7 +74,7 @@ def estimate_run(past: Iterable[RunMetrics], bytes_read: int) -> Estimate:
     """What reading so many bytes takes, going by past runs; unknown without any.
 
     Runs over few bytes say little about throughput and much about starting up, so the estimate is
-    never below the quickest of them. Runs of earlier releases do not say their core-seconds.
+    never below the quickest of them.
     """
     runs = tuple(past)
     cores = ((run.bytes_read, run.spent.core_seconds) for run in runs if run.spent.core_seconds)

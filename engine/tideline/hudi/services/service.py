@@ -96,12 +96,11 @@ class ServiceRun:
 class TableService(ABC):
     """One table service. It has no state: two objects of one name are equal.
 
-    `name` is its one spelling: in code, on the command line and in JSON; `former_name` is what the
-    release before calls it. `permission` is what has to be allowed of the table.
+    `name` is its one spelling: in code, on the command line and in JSON. `permission` is what has
+    to be allowed of the table.
     """
 
     name: ClassVar[str]
-    former_name: ClassVar[str] = ""
     permission: ClassVar[Permission]
     moves_rows: ClassVar[bool] = False
     """Whether it needs an engine that reads and writes rows."""
@@ -185,16 +184,6 @@ class TableService(ABC):
     def goes_after(self, other: TableService) -> bool:
         """Whether it waits for another service that is due as well."""
         return other.name in self.follows
-
-    @property
-    def stored_name(self) -> str:
-        """Its name in operation files and statuses, which the release before reads as well."""
-        return self.former_name or self.name
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Every name it has."""
-        return frozenset({self.name, self.stored_name})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableService) and other.name == self.name

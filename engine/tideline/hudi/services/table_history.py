@@ -84,17 +84,19 @@ def past_runs(
     table: HoodieTable,
     timeline: ActiveTimeline,
     completed_as: Action,
-    names: frozenset[str],
+    service: str,
 ) -> tuple[RunMetrics, ...]:
     """Metrics of the newest runs of a service on this table, newest first.
 
-    `completed_as` is the action of its commits, `names` are what releases call the service.
+    `completed_as` is the action of its commits, `service` is its name.
     """
     commits = timeline.of(completed_as).completed()
     newest = islice(reversed(commits.instants), _COMMITS_LOOKED_AT)
     extras = (_metadata(table, instant).extra_metadata for instant in newest)
     metrics = (RunMetrics.from_extra_metadata(extra) for extra in extras)
-    return tuple(islice((run for run in metrics if run and run.service in names), _RUNS_LOOKED_AT))
+    return tuple(
+        islice((run for run in metrics if run and run.service == service), _RUNS_LOOKED_AT)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import Column, ColumnType
 
 _VERSION = 1
-_VERSION_WHERE_NONE_IS_NAMED = 6
 _NAME_CHARACTERS = 32
 _DIGEST_BYTES = 6
 
@@ -30,8 +29,7 @@ _DIGEST_BYTES = 6
 class OperationKind(Enum):
     """What an operation does: one kind for every table service, and those named here.
 
-    The value is its name in files, statuses and labels, as the release before spells it; read as
-    text it is the service's own name.
+    The value is its name in files, statuses and labels.
     """
 
     CREATE = "create"
@@ -45,18 +43,12 @@ class OperationKind(Enum):
     EXPIRE_SNAPSHOTS = "expire"
     REMOVE_ORPHAN_FILES = "orphans"
     # What a class body defines are the members of an enum: a new service needs no line here.
-    vars().update({one.name.upper(): one.stored_name for one in all_services() if one != ROLLBACK})
+    vars().update({one.name.upper(): one.name for one in all_services() if one != ROLLBACK})
 
     @classmethod
     def of(cls, service: TableService | IcebergService) -> OperationKind:
         """The kind of operation that runs a service."""
-        return cls(service.stored_name if isinstance(service, TableService) else service.value)
-
-    @classmethod
-    def _missing_(cls, value: object) -> OperationKind | None:
-        """The kind of the table service that has this name today."""
-        named = (one for one in all_services() if one.name == value and one.stored_name != value)
-        return next((cls(one.stored_name) for one in named), None)
+        return cls(service.name if isinstance(service, TableService) else service.value)
 
     @property
     def service(self) -> TableService | IcebergService | None:
@@ -64,8 +56,7 @@ class OperationKind(Enum):
         return _SERVICE_OF.get(self)
 
     def __str__(self) -> str:
-        service = self.service
-        return service.name if isinstance(service, TableService) else self.value
+        return self.value
 
 
 _SERVICE_OF: Mapping[OperationKind, TableService | IcebergService] = {
@@ -355,7 +346,7 @@ def _read_table(content: Any) -> TableTarget:
         write_properties=_text_mapping(content["writeProperties"]),
         catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
         unique_in_table=bool(content.get("uniqueInTable", False)),
-        table_version=int(content.get("tableVersion", _VERSION_WHERE_NONE_IS_NAMED)),
+        table_version=int(content["tableVersion"]),
     )
 
 
@@ -372,7 +363,7 @@ def _work_object(work: Work) -> dict[str, Any]:
             return {"instants": list(work.instants), "gone": list(work.gone)}
         case RunService():
             return {
-                "service": work.service.stored_name,
+                "service": work.service.name,
                 "basis": work.basis,
                 "settings": dict(work.settings),
                 "resumes": list(work.resumes),

@@ -17,7 +17,6 @@ from enum import Enum
 from typing import Any
 
 from tideline_operator.resources.field import FieldRule, json_name, rule_of
-from tideline_operator.resources.openapi import default_of, is_scalar, value_type
 from tideline_operator.resources.shape import (
     Flag,
     Free,
@@ -28,6 +27,7 @@ from tideline_operator.resources.shape import (
     Text,
     Whole,
 )
+from tools.openapi import default_of, is_scalar, value_type
 
 ITEM = "*"
 """Stands in a path for one of the items of a list."""

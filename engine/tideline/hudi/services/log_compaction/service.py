@@ -31,7 +31,6 @@ class LogCompaction(RowService):
     """Merges the log blocks of merge-on-read tables, where a compaction is not worth it yet."""
 
     name = NAME
-    former_name = "logcompaction"
     permission = Permission.LOG_COMPACTION
     follows: ClassVar[frozenset[str]] = frozenset({"rollback", "compaction"})
     """Logs that were compacted need no log compaction."""

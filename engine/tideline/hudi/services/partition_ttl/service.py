@@ -23,7 +23,6 @@ class PartitionTtl(TableService):
     """Drops partitions past their time, by a write like any other."""
 
     name = NAME
-    former_name = "ttl"
     permission = Permission.TTL
     asks_for_buckets = True
     inline_settings = ("hoodie.partition.ttl.inline",)

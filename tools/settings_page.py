@@ -1,6 +1,6 @@
 """The documentation's tables of settings, made from the settings themselves.
 
-    python -m tideline.settings.page docs/configuration.md docs/settings.md
+    python -m tools.settings_page docs/configuration.md docs/settings.md
 
 In the first file the tables between `<!-- settings: KEY -->` and `<!-- end -->` are rewritten, the
 prose around them stays; the second is written whole. `make settings` does it, and a test fails
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tideline.settings.families import ALL_FAMILIES
-from tideline.settings.most_used import MOST_USED
 from tideline.settings.registry import find_setting
 from tideline.settings.setting import STORED_ONLY, Setting, Standing
+from tools.most_used import MOST_USED
 
 _TABLE = re.compile(r"(<!-- settings: ([a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _MOST_USED = "most-used"

@@ -1,6 +1,6 @@
 """The page of the Python names that `tideline` exports, made from signatures and docstrings.
 
-    python -m tideline.testing.api_page docs/api.md
+    python -m tools.api_page docs/api.md
 
 `make reference` does it, and a test fails while they differ.
 """

@@ -1,6 +1,6 @@
 """The page of every command, made from the commands themselves.
 
-    python -m tideline.cli.reference_page docs/cli.md
+    python -m tools.command_page docs/cli.md
 
 `make reference` does it, and a test fails while they differ.
 """
@@ -27,7 +27,7 @@ behave: questions, dry runs, output, exit codes, stores.
 _VERBATIM = "\b"
 
 
-def reference_page() -> str:
+def command_page() -> str:
     """The whole page."""
     commands = list(_commands("tideline", tideline_command))
     parts = [_INTRODUCTION, "\n", *_contents(commands)]
@@ -123,7 +123,7 @@ def _prose(text: str) -> str:
 
 def main(path: str) -> None:
     """Write the page."""
-    Path(path).write_text(reference_page(), encoding="utf-8")
+    Path(path).write_text(command_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The page that explains every field of the resources, made from the resources themselves.
 
-    python -m tideline_operator.resources.reference          print it
-    python -m tideline_operator.resources.reference FILE     write it to FILE
+    python -m tools.resource_page          print it
+    python -m tools.resource_page FILE     write it to FILE
 
 `make crds` writes docs/reference.md; a test fails while that differs.
 """
@@ -22,10 +22,10 @@ from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION, PAUSED_ANNOTATION
-from tideline_operator.resources.openapi import is_scalar, value_type
 from tideline_operator.resources.parsing import to_json_object
 from tideline_operator.resources.schedule import Cron, Duration
 from tideline_operator.resources.shape import Items, Members
+from tools.openapi import is_scalar, value_type
 
 _INTRODUCTION = f"""# Every field
 
@@ -44,7 +44,7 @@ The annotation `{PAUSED_ANNOTATION}: "true"` has the effect of `spec.suspend: tr
 _SCALARS = {Duration: "duration", Cron: "cron expression"}
 
 
-def reference_page() -> str:
+def resource_page() -> str:
     """The whole page as Markdown."""
     parts = [_INTRODUCTION]
     for kind in (LakeTable, LakeCatalog, LakeStore):
@@ -156,9 +156,9 @@ def _meaning(rule: FieldRule) -> str:
 
 def main(arguments: list[str]) -> None:
     if arguments:
-        Path(arguments[0]).write_text(reference_page(), "utf-8")
+        Path(arguments[0]).write_text(resource_page(), "utf-8")
     else:
-        sys.stdout.write(reference_page())
+        sys.stdout.write(resource_page())
 
 
 if __name__ == "__main__":

@@ -22,8 +22,7 @@ from tideline_operator.resources.field import (
     matching,
     rule_of,
 )
-
-Schema = dict[str, Any]
+from tools.shape_schema import Schema, shape_schema
 
 _LENGTH_MAX = {"date-time": 40}
 # A short text is checked by a rule, which says what is allowed in words; for longer ones, of which
@@ -95,7 +94,7 @@ def _type_schema(hint: Any, rule: FieldRule, owner: str, has_defaults: bool) -> 
     if origin is tuple:
         return _list_schema(typing.get_args(hint)[0], rule, owner, has_defaults)
     if rule.shape is not None:
-        return rule.shape.schema()
+        return shape_schema(rule.shape)
     if rule.free_form:
         # Atomic: what a spec leaves empty is not null in a later one that is applied over it.
         return {

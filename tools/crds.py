@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions, made from the typed resources.
 
-    python -m tideline_operator.resources.crd            print them as YAML
-    python -m tideline_operator.resources.crd FOLDER     write each to a file there
+    python -m tools.crds            print them as YAML
+    python -m tools.crds FOLDER     write each to a file there
 
 `make crds` writes them to charts/tideline/crds; a test fails while those differ.
 """
@@ -21,7 +21,7 @@ from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
-from tideline_operator.resources.openapi import Schema, object_schema
+from tools.openapi import Schema, object_schema
 
 _GROUP, _VERSION = API_VERSION.split("/")
 Kind: TypeAlias = type[LakeTable] | type[LakeCatalog] | type[LakeStore]
