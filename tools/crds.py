@@ -21,7 +21,8 @@ from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
-from tools.openapi import Schema, object_schema
+from tools.openapi import object_schema
+from tools.shape_schema import Schema
 
 _GROUP, _VERSION = API_VERSION.split("/")
 Kind: TypeAlias = type[LakeTable] | type[LakeCatalog] | type[LakeStore]
