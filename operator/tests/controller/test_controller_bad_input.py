@@ -15,7 +15,7 @@ import pytest
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, ApiResource, Manifest
 from tideline_operator.controller.controller import Controller
-from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.report.status import _RETRY_FIRST_MS
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.api_server_fixtures import make_namespace, open_namespace

@@ -34,7 +34,8 @@ from tideline_operator.controller.catalog_secrets import catalog_properties
 from tideline_operator.decide import planner
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.planner import plan
-from tideline_operator.launch.driver_job import LaunchSettings, driver_job
+from tideline_operator.launch.driver_job import driver_job
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.observe.iceberg_source import open_source
 from tideline_operator.observe.observation import Observer

@@ -17,7 +17,8 @@ from tideline_operator.controller.settlement import Settlement, Settler, to_be_r
 from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL, LaunchSettings
+from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, Active
 from tideline_operator.launch.made_from import MADE_FROM_LABEL
 from tideline_operator.launch.worker_job import WORKER_LABEL

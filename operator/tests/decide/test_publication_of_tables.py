@@ -22,7 +22,8 @@ from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_settings import service_settings
-from tideline_operator.launch.driver_job import LaunchSettings, driver_job
+from tideline_operator.launch.driver_job import driver_job
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.testing.table_states import EMPTY, FILES, NOW_MS, resolved, seen, starts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline_operator.launch.driver_job import LaunchSettings, layered, proposed_parts
+from tideline_operator.launch.engine_pod import LaunchSettings, layered, proposed_parts
 from tideline_operator.launch.pod_template import confined_template
 from tideline_operator.testing.table_states import resolved
 

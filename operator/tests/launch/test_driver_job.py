@@ -33,13 +33,12 @@ from tideline.ingest.operation.operation import (
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import operation_memory_bytes
 from tideline_operator.launch.driver_job import (
-    CA_BUNDLE_PATH,
-    LaunchSettings,
     driver_job,
     job_name,
     memory_asked_bytes,
     operation_config_map,
 )
+from tideline_operator.launch.engine_pod import CA_BUNDLE_PATH, LaunchSettings
 from tideline_operator.launch.made_from import MADE_FROM_LABEL, made_from
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.resources.lake_store import (

@@ -16,7 +16,8 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import LaunchSettings, driver_job
+from tideline_operator.launch.driver_job import driver_job
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.job_launcher import JobLauncher, Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import STRANGER, ApiServer

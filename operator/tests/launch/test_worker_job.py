@@ -12,7 +12,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
 from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
 from tideline_operator.api_objects import Manifest
-from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.launch.worker_job import (
     WORKER_LABEL,

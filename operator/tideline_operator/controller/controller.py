@@ -58,7 +58,8 @@ from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.controller.workers import Workers
 from tideline_operator.controller.writer_fate import WriterFates
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
+from tideline_operator.launch.driver_job import TABLE_LABEL
+from tideline_operator.launch.engine_pod import MANAGED_BY, MANAGED_BY_LABEL
 from tideline_operator.launch.job_launcher import JobLauncher
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION
 from tideline_operator.launch.worker_launcher import WorkerLauncher

@@ -14,7 +14,7 @@ from tideline.ingest.executors.spark_conf import refused_conf
 from tideline.trust.addresses import AddressRules
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.namespace_spending import HourlyLimits
-from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.reading.reader_processes import DEADLINE_S
 from tideline_operator.reading.starting import AMBIENT_NAMESPACES

@@ -24,7 +24,7 @@ from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAcc
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
-from tideline_operator.launch.driver_job import CA_BUNDLE_PATH
+from tideline_operator.launch.engine_pod import CA_BUNDLE_PATH
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.reader import Reader
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec

@@ -17,13 +17,8 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefusedError, Created, Manifest
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import (
-    LaunchSettings,
-    driver_job,
-    job_name,
-    operation_config_map,
-    owner_reference,
-)
+from tideline_operator.launch.driver_job import driver_job, job_name, operation_config_map
+from tideline_operator.launch.engine_pod import LaunchSettings, owner_reference
 from tideline_operator.launch.made_from import made_from
 from tideline_operator.resources.resolved import ResolvedTable
 

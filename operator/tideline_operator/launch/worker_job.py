@@ -1,6 +1,6 @@
 """What the launcher creates for warm workers: their Jobs, and a ConfigMap for each operation. Pure.
 
-1. A worker's pod is a driver's pod without an operation: the same three layers (driver_job.py). It
+1. A worker's pod is a driver's pod without an operation: the same layers (engine_pod.py). It
    has access to the Kubernetes API and no port.
 2. Its kind is a digest of the whole pod template and of the versions of the Secrets it reads. So an
    operation fits a worker if its own worker would be the same pod, with the same credentials.
@@ -14,33 +14,29 @@ import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from tideline.errors import ConfigError
 from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import worker_memory_bytes
-from tideline_operator.launch.driver_job import (
-    CONFIG_MAP_BYTES_MAX,
-    DRIVER_ROLE,
+from tideline_operator.launch.driver_job import DRIVER_ROLE, ROLE_LABEL, in_pod, job_name, labels_of
+from tideline_operator.launch.engine_pod import (
     MANAGED_BY,
     MANAGED_BY_LABEL,
-    ROLE_LABEL,
-    STAYS,
+    POD_FIELDS,
     TERMINATION_LOG,
     LaunchSettings,
-    disk_of,
-    in_pod,
-    job_name,
-    labels_of,
+    config_map,
+    from_pod,
     layered,
+    one_pod_job,
     owner_reference,
+    proposed_container,
     proposed_parts,
+    required_container,
     required_parts,
     spark_memory_bytes,
     store_secrets,
 )
-from tideline_operator.launch.pod_template import engine_container
-from tideline_operator.resources.quantity import memory_text
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.warm import Warm
 
@@ -58,34 +54,15 @@ def worker_template(table: ResolvedTable, warm: Warm, settings: LaunchSettings) 
 
     Raises ConfigError naming the field that makes a pod impossible.
     """
-    resources = table.spec.resources
-    disk = disk_of(resources.driver)
-    memory = spark_memory_bytes(resources.driver.memory, "spec.resources.driver.memory")
+    driver = table.spec.resources.driver
+    memory = spark_memory_bytes(driver.memory, "spec.resources.driver.memory")
     labels = {MANAGED_BY_LABEL: MANAGED_BY, ROLE_LABEL: DRIVER_ROLE}
     required = required_parts(labels, store_secrets(table))
-    required["spec"]["restartPolicy"] = "Never"
-    container = required["spec"]["containers"][0]
-    container |= {
-        "command": None,
-        "args": list(WORKER_COMMAND),
-        "resources": {
-            "requests": {"memory": memory_text(memory)} | disk,
-            "limits": {"memory": memory_text(memory)} | disk,
-        },
-        "terminationMessagePath": TERMINATION_LOG,
-        "terminationMessagePolicy": "File",
-    }
+    container = required_container(required, table, WORKER_COMMAND, memory)
     conf = {**settings.spark_conf, **table.spec.engine.spark_conf}
     container["env"] += _variables(warm, settings, conf)
-    catalog = table.spec.catalog
-    if catalog is not None and catalog.credentials is not None:
-        container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]
     proposed = proposed_parts(settings, has_api_access=True)
-    proposed["metadata"] = {"annotations": dict(STAYS)}
-    proposed["spec"]["terminationGracePeriodSeconds"] = settings.grace_s
-    asked = engine_container(proposed)
-    asked["imagePullPolicy"] = settings.pull_policy
-    asked["resources"] = {"requests": {"cpu": resources.driver.cpu}}
+    proposed_container(proposed, table, settings)
     return layered(proposed, table, required, settings)
 
 
@@ -113,33 +90,14 @@ def worker_job(
     labels = {MANAGED_BY_LABEL: MANAGED_BY, WORKER_LABEL: kind}
     metadata = template["metadata"]
     labelled = {**metadata, "labels": {**metadata["labels"], WORKER_LABEL: kind}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": table.resource.metadata.namespace,
-            "labels": labels,
-            "annotations": {MEMORY_ANNOTATION: str(worker_memory_bytes(table))},
-            "ownerReferences": [owner_reference(owner)],
-        },
-        "spec": {
-            "completions": 1,
-            "parallelism": 1,
-            "backoffLimit": 0,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {
-                "rules": [
-                    {
-                        "action": "FailJob",
-                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-                    }
-                ]
-            },
-            "ttlSecondsAfterFinished": settings.ttl_s,
-            "template": {**template, "metadata": labelled},
-        },
+    about = {
+        "name": name,
+        "namespace": table.resource.metadata.namespace,
+        "labels": labels,
+        "annotations": {MEMORY_ANNOTATION: str(worker_memory_bytes(table))},
+        "ownerReferences": [owner_reference(owner)],
     }
+    return one_pod_job(about, {**template, "metadata": labelled}, settings)
 
 
 def hand_over_of(
@@ -159,26 +117,13 @@ def hand_over_config_map(
 
     Raises ConfigError when the operation does not fit into a ConfigMap.
     """
-    text = hand_over.to_json()
-    size = len(text.encode())
-    if size > CONFIG_MAP_BYTES_MAX:
-        raise ConfigError(
-            f"the operation has {size:,} bytes, a ConfigMap holds {CONFIG_MAP_BYTES_MAX:,}: lower "
-            "maxFilesPerCommit of the ingest"
-        )
-    uid = str(pod["metadata"]["uid"])
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": hand_over.name,
-            "namespace": table.resource.metadata.namespace,
-            "labels": {**labels_of(operation, table), ASSIGNEE_LABEL: uid},
-            "ownerReferences": [owner_reference({**pod, "apiVersion": "v1", "kind": "Pod"})],
-        },
-        "immutable": True,
-        "data": {HAND_OVER_KEY: text},
+    metadata = {
+        "name": hand_over.name,
+        "namespace": table.resource.metadata.namespace,
+        "labels": {**labels_of(operation, table), ASSIGNEE_LABEL: str(pod["metadata"]["uid"])},
+        "ownerReferences": [owner_reference({**pod, "apiVersion": "v1", "kind": "Pod"})],
     }
+    return config_map(metadata, {HAND_OVER_KEY: hand_over.to_json()})
 
 
 def _variables(warm: Warm, settings: LaunchSettings, conf: Mapping[str, str]) -> list[Manifest]:
@@ -189,16 +134,7 @@ def _variables(warm: Warm, settings: LaunchSettings, conf: Mapping[str, str]) ->
         "TIDELINE_LIFETIME_S": warm.lifetime.ms / 1000,
         "TIDELINE_SPARK_CONF": json.dumps(conf, sort_keys=True),
     }
-    fields = {
-        "POD_UID": "metadata.uid",
-        "POD_NAME": "metadata.name",
-        "POD_NAMESPACE": "metadata.namespace",
-        "POD_IP": "status.podIP",
-    }
     return [
         *({"name": name, "value": str(value)} for name, value in given.items()),
-        *(
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in fields.items()
-        ),
+        *map(from_pod, POD_FIELDS),
     ]

@@ -10,7 +10,7 @@ from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefusedError, Created, Manifest
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.asked_memory import worker_memory_bytes
-from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.launch.worker_job import (
     hand_over_config_map,

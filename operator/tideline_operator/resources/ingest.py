@@ -6,19 +6,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.landing.read_options import unknown_option
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
-from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
+from tideline_operator.resources.metadata import NAME
 from tideline_operator.resources.schedule import Cron, Duration
 
 COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 COLUMN_MEANING = "a column name; a dot leads into a struct"
+COLUMN: Mapping[str, Any] = {
+    "pattern": COLUMN_PATTERN,
+    "pattern_meaning": COLUMN_MEANING,
+    "length_max": 255,
+}
+"""What resources take as a column: constraints for `described`."""
 LOCATION_LENGTH_MAX = 1024
+_INGEST_NAME = {**NAME, "length_max": 40}
 FILES_PER_COMMIT_MAX = 5000
 BAD_ROWS_MAX = 10_000
 # What a type may begin with; the operator reads the rest.
@@ -57,26 +64,6 @@ class BadRowPolicy(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnSpec:
-    """One column of a declared schema."""
-
-    name: str = described(
-        "Column name.", pattern=r"[A-Za-z_][A-Za-z0-9_]*", pattern_meaning="letters, digits and _",
-        length_max=255,
-    )  # fmt: skip
-    type: ColumnType = described(
-        "Spark's type name: boolean, int, long, float, double, string, binary, date, timestamp, "
-        "timestamp_ntz, decimal(p,s), array<T>, map<string,T>, struct<a:T,...>.",
-        pattern=_TYPE_PATTERN,
-        length_max=4096,
-    )
-    nullable: bool = described("Whether the column may hold nulls.", default=True)
-    description: str = described(
-        "What the column means.", default="", length_max=1024, may_be_empty=True
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceColumnSpec:
     """One column of the files."""
 
@@ -90,6 +77,22 @@ class SourceColumnSpec:
     nullable: bool = described("Whether the column may hold nulls.", default=True)
     description: str = described(
         "What the column means.", default="", length_max=1024, may_be_empty=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSpec(SourceColumnSpec):
+    """One column of a declared schema."""
+
+    name: str = described(
+        "Column name.", pattern=r"[A-Za-z_][A-Za-z0-9_]*", pattern_meaning="letters, digits and _",
+        length_max=255,
+    )  # fmt: skip
+    type: ColumnType = described(
+        "Spark's type name: boolean, int, long, float, double, string, binary, date, timestamp, "
+        "timestamp_ntz, decimal(p,s), array<T>, map<string,T>, struct<a:T,...>.",
+        pattern=_TYPE_PATTERN,
+        length_max=4096,
     )
 
 
@@ -201,16 +204,12 @@ class Ingest:
     name: str = described(
         "Name of the ingest. Its checkpoint is kept under this name: a new name starts over, "
         "which is refused where it would insert files again.",
-        pattern=NAME_PATTERN,
-        pattern_meaning=NAME_MEANING,
-        length_max=40,
+        **_INGEST_NAME,
     )
     renamed_from: str | None = described(
         "The ingest's former name: it goes on from the checkpoint kept under that name.",
         default=None,
-        pattern=NAME_PATTERN,
-        pattern_meaning=NAME_MEANING,
-        length_max=40,
+        **_INGEST_NAME,
     )
     source: Source = described("Where files land and how they are read.")
     operation: IngestOperation = described(

@@ -3,9 +3,9 @@
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
@@ -14,6 +14,11 @@ from tideline_operator.resources.warm import StoreEngine
 
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _AWS_AUDIENCE = "sts.amazonaws.com"
+_ENDPOINT: Mapping[str, Any] = {
+    "pattern": r"https?://[^\s/?#]+/?",
+    "pattern_meaning": "http:// or https:// and a host, with a port if needed, and no path",
+    "length_max": 512,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +51,7 @@ class StoreWebIdentity:
     sts_endpoint: str | None = described(
         "URL of the STS: MinIO's own endpoint, for MinIO. Without it, AWS's of the region.",
         default=None,
-        pattern=r"https?://[^\s/?#]+/?",
-        pattern_meaning="http:// or https:// and a host, with a port if needed, and no path",
-        length_max=512,
+        **_ENDPOINT,
     )
 
 
@@ -70,9 +73,7 @@ class LakeStoreSpec:
     endpoint: str | None = described(
         "URL of the S3 endpoint; without it, AWS's own for the region.",
         default=None,
-        pattern=r"https?://[^\s/?#]+/?",
-        pattern_meaning="http:// or https:// and a host, with a port if needed, and no path",
-        length_max=512,
+        **_ENDPOINT,
     )
     region: str = described(
         "Region to sign requests for.",

@@ -25,6 +25,7 @@ from tideline_operator.resources.format_rules import (
 )
 from tideline_operator.resources.iceberg import Catalog
 from tideline_operator.resources.ingest import (
+    COLUMN,
     COLUMN_MEANING,
     COLUMN_PATTERN,
     LOCATION_LENGTH_MAX,
@@ -33,17 +34,12 @@ from tideline_operator.resources.ingest import (
 )
 from tideline_operator.resources.key_generation import KeyGeneration
 from tideline_operator.resources.metadata import (
-    NAME_MEANING,
-    NAME_PATTERN,
+    NAME,
     NAME_RULE,
     ObjectMeta,
 )
 from tideline_operator.resources.pod_template import POD_TEMPLATE
-from tideline_operator.resources.quantity import (
-    QUANTITY_LENGTH_MAX,
-    QUANTITY_MEANING,
-    QUANTITY_PATTERN,
-)
+from tideline_operator.resources.quantity import QUANTITY
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.resources.table_rules import (
@@ -59,6 +55,7 @@ from tideline_operator.resources.uniqueness import (
 )
 
 INGESTS_MAX = 32
+_MEMORY = "Memory of the whole container: JVM, Python and Arrow."
 
 
 class TableFormat(Enum):
@@ -135,66 +132,34 @@ class SavepointRequest:
 
     name: str = described(
         "Name of the savepoint.",
-        pattern=NAME_PATTERN,
-        pattern_meaning=NAME_MEANING,
-        length_max=63,
+        **NAME,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriverResources:
+class PodResources:
+    """What a pod asks for."""
+
+    cpu: str = described("CPU.", default="500m", **QUANTITY)
+    memory: str = described(_MEMORY, default="1Gi", **QUANTITY)
+    ephemeral_storage: str | None = described(
+        "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
+        "evicted.",
+        default=None,
+        **QUANTITY,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverResources(PodResources):
     """What a driver pod asks for."""
 
-    cpu: str = described(
-        "CPU.",
-        default="500m",
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
-    )
-    memory: str = described(
-        "Memory of the whole container: JVM, Python and Arrow.",
-        default="1Gi",
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
-    )
-    ephemeral_storage: str | None = described(
-        "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
-        "evicted.",
-        default=None,
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
-    )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorResources:
+class ExecutorResources(PodResources):
     """What executor pods ask for."""
 
-    cpu: str = described(
-        "CPU.",
-        default="500m",
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
-    )
-    memory: str = described(
-        "Memory of the whole container: JVM, Python and Arrow.",
-        default="2Gi",
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
-    )
-    ephemeral_storage: str | None = described(
-        "Room on the node's disk, for what Spark spills: requested, and a pod that takes more is "
-        "evicted.",
-        default=None,
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
-    )
+    memory: str = described(_MEMORY, default="2Gi", **QUANTITY)
     min: int = described("Fewest executors.", default=0, minimum=0, maximum=10_000)
     max: int = described("Most executors.", default=2, minimum=1, maximum=10_000)
 
@@ -251,9 +216,7 @@ class LakeTableSpec:
     record_key: tuple[str, ...] = described(
         "Columns that identify a row.",
         default=(),
-        pattern=COLUMN_PATTERN,
-        pattern_meaning=COLUMN_MEANING,
-        length_max=255,
+        **COLUMN,
         items_max=16,
         immutable=True,
     )
@@ -270,9 +233,7 @@ class LakeTableSpec:
         "Columns that decide between two rows of one key: the higher value wins. Without them the "
         "row that arrives later wins.",
         default=(),
-        pattern=COLUMN_PATTERN,
-        pattern_meaning=COLUMN_MEANING,
-        length_max=255,
+        **COLUMN,
         items_max=8,
         immutable=True,
     )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tideline_operator.resources.field import CelRule, described
 
 API_VERSION = "tideline.dev/v1alpha1"
 PAUSED_ANNOTATION = "tideline.dev/paused"
 
-NAME_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-NAME_MEANING = "lower-case letters, digits and '-', beginning and ending with a letter or digit"
 NAME_LENGTH_MAX = 63
+NAME: Mapping[str, Any] = {
+    "pattern": r"[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    "pattern_meaning": "lower-case letters, digits and '-', beginning and ending with a letter or "
+    "digit",
+    "length_max": NAME_LENGTH_MAX,
+}
+"""What resources take as a name: constraints for `described`."""
 NAME_RULE = CelRule(
     f"self.metadata.name.size() <= {NAME_LENGTH_MAX} && !self.metadata.name.contains('.')",
     f"metadata.name: allowed: at most {NAME_LENGTH_MAX} characters, and no dot",
@@ -31,16 +37,12 @@ class ObjectMeta:
 
     name: str = described(
         "Name of the resource.",
-        pattern=NAME_PATTERN,
-        pattern_meaning=NAME_MEANING,
-        length_max=NAME_LENGTH_MAX,
+        **NAME,
     )
     namespace: str = described(
         "Namespace of the resource.",
         default="default",
-        pattern=NAME_PATTERN,
-        pattern_meaning=NAME_MEANING,
-        length_max=NAME_LENGTH_MAX,
+        **NAME,
     )
     annotations: Mapping[str, str] = described(
         'Free annotations; `tideline.dev/paused: "true"` suspends the table.',

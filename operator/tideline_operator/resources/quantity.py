@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from tideline.errors import ConfigError
 
-QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
-QUANTITY_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
-QUANTITY_LENGTH_MAX = 32
-"""What resources take as a quantity."""
+_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
+QUANTITY: Mapping[str, Any] = {
+    "pattern": r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?",
+    "pattern_meaning": _MEANING,
+    "length_max": 32,
+}
+"""What resources take as a quantity: constraints for `described`."""
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _FACTORS = {
@@ -29,7 +34,7 @@ def parse_quantity(text: str) -> Decimal:
     """The number `text` stands for. Raises ConfigError when it is not a quantity."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise ConfigError("must be a Kubernetes quantity such as 500m or 2Gi", value=text)
+        raise ConfigError(f"must be {_MEANING}", value=text)
     return Decimal(match[1]) * _FACTORS[match[2] or ""]
 
 

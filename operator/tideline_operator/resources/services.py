@@ -17,7 +17,7 @@ from tideline_operator.resources.iceberg import (
     RewriteManifests,
     RewritePositionDeletes,
 )
-from tideline_operator.resources.ingest import COLUMN_MEANING, COLUMN_PATTERN
+from tideline_operator.resources.ingest import COLUMN
 from tideline_operator.resources.schedule import Cron, Duration
 
 
@@ -82,9 +82,7 @@ class Clustering:
     sort_by: tuple[str, ...] = described(
         "Columns to sort by.",
         default=(),
-        pattern=COLUMN_PATTERN,
-        pattern_meaning=COLUMN_MEANING,
-        length_max=255,
+        **COLUMN,
         items_max=20,
     )
     every_commits: int = described(

@@ -6,12 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline_operator.resources.field import described
-from tideline_operator.resources.quantity import (
-    QUANTITY_LENGTH_MAX,
-    QUANTITY_MEANING,
-    QUANTITY_PATTERN,
-    memory_bytes,
-)
+from tideline_operator.resources.quantity import QUANTITY, memory_bytes
 from tideline_operator.resources.schedule import Duration
 
 
@@ -34,17 +29,13 @@ class Warm:
         "Most memory that the workers of the namespace ask for together; without it only their "
         "number is limited.",
         default=None,
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
+        **QUANTITY,
     )
     max_bytes: str = described(
         "Operations that may read more than this get a Job of their own, with executors: an ingest "
         "by the size of its files, a service that moves rows by the size of its table.",
         default="256Mi",
-        pattern=QUANTITY_PATTERN,
-        pattern_meaning=QUANTITY_MEANING,
-        length_max=QUANTITY_LENGTH_MAX,
+        **QUANTITY,
     )
 
     @property

@@ -18,7 +18,7 @@ from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.reading.reader import Reader
 from tideline_operator.testing.api_server import ADMIN, OPERATOR
 from tideline_operator.testing.eventually import eventually

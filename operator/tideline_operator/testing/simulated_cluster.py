@@ -43,12 +43,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, ApiResource, Manifest
 from tideline_operator.kube import KubeApi
-from tideline_operator.launch.driver_job import (
-    EXECUTOR_ROLE,
-    OPERATION_KEY,
-    ROLE_LABEL,
-    owner_reference,
-)
+from tideline_operator.launch.driver_job import EXECUTOR_ROLE, OPERATION_KEY, ROLE_LABEL
+from tideline_operator.launch.engine_pod import owner_reference
 from tideline_operator.launch.job_outcome import JOB_NAME_LABEL
 
 _CONTAINER = "engine"

@@ -19,7 +19,7 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.controller.controller import Controller
-from tideline_operator.launch.driver_job import LaunchSettings
+from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.shifted_clock import ShiftedClock
