@@ -45,7 +45,7 @@ SDK_HOMES = {
         "operator/tideline_operator/controller/controller_metrics.py",
         "operator/tideline_operator/controller/table_metrics.py",
     ),
-    "pyroaring": ("engine/tideline/iceberg/data/deletion_vector.py",),
+    "pyroaring": ("engine/tideline/iceberg/data/deletion_vector.py", "engine/tideline/testing/"),
     "minio": ("engine/tideline/storage/bucket.py", "engine/tideline/testing/"),
 }
 # Imports put off until a function runs keep optional dependencies optional: these modules need

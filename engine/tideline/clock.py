@@ -11,15 +11,12 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch, UTC."""
-        ...
 
     def monotonic_s(self) -> float:
         """Seconds that never go backwards; only differences mean anything."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Block for `seconds`."""
-        ...
 
 
 class SystemClock:

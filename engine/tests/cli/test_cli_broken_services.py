@@ -227,7 +227,13 @@ def test_a_plan_whose_work_is_done_is_a_conflict_even_when_its_files_are_cleaned
     table.write("upsert", batch([0], 9))
     services.run(CLEANING)
     with pytest.raises(ConflictError, match="done already"):
-        COMPACTION.execute_plan(services.context, instant, services.context.engine)
+        COMPACTION.execute_plan(
+            services.context.table,
+            instant,
+            services.context.engine,
+            config=services.context.config,
+            write_config=services.context.write_config,
+        )
 
 
 def test_a_savepoint_on_a_cleaned_instant_is_refused(table: SmallTable, capsys: Captured) -> None:

@@ -13,15 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.iceberg.data.deletion_vector import (
-    BLOB_TYPE,
-    MAGIC,
-    decode_deletion_vector,
-    encode_deletion_vector,
-)
+from tideline.iceberg.data.deletion_vector import BLOB_TYPE, MAGIC, decode_deletion_vector
 from tideline.iceberg.data.equality_deletes import DeletedValues
 from tideline.iceberg.data.position_deletes import live_rows, positions_by_path
-from tideline.iceberg.data.puffin import Blob, encode_puffin, read_blobs
+from tideline.iceberg.data.puffin import Blob, read_blobs
+from tideline.testing.puffin_file import encode_deletion_vector, encode_puffin
 
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf"), None])
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), FLOATS, st.booleans()), max_size=9)

@@ -49,11 +49,9 @@ class QueryEngine(Protocol):
         self, rows: Mapping[str, QueriedRows], text: str, limit: int | None
     ) -> Iterator[ShownRows]:
         """The first rows of each statement's answer. Raises ConfigError for what it refuses."""
-        ...
 
     def close(self) -> None:
         """Nothing is read any more."""
-        ...
 
 
 def query_engine(name: str | None) -> QueryEngine:

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 EXIT_CODE = 128 + signal.SIGTERM
@@ -63,12 +63,7 @@ class StopSignal:
         threading.Thread(target=self._listen, name="stop-signal", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.settled()
         signal.set_wakeup_fd(self._previous_wakeup)
         signal.signal(signal.SIGTERM, self._previous)

@@ -27,18 +27,15 @@ class StoredRows(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Every column, in the type that it comes in."""
-        ...
 
     @property
     def row_count(self) -> int: ...
 
     def footer(self) -> BaseFileFooter:
         """What Hudi keeps in the file besides rows."""
-        ...
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All rows in file order, with at least these columns, sized by bytes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -67,12 +66,7 @@ class SqlSession:
     def __enter__(self) -> SqlSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

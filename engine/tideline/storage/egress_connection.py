@@ -41,11 +41,9 @@ class Door(Protocol):
 
     def namespace_of(self, secret: str) -> str | None:
         """Whose secret it is; None for one that was not given out."""
-        ...
 
     def problem_report(self, ticket: Ticket) -> bytes:
         """What `EgressRoute.problem` asks for."""
-        ...
 
     async def address_report(self, ticket: Ticket) -> bytes:
         """What `Egress.checked_address` asks for: an address of the place that the ticket is bound
@@ -54,7 +52,6 @@ class Door(Protocol):
 
     def admit(self, ticket: Ticket, connection: ClientConnection) -> None:
         """Count a connection for its namespace. Raises EgressError when there are too many."""
-        ...
 
     async def connect(self, ticket: Ticket, place: Place) -> Connected:
         """A connection to a place, once it was judged. Raises EgressError."""

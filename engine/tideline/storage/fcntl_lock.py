@@ -15,7 +15,6 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
@@ -98,12 +97,7 @@ class FcntlLease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def remaining_s(self) -> float:

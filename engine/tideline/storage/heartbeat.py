@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
@@ -68,12 +67,7 @@ class Heartbeat:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

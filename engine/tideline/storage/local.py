@@ -28,7 +28,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from tideline.errors import (
@@ -399,12 +398,7 @@ class _Upload:
             self._stream = io.BufferedWriter(raw, _BUFFER_SIZE_BYTES)
             return self._stream
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._abort()
             return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from tideline.clock import Clock
@@ -35,22 +34,15 @@ class Lease(Protocol):
 
     def remaining_s(self) -> float:
         """Seconds until others may take the lock: infinite on a local folder, 0 when lost."""
-        ...
 
     def is_held(self) -> bool: ...
 
     def release(self) -> None:
         """Give the lock up; releasing twice is fine. Never raises because the store is away."""
-        ...
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class TableLock(Protocol):
@@ -62,7 +54,6 @@ class TableLock(Protocol):
         What it waits for is logged. Raises ConflictError naming the holder when another process
         kept it, StorageUnavailableError when the store stayed away.
         """
-        ...
 
 
 def open_table_lock(

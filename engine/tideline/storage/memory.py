@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import BinaryIO
 
 from tideline.clock import Clock, SystemClock
@@ -217,11 +216,6 @@ class _Upload:
     def __enter__(self) -> BinaryIO:
         return self._buffer
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._store.put(self._path, self._buffer.getvalue())

@@ -79,28 +79,22 @@ class ObjectStore(Protocol):
     @property
     def uri(self) -> str:
         """Where the root is; never holds credentials."""
-        ...
 
     def get(self, path: str) -> bytes:
         """The whole body, for metadata. Raises ObjectNotFoundError, and UnsupportedTableError for
         an object above the limit on metadata (`read_limits`), of which nothing is read."""
-        ...
 
     def get_versioned(self, path: str) -> VersionedBody:
         """The body together with its version. Raises what `get` raises."""
-        ...
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset`, fewer past the end. Raises ObjectNotFoundError."""
-        ...
 
     def head(self, path: str) -> ObjectInfo | None:
         """Size and time of one object, or None when it is not there."""
-        ...
 
     def put(self, path: str, body: bytes) -> Written:
         """Create or replace the object."""
-        ...
 
     def put_if_absent(
         self, path: str, body: bytes, *, token: str | None = None
@@ -112,7 +106,6 @@ class ObjectStore(Protocol):
         StorageUnavailableError leaves the outcome unknown; calling again with the same token is
         safe. Without a token a won write whose reply was lost is reported as AlreadyExists.
         """
-        ...
 
     def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
         """Replace the object if it still has `version`.
@@ -120,36 +113,28 @@ class ObjectStore(Protocol):
         `version` comes from `get_versioned` or `Written`. Changed may also be the answer to a won
         write whose reply was lost; StorageUnavailableError leaves the outcome unknown.
         """
-        ...
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every object below the directory `prefix`, at any depth, lazily, in no promised order."""
-        ...
 
     def list_directory(self, prefix: str = "") -> Listing:
         """One level of the directory `prefix`, sorted; empty when it does not exist."""
-        ...
 
     def list_after(self, path: str) -> Iterator[ObjectInfo]:
         """Every object whose path sorts after `path`, by code points, lazily, in no promised
         order; empty ones may be left out. Costs no more where many objects sort before it."""
-        ...
 
     def delete(self, path: str) -> None:
         """Remove the object; a missing one is fine."""
-        ...
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Remove many objects, in as few requests as the store allows; not atomic."""
-        ...
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object below the directory `prefix`; not atomic."""
-        ...
 
     def open_reader(self, path: str) -> BinaryIO:
         """A seekable stream over the object. Raises ObjectNotFoundError."""
-        ...
 
     def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
         """A stream into a new object, complete when the `with` block ends.
@@ -157,11 +142,9 @@ class ObjectStore(Protocol):
         An exception inside the block aborts it and no object remains. After a crash a local folder
         may hold a partial object; markers let a rollback find it.
         """
-        ...
 
     def local_path(self, path: str) -> str | None:
         """The native file path when the store is a local folder, else None."""
-        ...
 
 
 def checked_path(path: str) -> str:

@@ -19,7 +19,6 @@ class RepeatingClock(Protocol):
 
     def repeat(self, interval_s: float, action: Callable[[], bool]) -> Callable[[], None]:
         """Call `action` every `interval_s` until it returns False; what is returned ends that."""
-        ...
 
 
 class RenewalThread:

@@ -18,8 +18,6 @@ class RequestGate(Protocol):
 
         May raise: a process that must not write any more has no use for a message about the store.
         """
-        ...
 
     def note(self, server: str, problem: str | None) -> None:
         """A request ended: with an answer, whatever it says; without one because of `problem`."""
-        ...

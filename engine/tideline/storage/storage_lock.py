@@ -27,7 +27,6 @@ import threading
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
@@ -193,12 +192,7 @@ class StorageLease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def keep_renewed(self, validity_s: float, interval_s: float) -> None:

@@ -63,13 +63,6 @@ def test_a_table_is_created_with_the_version_that_its_spec_declares(
     assert config.layout.table_version == version
 
 
-def test_an_operation_file_that_names_no_version_means_6(tmp_path: Path) -> None:
-    table = replace(resolved(), location=Place(f"{tmp_path}/table"))
-    content = create_operation(table).to_json_object()
-    del content["table"]["tableVersion"]
-    assert Operation.from_json_object(content).table.table_version == 6
-
-
 @pytest.mark.parametrize(("small", "setting"), [("Spark", "spark"), ("InProcess", "in_process")])
 def test_who_does_small_work_goes_with_each_operation_and_stays_out_of_the_table(
     small: str, setting: str, tmp_path: Path

@@ -20,15 +20,12 @@ class JobControl(Protocol):
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
     ) -> Started | StartRefused:
         """Start an attempt unless it was started before."""
-        ...
 
     def stop(self, namespace: str, name: str) -> bool:
         """Stop a Job; False when there is none of that name."""
-        ...
 
     def made_from(self, table: ResolvedTable) -> str:
         """A digest of what a Job of the table would be made from now."""
-        ...
 
 
 class JobStarter:

@@ -37,9 +37,6 @@ class _Run:
     ended_ms: int | None
     memory_bytes: int
 
-    def is_past(self, now_ms: int) -> bool:
-        return self.ended_ms is not None and self.ended_ms < now_ms - KEPT_MS
-
     def use(self, now_ms: int) -> tuple[int, float]:
         took_ms = max(0, (self.ended_ms or now_ms) - self.started_ms)
         return took_ms, took_ms / 1000 * self.memory_bytes / _MIB

@@ -40,21 +40,16 @@ class Launcher(Protocol):
 
     def start(self, operation: Operation) -> None:
         """Start it. Starting a running one again changes nothing."""
-        ...
 
     @property
     def running(self) -> frozenset[str]:
         """Ids of the operations that were started and have not ended."""
-        ...
 
     def next_event(self, timeout_s: float) -> LauncherEvent | None:
         """The next event, or None when there is none in time."""
-        ...
 
     def abandon(self) -> None:
         """Abort the running operation, undoing it if there is time."""
-        ...
 
     def close(self) -> None:
         """End everything."""
-        ...

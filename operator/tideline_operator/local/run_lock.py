@@ -10,7 +10,6 @@ import fcntl
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from tideline.errors import ConflictError
@@ -31,12 +30,7 @@ class RunLock:
         self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._held:
             self._held.popitem()[1].close()
 

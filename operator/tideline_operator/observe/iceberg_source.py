@@ -24,7 +24,6 @@ class IcebergSource(Protocol):
     @property
     def io(self) -> FileIO:
         """The table's files."""
-        ...
 
     def load(self, known: Loaded | None) -> Loaded:
         """The newest metadata; `known` itself while it is the newest.
@@ -32,7 +31,6 @@ class IcebergSource(Protocol):
         Raises ObjectNotFoundError when there is no table, CorruptTableError, UnsupportedTableError
         and StorageUnavailableError.
         """
-        ...
 
 
 class FolderSource:

@@ -31,32 +31,25 @@ class Reader(Protocol):
         running: frozenset[str] = frozenset(),
     ) -> Observed:
         """Look at a table. Raises no error of a store or a table: it is a problem of the look."""
-        ...
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that is not observed any more."""
-        ...
 
     def list_place(self, access: Access, place: ResolvedTable) -> tuple[FoundTable, ...]:
         """The tables at the place of a LakeCatalog."""
-        ...
 
     def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:
         """One small read, which shows whether the bucket of a place can be read. Raises if not."""
-        ...
 
     def check_store(self, access: Access, table: ResolvedTable, place: Place) -> StoreReport:
         """Check what the bucket of a place promises, with a few small objects."""
-        ...
 
     def may_write(self, access: Access, table: ResolvedTable, place: Place, uid: str) -> bool:
         """Whether the store lets the table's credentials create and delete an object at a place;
         `uid` is that of the resource. Raises when the store does not say."""
-        ...
 
     def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:
         """Raises where the table's credentials may not list a place."""
-        ...
 
     def check_deletion(
         self,
@@ -65,8 +58,6 @@ class Reader(Protocol):
         status: LakeTableStatus,
     ) -> DeletionCheck:
         """What is at the location of a table that is to be deleted, and whether it may be."""
-        ...
 
     def remove(self, access: Access, table: ResolvedTable, removal: Removal) -> RemovalStep:
         """Delete the files of a table, as far as that is possible in one step."""
-        ...

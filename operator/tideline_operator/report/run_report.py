@@ -33,29 +33,23 @@ class Reporter(Protocol):
 
     def note(self, text: str) -> None:
         """Something worth knowing once."""
-        ...
 
     def started(self, table: str, start: Start, *, files_waiting: int) -> None:
         """An operation starts; `files_waiting` counts the files that its ingest has to process."""
-        ...
 
     def progressed(self, table: str, text: str) -> None:
         """The operation under way reports progress."""
-        ...
 
     def finished(self, table: str, operation: Operation, result: OperationResult) -> None:
         """The operation has ended."""
-        ...
 
     def resting(
         self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
         """There is nothing to start for this table; printed when it changes."""
-        ...
 
     def close(self) -> None:
         """Leave the terminal tidy."""
-        ...
 
 
 class LineReporter:

@@ -18,7 +18,6 @@ class Shape(Protocol):
 
     def faults(self, value: object, path: str) -> Faults:
         """Where a value differs, and how, for the parser."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

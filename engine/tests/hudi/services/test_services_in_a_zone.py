@@ -176,7 +176,7 @@ def test_copied_objects_let_writers_go_on_and_what_depends_on_age_wait() -> None
     compaction = lake.plan("compaction", options=by_time).outcome
     assert isinstance(compaction, NotDue)
     assert AGE_UNKNOWN in compaction.reason
-    ttl = lake.plan("ttl", options={"hoodie.partition.ttl.strategy.days.retain": "1"})
+    ttl = lake.plan("partition_ttl", options={"hoodie.partition.ttl.strategy.days.retain": "1"})
     assert ttl.outcome == NotDue(AGE_UNKNOWN)
     by_commits = lake.plan("cleaning", options={"hoodie.clean.commits.retained": "1"}).outcome
     assert by_commits.to_json_object()["reason"].startswith("nothing to delete")

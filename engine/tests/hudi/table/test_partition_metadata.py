@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.hudi.table.partition_metadata import list_partitions, write_partition_metadata
+from tideline.hudi.table.partition_metadata import find_partitions, write_partition_metadata
 from tideline.hudi.table.properties import parse_properties
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.memory import MemoryStore
@@ -30,7 +30,7 @@ def test_it_names_the_instant_and_the_depth(store: MemoryStore, partition: str, 
     write_partition_metadata(store, partition, T)
     path = f"{partition}/.hoodie_partition_metadata".lstrip("/")
     assert parse_properties(store.get(path)) == {"commitTime": str(T), "partitionDepth": depth}
-    assert list_partitions(store) == (partition,)
+    assert find_partitions(info.path for info in store.list()) == (partition,)
 
 
 def test_it_looks_as_hudi_writes_it(store: MemoryStore) -> None:
@@ -57,12 +57,12 @@ def test_only_directories_with_metadata_are_partitions(store: MemoryStore) -> No
     store.put("d/data.parquet", b"PAR1")
     store.put(".hoodie/metadata/files/.hoodie_partition_metadata", b"")
     store.put("nested/.hoodie/metadata/files/.hoodie_partition_metadata", b"")
-    assert list_partitions(store) == ("a", "b", "c", "größe=日/x y")
+    assert find_partitions(info.path for info in store.list()) == ("a", "b", "c", "größe=日/x y")
 
 
 def test_nothing_below_a_partition_is_one(store: MemoryStore) -> None:
     for partition in ("a", "a/b", "a/b/c", "ab"):
         write_partition_metadata(store, partition, T)
-    assert list_partitions(store) == ("a", "ab")
+    assert find_partitions(info.path for info in store.list()) == ("a", "ab")
     write_partition_metadata(store, "", T)
-    assert list_partitions(store) == ("",)
+    assert find_partitions(info.path for info in store.list()) == ("",)

@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 import tideline
 from tideline.errors import ConflictError
-from tideline.hudi.services.clustering.execute import read_clustering_plan
+from tideline.hudi.services.clustering.plan import ClusteringPlan
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.services.explanation import Explanation
+from tideline.hudi.services.table_history import stored_plan
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
@@ -160,7 +161,7 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     hoodie = table.hoodie_table
     (instant,) = hoodie.timeline().pending()
     assert str(instant.time) == time
-    plan = read_clustering_plan(hoodie, instant)
+    plan = stored_plan(hoodie, instant, ClusteringPlan)
     timeline = hoodie.timeline()
     schema = hoodie.table_schema_json(timeline)
     assert schema is not None

@@ -12,11 +12,9 @@ class PagePlaces(Protocol):
 
     def start(self, at: int) -> int:
         """Where one begins now. Raises LookupError for a place where none did."""
-        ...
 
     def size_bytes(self, at: int, stored_bytes: int) -> int:
         """How long one with its header is, which was `stored_bytes`. Raises LookupError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

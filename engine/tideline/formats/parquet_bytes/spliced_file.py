@@ -88,7 +88,6 @@ class Transcoder(Protocol):
 
     def pages(self, chunk: StoredChunk, body: bytes, *, path: str) -> Iterator[NewPage]:
         """The pages of a chunk, whose bytes these are. Raises CorruptTableError naming `path`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,12 +68,9 @@ class ServiceEngine(Protocol):
 
     def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         """Write a base file for every slice: its rows, log files merged in."""
-        ...
 
     def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         """Append one log file for every slice: the blocks of its log files, merged."""
-        ...
 
     def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
         """Write the rows of every group to new file groups, laid out as the arrangement says."""
-        ...

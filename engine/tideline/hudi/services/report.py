@@ -32,8 +32,6 @@ class Done(Protocol):
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
-        ...
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every file and what was done with it."""
-        ...

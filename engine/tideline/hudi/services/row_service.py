@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.hudi.services.audit import ServiceDone
+from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Estimate, Explanation, NotDue
@@ -20,6 +21,7 @@ from tideline.hudi.services.table_history import past_runs
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.write.config import WriteConfig
 
 
 class RowService(TableService):
@@ -34,7 +36,13 @@ class RowService(TableService):
 
     @abstractmethod
     def execute_plan(
-        self, context: ServiceContext, instant: Instant, engine: ServiceEngine
+        self,
+        table: HoodieTable,
+        instant: Instant,
+        engine: ServiceEngine,
+        *,
+        config: ServiceConfig,
+        write_config: WriteConfig,
     ) -> ServiceDone:
         """Run a pending plan to its commit.
 
@@ -78,7 +86,13 @@ class RowService(TableService):
 
     def _execute(self, context: ServiceContext, instant: Instant) -> ServiceDone:
         try:
-            return self.execute_plan(context, instant, context.engine)
+            return self.execute_plan(
+                context.table,
+                instant,
+                context.engine,
+                config=context.config,
+                write_config=context.write_config,
+            )
         except ObjectNotFoundError as gone:
             if context.table.timeline().find(instant.time) is not None:
                 raise

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.services.run_metrics import CLEAN_CORE_SECONDS, RunMetrics
@@ -33,6 +33,24 @@ def requested_plan(table: HoodieTable, instant: Instant) -> tuple[Mapping[str, A
     if not record:
         raise CorruptTableError("the plan is empty", table=table.uri, instant=instant, path=path)
     return record, path
+
+
+class _Plan(Protocol):
+    @classmethod
+    def from_avro(cls, record: Mapping[str, Any], *, path: str) -> Self: ...
+
+
+Plan = TypeVar("Plan", bound=_Plan)
+
+
+def stored_plan(table: HoodieTable, instant: Instant, kind: type[Plan]) -> Plan:
+    """The plan of a pending instant.
+
+    Raises CorruptTableError when it is truncated, ObjectNotFoundError when it is gone.
+    """
+    record, path = requested_plan(table, instant)
+    with table.timelines.naming(instant):
+        return kind.from_avro(record, path=path)
 
 
 def partitions_left_over(

@@ -124,11 +124,6 @@ def list_markers(store: ObjectStore, instant: InstantTime | str) -> tuple[Marker
     return tuple(sorted(found, key=lambda marker: (marker.path, marker.kind.value)))
 
 
-def has_markers(store: ObjectStore, instant: InstantTime | str) -> bool:
-    """Whether anything is left in the instant's marker directory."""
-    return next(iter(store.list(_directory(instant))), None) is not None
-
-
 def marked_names(store: ObjectStore) -> frozenset[str]:
     """The names of the marker folders: of instants that wrote files, or are writing them."""
     directories = store.list_directory(MARKER_DIRECTORY).directories

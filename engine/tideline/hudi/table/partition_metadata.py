@@ -59,11 +59,6 @@ def read_creation_time(store: ObjectStore, partition: str) -> InstantTime | None
     return InstantTime(text) if is_instant_time(text) else None
 
 
-def list_partitions(store: ObjectStore) -> tuple[str, ...]:
-    """The table's partitions, sorted; `("",)` for a table without partitions."""
-    return find_partitions(info.path for info in store.list())
-
-
 def find_partitions(paths: Iterable[str]) -> tuple[str, ...]:
     """The partitions among the paths of a whole table, sorted.
 

@@ -95,22 +95,18 @@ class WriteEngine(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """The user columns as they will be written, evolved from the table's."""
-        ...
 
     @property
     def schema_change(self) -> SchemaChange:
         """How they differ from the table's."""
-        ...
 
     @property
     def partitions(self) -> tuple[str, ...]:
         """The partition paths the batch touches."""
-        ...
 
     @property
     def matched(self) -> MatchedRows | None:
         """The rows that a condition matched, where the batch is these, each key once."""
-        ...
 
     def profile(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
@@ -121,7 +117,6 @@ class WriteEngine(Protocol):
         shows it. One that later logs deleted counts as stored there if no other candidate has it.
         With no candidates every row is an insert.
         """
-        ...
 
     def leave_out_stored(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
@@ -130,11 +125,9 @@ class WriteEngine(Protocol):
 
         A key that later logs deleted is not held.
         """
-        ...
 
     def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         """Rows per (partition, hash bucket) of a bucket index."""
-        ...
 
     def write(
         self,
@@ -150,12 +143,9 @@ class WriteEngine(Protocol):
         Rows that have neither a location nor an insert bucket (deletes of unknown keys) are
         dropped.
         """
-        ...
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
         """Write every row to new file groups, without looking keys up."""
-        ...
 
     def release(self) -> None:
         """Give up what is held for the batch; the write is over."""
-        ...

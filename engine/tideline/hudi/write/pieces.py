@@ -41,7 +41,6 @@ class Piece(Protocol[Done]):
 
     def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[Done]:
         """Do it. `store` is the table's."""
-        ...
 
 
 class PieceRunner(Protocol):
@@ -50,7 +49,6 @@ class PieceRunner(Protocol):
     @property
     def parallelism(self) -> int:
         """How many pieces it does at once."""
-        ...
 
     def run(self, make: Callable[[int], Piece[Answer]], sizes_bytes: Sequence[int]) -> list[Answer]:
         """What the pieces give that `make` makes of the numbers of `sizes_bytes`, in order.
@@ -58,7 +56,6 @@ class PieceRunner(Protocol):
         A size is about how much the piece reads and is given. Raises what one of them raised, once
         those that had begun are over.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,24 +36,19 @@ class RowGroupSink(Protocol):
     @property
     def size_bytes(self) -> int:
         """How long it is so far."""
-        ...
 
     @property
     def schema(self) -> pa.Schema | None:
         """That every row group must have, dictionaries included; None where each has its own."""
-        ...
 
     def write(self, rows: pa.Table) -> None:
         """Encode a row group; one without rows is left out. Raises pyarrow.ArrowInvalid."""
-        ...
 
     def finish(self, entries: Mapping[str, str]) -> None:
         """Write the footer with these key-value pairs, after at least one call of `write`."""
-        ...
 
     def abandon(self) -> None:
         """Let go of what is unfinished."""
-        ...
 
 
 class EncodedSink:

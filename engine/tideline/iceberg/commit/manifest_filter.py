@@ -45,20 +45,16 @@ class Removal(Protocol):
     @property
     def variant(self) -> int:
         """Removals of one commit and one kind of content with equal variants remove the same."""
-        ...
 
     @property
     def paths(self) -> frozenset[str] | None:
         """The locations of all files that go, None when they are not known by name alone."""
-        ...
 
     def may_be_in(self, manifest: ManifestFile, metadata: TableMetadata) -> bool:
         """Whether the manifest can hold such a file, by what its list says of it."""
-        ...
 
     def removes(self, entry: ManifestEntry) -> bool:
         """Whether a live entry's file goes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,16 +65,13 @@ class SnapshotChange(Protocol):
     @property
     def operation(self) -> str:
         """`append`, `replace`, `overwrite` or `delete`."""
-        ...
 
     @property
     def branch(self) -> str:
         """The branch that the snapshot goes on."""
-        ...
 
     def apply(self, metadata: TableMetadata) -> SnapshotContent | Conflicted:
         """The change on top of the branch as `metadata` has it; Conflicted when it is void."""
-        ...
 
 
 def new_snapshot_id() -> int:

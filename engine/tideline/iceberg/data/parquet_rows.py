@@ -43,7 +43,6 @@ class FilePart(Protocol):
 
     def holds(self, number: int, offset: int) -> bool:
         """Whether row group `number`, which begins at `offset`, is one of them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,27 +40,6 @@ class CopiedRowGroup:
     group: StoredRowGroup
     nans: Mapping[int, int]
     size_bytes: int
-
-
-class ParquetSink(Protocol):
-    """One file that is being written."""
-
-    @property
-    def size_bytes(self) -> int:
-        """How long it is so far."""
-        ...
-
-    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Make one row group of rows in memory. Raises pyarrow.ArrowInvalid."""
-        ...
-
-    def finish(self) -> Any:
-        """Write the footer; returns it as pyarrow's FileMetaData."""
-        ...
-
-    def abandon(self) -> None:
-        """Let go of what is unfinished."""
-        ...
 
 
 class EncodedSink:

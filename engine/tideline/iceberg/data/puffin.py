@@ -8,9 +8,8 @@ Source: Iceberg's Puffin specification.
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,21 +50,6 @@ class Blob:
             properties=content.get("properties", {}),
         )
 
-    def json(self) -> dict[str, Any]:
-        content: dict[str, Any] = {
-            "type": self.type,
-            "fields": list(self.fields),
-            "snapshot-id": self.snapshot_id,
-            "sequence-number": self.sequence_number,
-            "offset": self.offset,
-            "length": self.length,
-        }
-        if self.compression_codec is not None:
-            content["compression-codec"] = self.compression_codec
-        if self.properties:
-            content["properties"] = dict(self.properties)
-        return content
-
 
 def read_blobs(body: bytes, *, path: str) -> tuple[Blob, ...]:
     """What the footer of a whole file lists. Raises CorruptTableError, UnsupportedTableError."""
@@ -84,32 +68,3 @@ def read_blobs(body: bytes, *, path: str) -> tuple[Blob, ...]:
             with pa.input_stream(pa.BufferReader(payload), compression="lz4") as stream:
                 payload = stream.read(read_limits().object_bytes_max + 1)
         return tuple(Blob.parse(blob) for blob in parse_json(payload, path=path)["blobs"])
-
-
-def encode_puffin(
-    blobs: Sequence[tuple[Blob, bytes]], *, created_by: str
-) -> tuple[bytes, tuple[Blob, ...]]:
-    """A file of uncompressed blobs, and the blobs with their places in it."""
-    parts, placed, at = [MAGIC], [], len(MAGIC)
-    for blob, content in blobs:
-        placed.append(
-            Blob(
-                blob.type,
-                blob.fields,
-                blob.snapshot_id,
-                blob.sequence_number,
-                at,
-                len(content),
-                None,
-                blob.properties,
-            )
-        )
-        parts.append(content)
-        at += len(content)
-    footer = {
-        "blobs": [blob.json() for blob in placed],
-        "properties": {"created-by": created_by},
-    }
-    payload = json.dumps(footer, separators=(",", ":")).encode()
-    parts += [MAGIC, payload, struct.pack("<iI", len(payload), 0), MAGIC]
-    return b"".join(parts), tuple(placed)

@@ -25,19 +25,15 @@ class FilePruning(Protocol):
     @property
     def needs_metrics(self) -> bool:
         """Whether `file_may_match` looks at metrics."""
-        ...
 
     def manifest_may_match(self, manifest: ManifestFile) -> bool:
         """Whether a file of the manifest may have selected rows, by its summaries."""
-        ...
 
     def partition_may_match(self, file: DataFile) -> bool:
         """Whether the partition of a data or delete file may have selected rows."""
-        ...
 
     def file_may_match(self, file: DataFile) -> bool:
         """Whether a data file may have selected rows, by its partition and its metrics."""
-        ...
 
 
 class Pruning:

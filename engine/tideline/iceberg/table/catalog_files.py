@@ -39,15 +39,12 @@ class MetadataFiles(Protocol):
     def check(self, location: str, metadata_location: str) -> None:
         """Raise UnsupportedTableError for a place that the file at `metadata_location` may not
         name."""
-        ...
 
     def read(self, location: str) -> bytes:
         """Raises what stores raise, and UnsupportedTableError for a place that is not read."""
-        ...
 
     def write(self, location: str, body: bytes) -> None:
         """Stores a new file. Raises as `read`."""
-        ...
 
 
 class OwnFiles(Catalog):

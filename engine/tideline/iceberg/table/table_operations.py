@@ -111,12 +111,10 @@ class TableOperations(Protocol):
     @property
     def io(self) -> FileIO:
         """The table's files."""
-        ...
 
     @property
     def arguments(self) -> str:
         """How the command line names the table."""
-        ...
 
     def load(self) -> Loaded:
         """The newest metadata.
@@ -124,7 +122,6 @@ class TableOperations(Protocol):
         Raises TableNotFoundError when there is no such table, ConflictError when another table has
         its place, CorruptTableError, UnsupportedTableError and StorageUnavailableError.
         """
-        ...
 
     def commit(
         self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
@@ -134,7 +131,6 @@ class TableOperations(Protocol):
 
         Raises StorageUnavailableError only when certainly nothing was published.
         """
-        ...
 
 
 def metadata_file_location(metadata: TableMetadata, name: str) -> str:

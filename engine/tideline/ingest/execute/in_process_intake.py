@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from tideline.distribution import installation
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.write.write_operation import WriteOperation
+from tideline.ingest.execute.table_access import locate
 from tideline.ingest.landing.source_listing import PARQUET
+from tideline.ingest.operation.operation import IngestFiles
 from tideline.lake_table import LakeTable
 from tideline.machine import memory_bytes
 from tideline.row_batch import running_zone
@@ -47,6 +49,12 @@ class InProcessIntake:
     reading: Mapping[str, str] = field(default_factory=dict)
     transform: str | None = None
     delete_when: str | None = None
+
+    @classmethod
+    def of(cls, work: IngestFiles) -> InProcessIntake:
+        """How the files of an ingest do."""
+        place = locate(work.landing)
+        return cls(place, work.file_format.value, work.options, work.transform, work.delete_when)
 
     def why_spark(
         self,

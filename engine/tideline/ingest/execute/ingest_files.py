@@ -161,13 +161,7 @@ def _write_in_process(batch: IngestBatch) -> CommitReport | ForSpark:
     work = batch.work
     if batch.deletes and batch.table_schema() is None:
         return ForSpark("there is no table yet")
-    intake = InProcessIntake(
-        locate(work.landing),
-        work.file_format.value,
-        work.options,
-        work.transform,
-        work.delete_when,
-    )
+    intake = InProcessIntake.of(work)
     kind = WriteOperation.parse(work.write_operation)
     properties = batch.operation.table.write_properties
     try:

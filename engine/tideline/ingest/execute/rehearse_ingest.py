@@ -138,13 +138,7 @@ def _in_process(batch: IngestBatch) -> Rehearsed | ForSpark:
     says what does not fit."""
     work, table = batch.work, batch.table
     assert table is not None
-    intake = InProcessIntake(
-        locate(work.landing),
-        work.file_format.value,
-        work.options,
-        work.transform,
-        work.delete_when,
-    )
+    intake = InProcessIntake.of(work)
     kind = WriteOperation.parse(work.write_operation)
     try:
         rows = intake.rows(batch.paths, table, kind, batch.operation.table.write_properties)

@@ -45,19 +45,15 @@ class HandOvers(Protocol):
     def next(self, timeout_s: float) -> HandOver | None:
         """The next operation for this worker that was not returned before, if one comes in
         time."""
-        ...
 
     def table(self, name: str) -> dict[str, Any] | None:
         """The LakeTable as it is now; None when there is none."""
-        ...
 
     def show(self, report: WorkerReport | None, busy_with: HandOver | None) -> None:
         """Make the report readable, and what the worker is busy with."""
-        ...
 
     def forget(self, hand_over: HandOver) -> None:
         """It is done with."""
-        ...
 
 
 @dataclass(slots=True)

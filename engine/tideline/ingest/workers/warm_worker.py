@@ -56,15 +56,12 @@ class KeptSpark(Protocol):
 
     def open(self, locations: Iterable[StoreLocation], /) -> SparkSession:
         """The session of this operation, connected to the locations."""
-        ...
 
     def reset(self) -> None:
         """Leave nothing of an operation."""
-        ...
 
     def has_died(self) -> bool:
         """Whether Java was started and is gone."""
-        ...
 
 
 class WorkerEnd(Enum):

@@ -35,9 +35,7 @@ from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.key_types import check_key_types
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.row_fold import row_fold
-from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.spark.quoting import column_named
 from tideline.spark.session.spark_session import session_zone
 from tideline.spark.write.batch import (
@@ -52,17 +50,6 @@ from tideline.spark.write.batch import (
 from tideline.spark.write.engine import SparkWriteEngine
 from tideline.spark.write.folded_rows import folded_rows
 from tideline.spark.write.keys import column_of, partition_path_column
-
-
-def write_frame(frame: DataFrame, writer: TableWriter, request: WriteRequest) -> WriteDone:
-    """Write the rows as one commit, several times over while others are faster.
-
-    Raises as `LakeTable.write`.
-    """
-    table = writer.table
-    return writer.write_with_retries(
-        lambda: open_engine(frame, table, request.operation, request.config), request
-    )
 
 
 def open_engine(

@@ -34,11 +34,9 @@ class ArchiveWriter(Protocol):
 
     def recover(self) -> None:
         """Finish or undo what a dead run left in the archive."""
-        ...
 
     def still_active(self, active: frozenset[Instant]) -> frozenset[Instant]:
         """Those of the completed instants in the active timeline that were archived already."""
-        ...
 
     def write(
         self, states: Mapping[Instant, Sequence[StoredState]], config: ArchivalConfig
@@ -48,8 +46,6 @@ class ArchiveWriter(Protocol):
         Raises CorruptTableError for a body that cannot be read, ConflictError when another engine
         was faster.
         """
-        ...
 
     def merge(self, config: ArchivalConfig) -> MergedArchives | None:
         """Merge small files where that is due."""
-        ...

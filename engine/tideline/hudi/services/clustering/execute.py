@@ -37,7 +37,7 @@ from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     CLUSTER,
     partitions_left_over,
-    requested_plan,
+    stored_plan,
     written_partitions,
 )
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -104,16 +104,6 @@ def schedule_clustering(
     return table.timelines.create_requested(table.reserve_time(timeline), action, body)
 
 
-def read_clustering_plan(table: HoodieTable, instant: Instant) -> ClusteringPlan:
-    """The stored plan.
-
-    Raises CorruptTableError when it is truncated, ObjectNotFoundError when gone.
-    """
-    record, path = requested_plan(table, instant)
-    with table.timelines.naming(instant):
-        return ClusteringPlan.from_avro(record, path=path)
-
-
 def execute_clustering(
     table: HoodieTable,
     instant: Instant,
@@ -131,7 +121,7 @@ def execute_clustering(
     """
     if write_config.index.type.places_by_hash:
         raise UnsupportedTableError(HAS_BUCKETS, table=table.location.uri, instant=instant)
-    plan = read_clustering_plan(table, instant)
+    plan = stored_plan(table, instant, ClusteringPlan)
     if any(piece.log_files for piece in plan.slices):
         require_by_properties(table, Permission.MERGE_LOGS)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from tideline.hudi.nature.permission import Permission
-from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.execute import (
     NAME,
@@ -17,7 +16,6 @@ from tideline.hudi.services.clustering.execute import (
 from tideline.hudi.services.clustering.plan import clustering_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.row_service import RowService
 from tideline.hudi.services.service import Company, Turn
@@ -39,6 +37,7 @@ class Clustering(RowService):
     company = Company.LATER_WRITES
     refuses_updates = True
     completed_as = Action.REPLACECOMMIT
+    execute_plan = staticmethod(execute_clustering)
     inline_settings = ("hoodie.clustering.inline", "hoodie.clustering.schedule.inline")
     whenever_asked: ClassVar[Mapping[str, str]] = {
         "hoodie.clustering.inline.max.commits": "1",
@@ -69,17 +68,6 @@ class Clustering(RowService):
         config = self.settings(context.settings)
         commits_max = config.async_commits_max if is_async else config.inline_commits_max
         return schedule_clustering(context.table, config, commits_max=commits_max)
-
-    def execute_plan(
-        self, context: ServiceContext, instant: Instant, engine: ServiceEngine
-    ) -> ServiceDone:
-        return execute_clustering(
-            context.table,
-            instant,
-            engine,
-            config=context.config,
-            write_config=context.write_config,
-        )
 
     def pending(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[Instant, ...]:
         found = timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING)

@@ -32,7 +32,7 @@ from tideline.hudi.services.slice_saving import saved_by_rewrite
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     partitions_left_over,
-    requested_plan,
+    stored_plan,
     written_partitions,
 )
 from tideline.hudi.table.file_group import FileSlice
@@ -80,16 +80,6 @@ def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant
     return table.timelines.create_requested(table.reserve_time(timeline), Action.COMPACTION, body)
 
 
-def read_compaction_plan(table: HoodieTable, instant: Instant) -> CompactionPlan:
-    """The stored plan.
-
-    Raises CorruptTableError when it is truncated, ObjectNotFoundError when gone.
-    """
-    record, path = requested_plan(table, instant)
-    with table.timelines.naming(instant):
-        return CompactionPlan.from_avro(record, path=path)
-
-
 def execute_compaction(
     table: HoodieTable,
     instant: Instant,
@@ -103,7 +93,7 @@ def execute_compaction(
     Raises ConflictError when another process runs it, CorruptTableError when plan or files are
     broken.
     """
-    plan = read_compaction_plan(table, instant)
+    plan = stored_plan(table, instant, CompactionPlan)
     # Before anything is begun: a plan that cannot be run leaves no trace each time it is tried.
     slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from tideline.hudi.nature.permission import Permission
-from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import (
     NAME,
@@ -17,7 +16,6 @@ from tideline.hudi.services.compaction.execute import (
 from tideline.hudi.services.compaction.plan import compaction_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts, next_time
-from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.row_service import RowService
 from tideline.hudi.services.service import Company, Turn
@@ -35,6 +33,7 @@ class Compaction(RowService):
     pending_action = Action.COMPACTION
     company = Company.LATER_WRITES
     completed_as = Action.COMMIT
+    execute_plan = staticmethod(execute_compaction)
     inline_settings = ("hoodie.compact.inline", "hoodie.compact.schedule.inline")
     whenever_asked: ClassVar[Mapping[str, str]] = {
         "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
@@ -64,17 +63,6 @@ class Compaction(RowService):
 
     def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:
         return schedule_compaction(context.table, self.settings(context.settings))
-
-    def execute_plan(
-        self, context: ServiceContext, instant: Instant, engine: ServiceEngine
-    ) -> ServiceDone:
-        return execute_compaction(
-            context.table,
-            instant,
-            engine,
-            config=context.config,
-            write_config=context.write_config,
-        )
 
 
 COMPACTION = Compaction()

@@ -28,7 +28,7 @@ from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
 from tideline.hudi.services.slice_saving import saving_of_merged_logs
 from tideline.hudi.services.stored_facts import StoredFacts
-from tideline.hudi.services.table_history import LOG_COMPACT, requested_plan
+from tideline.hudi.services.table_history import LOG_COMPACT, stored_plan
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -69,16 +69,6 @@ def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> 
     return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
 
 
-def read_log_compaction_plan(table: HoodieTable, instant: Instant) -> LogCompactionPlan:
-    """The stored plan.
-
-    Raises CorruptTableError when it is truncated, ObjectNotFoundError when gone.
-    """
-    record, path = requested_plan(table, instant)
-    with table.timelines.naming(instant):
-        return LogCompactionPlan.from_avro(record, path=path)
-
-
 def execute_log_compaction(
     table: HoodieTable,
     instant: Instant,
@@ -92,7 +82,7 @@ def execute_log_compaction(
     Raises ConflictError when another process runs it, or a compaction began after it,
     CorruptTableError when plan or files are broken.
     """
-    plan = read_log_compaction_plan(table, instant)
+    plan = stored_plan(table, instant, LogCompactionPlan)
 
     def move(work: ServiceWork) -> MovedRows:
         slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)

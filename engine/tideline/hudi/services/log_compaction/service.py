@@ -7,10 +7,8 @@ from typing import ClassVar
 
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import execute_rollback
-from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
@@ -38,6 +36,7 @@ class LogCompaction(RowService):
     pending_action = Action.LOGCOMPACTION
     company = Company.LATER_WRITES
     completed_as = Action.DELTACOMMIT
+    execute_plan = staticmethod(execute_log_compaction)
     inline_settings = ("hoodie.log.compaction.inline",)
     whenever_asked: ClassVar[Mapping[str, str]] = {"hoodie.log.compaction.blocks.threshold": "2"}
 
@@ -54,17 +53,6 @@ class LogCompaction(RowService):
 
     def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:
         return schedule_log_compaction(context.table, self.settings(context.settings))
-
-    def execute_plan(
-        self, context: ServiceContext, instant: Instant, engine: ServiceEngine
-    ) -> ServiceDone:
-        return execute_log_compaction(
-            context.table,
-            instant,
-            engine,
-            config=context.config,
-            write_config=context.write_config,
-        )
 
     def gave_up(self, context: ServiceContext, instant: Instant) -> bool:
         """A dead attempt goes with its plan: what it appended stays in the logs."""

@@ -43,7 +43,6 @@ class Slicing(Protocol):
         `compaction` is the pending one that names the group. The slice it begins has no base file
         yet, only what was appended since it was planned.
         """
-        ...
 
 
 SliceRule = Callable[[ActiveTimeline, CompletionTimes], Slicing]

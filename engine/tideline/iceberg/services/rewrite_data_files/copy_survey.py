@@ -54,10 +54,6 @@ class GroupSurvey:
         return self.shares.get(Treatment.TRANSCODED, Share(0, 0))
 
     @property
-    def encoded_bytes(self) -> int:
-        return sum(share.size_bytes for one, share in self.shares.items() if not one.keeps_values)
-
-    @property
     def encoded_because(self) -> tuple[Treatment, ...]:
         """Reasons to encode, the one for most bytes first."""
         reasons = (one for one in self.shares if not one.keeps_values)

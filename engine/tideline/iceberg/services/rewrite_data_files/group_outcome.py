@@ -46,7 +46,6 @@ class RewriteEngine(Protocol):
 
         When it is closed, new files of groups that were not answered yet are removed.
         """
-        ...
 
 
 def group_outcomes(
