@@ -161,22 +161,16 @@ class InProcessWriteEngine:
         order = row_order(self._batch, context, drops_duplicates=drops_duplicates)
         # Rows of a bucket in the order of its handle; of equal ones in that of their arrival.
         arranged = np.lexsort((order[routed.rows], buckets))
-        starts = np.searchsorted(buckets[arranged], np.arange(len(plan.buckets) + 1), "left")
-
-        filled = np.flatnonzero(np.diff(starts))
+        groups = _grouped(buckets, arranged, len(plan.buckets))
 
         def bucket(nth: int) -> WriteBucket:
-            number = int(filled[nth])
-            chosen = arranged[starts[number] : starts[number + 1]]
+            number, chosen = groups[nth]
             flags = None if routed.deletes is None else routed.deletes[chosen]
             rows = self._handle_rows(context, routed.rows[chosen], flags)
             return WriteBucket(context, targets[number], rows, drops_duplicates)
 
         row_bytes = self._row_bytes()
-        sizes = [
-            row_bytes * int(starts[number + 1] - starts[number]) + targets[number].bytes_read
-            for number in filled.tolist()
-        ]
+        sizes = [row_bytes * len(rows) + targets[number].bytes_read for number, rows in groups]
         return self._runner.run(bucket, sizes)
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
@@ -187,20 +181,17 @@ class InProcessWriteEngine:
         else:
             order = row_order(self._batch, context, drops_duplicates=True)
             arranged = np.lexsort((order, partitions))
-        starts = np.searchsorted(partitions[arranged], np.arange(len(paths) + 1), "left")
-
-        filled = np.flatnonzero(np.diff(starts))
+        groups = _grouped(partitions, arranged, len(paths))
 
         def files(nth: int) -> CreateFiles:
-            number = int(filled[nth])
-            chosen = arranged[starts[number] : starts[number + 1]]
+            number, chosen = groups[nth]
             deletes = self._batch.deletes
             flags = None if deletes is None else deletes[chosen]
             rows = self._handle_rows(context, chosen, flags)
             return CreateFiles(context, paths[number], str(uuid4()), rows)
 
         row_bytes = self._row_bytes()
-        sizes = [row_bytes * int(starts[n + 1] - starts[n]) for n in filled.tolist()]
+        sizes = [row_bytes * len(rows) for _, rows in groups]
         return self._runner.run(files, sizes)
 
     def _fill_rows_found_elsewhere(self, located: LocatedKeys, timeline: ActiveTimeline) -> None:
@@ -267,15 +258,11 @@ class InProcessWriteEngine:
         if self._config.index.type.is_global:
             return {"": WantedKeys.of(keys, partitions.dictionary_decode())}
         codes = self._batch.partition_codes()
-        order = np.argsort(codes, kind="stable")
         paths = partitions.dictionary.to_pylist()
-        starts = np.searchsorted(codes[order], np.arange(len(paths) + 1), "left")
         wanted = {}
-        for number, path in enumerate(paths):
-            chosen = order[starts[number] : starts[number + 1]]
-            if len(chosen):
-                here = keys if len(chosen) == len(keys) else keys.take(pa.array(chosen))
-                wanted[path] = WantedKeys.of(here, pa.repeat(pa.scalar(path), len(here)))
+        for number, chosen in _grouped(codes, np.argsort(codes, kind="stable"), len(paths)):
+            here = keys if len(chosen) == len(keys) else keys.take(pa.array(chosen))
+            wanted[paths[number]] = WantedKeys.of(here, pa.repeat(paths[number], len(here)))
         return wanted
 
     def _answer(self) -> pa.Schema:
@@ -389,3 +376,10 @@ class InProcessWriteEngine:
     def _row_bytes(self) -> int:
         """Of one row, on average."""
         return int(self._batch.rows.nbytes) // max(1, len(self._batch))
+
+
+def _grouped(codes: Positions, arranged: Positions, count: int) -> list[tuple[int, Positions]]:
+    """The positions of each code below `count` that has any, as they are arranged: by code."""
+    starts = np.searchsorted(codes[arranged], np.arange(count + 1), "left")
+    filled = np.flatnonzero(np.diff(starts)).tolist()
+    return [(code, arranged[starts[code] : starts[code + 1]]) for code in filled]

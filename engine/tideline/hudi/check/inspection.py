@@ -21,7 +21,13 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTableError,
 )
-from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
+from tideline.hudi.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    LogFile,
+    replaced_groups,
+    split_path,
+)
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import find_partitions, is_table_metadata
@@ -225,14 +231,6 @@ def _planned(
             continue
         planned |= dict.fromkeys(groups, instant.time)
     return planned
-
-
-def replaced_groups(metadata: CommitMetadata) -> frozenset[FileGroupId]:
-    """The file groups a commit replaced."""
-    replaced = metadata.partition_to_replace_file_ids or {}
-    return frozenset(
-        FileGroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids
-    )
 
 
 def undone_instants(rollback: Mapping[str, Any]) -> frozenset[InstantTime]:

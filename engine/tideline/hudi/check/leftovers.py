@@ -23,24 +23,20 @@ def check_leftovers(seen: Inspection) -> Iterator[Finding]:
         for path in seen.objects
         if path.startswith(f"{MARKER_DIRECTORY}/")
     }
-    for name in sorted(filter(is_instant_time, marked)):
-        if not seen.is_pending(InstantTime(name)):
-            yield warning(
-                NAME,
-                "markers of a write that is over",
-                path=f"{MARKER_DIRECTORY}/{name}",
-                instant=InstantTime(name),
-                repair=_SWEEP,
-            )
-    for name in sorted(filter(is_instant_time, list_heartbeats(seen.table.store))):
-        if not seen.is_pending(InstantTime(name)):
-            yield warning(
-                NAME,
-                "the heartbeat of a writer that is gone",
-                path=f"{HEARTBEAT_DIRECTORY}/{name}",
-                instant=InstantTime(name),
-                repair=_SWEEP,
-            )
+    beating = list_heartbeats(seen.table.store)
+    for message, folder, names in (
+        ("markers of a write that is over", MARKER_DIRECTORY, marked),
+        ("the heartbeat of a writer that is gone", HEARTBEAT_DIRECTORY, beating),
+    ):
+        for name in sorted(filter(is_instant_time, names)):
+            if not seen.is_pending(InstantTime(name)):
+                yield warning(
+                    NAME,
+                    message,
+                    path=f"{folder}/{name}",
+                    instant=InstantTime(name),
+                    repair=_SWEEP,
+                )
     archive = seen.table.archived().directory
     places = {*control_folders(seen.table), archive, "", *seen.view.partitions}
     for place in sorted(places):

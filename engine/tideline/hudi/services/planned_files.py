@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tideline.errors import ConflictError, CorruptTableError
+from tideline.errors import CorruptTableError
 from tideline.hudi.services.audit import FileDone
+from tideline.hudi.services.service_transaction import require_pending
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -41,7 +42,8 @@ def _sized(
     base = piece.base_file
     for file in (*((base,) if base else ()), *piece.log_files):
         if file.name not in sizes:
-            _refuse_done(table, instant)
+            # Cleaning may take what a plan names as soon as its work is done.
+            require_pending(table, table.timeline(), instant)
             raise CorruptTableError(
                 "a file that the plan names is missing; put it back from a copy, or restore to a "
                 "savepoint from before",
@@ -55,14 +57,3 @@ def _sized(
         replace(base, size_bytes=sizes[base.name]) if base else None,
         tuple(replace(log, size_bytes=sizes[log.name]) for log in piece.log_files),
     )
-
-
-def _refuse_done(table: HoodieTable, instant: InstantTime) -> None:
-    """Cleaning may take what a plan names as soon as its work is done."""
-    now = table.timeline().find(instant)
-    if now is None or now.is_completed:
-        raise ConflictError(
-            "this service is done already" if now else "the plan of this service is gone",
-            table=table.location.uri,
-            instant=instant,
-        )

@@ -103,7 +103,7 @@ class ServiceTransaction:
         """
         with table.lock(config.lock_timing).acquire():
             timeline = admit(table, operation)
-            now = _require_pending(table, timeline, requested)
+            now = require_pending(table, timeline, requested)
             if not _is_dead(table, now, config):
                 raise ConflictError(
                     "another process is running this service",
@@ -113,7 +113,7 @@ class ServiceTransaction:
             if now.state is State.INFLIGHT:
                 _undo(table, now, keeps_plan=keeps_plan)
                 timeline = table.timeline()
-                now = _require_pending(table, timeline, requested)
+                now = require_pending(table, timeline, requested)
             pending = PendingInstant.take_on(
                 table, now, heartbeat=config.heartbeat, settle_s=config.settle_s
             )
@@ -276,16 +276,19 @@ def _undo(table: HoodieTable, inflight: Instant, *, keeps_plan: bool) -> None:
         execute_rollback(table, inflight)
 
 
-def _require_pending(table: HoodieTable, timeline: ActiveTimeline, requested: Instant) -> Instant:
-    now = timeline.find(requested.time)
+def _is_dead(table: HoodieTable, instant: Instant, config: ServiceConfig) -> bool:
+    return is_heartbeat_dead(table.store, str(instant.time), table.clock, config.heartbeat)
+
+
+def require_pending(
+    table: HoodieTable, timeline: ActiveTimeline, planned: Instant | InstantTime
+) -> Instant:
+    """The planned instant as it is now. Raises ConflictError when it is done, or gone."""
+    now = timeline.find(planned.time if isinstance(planned, Instant) else planned)
     if now is None or now.is_completed:
         raise ConflictError(
             "this service is done already" if now else "the plan of this service is gone",
             table=table.location.uri,
-            instant=requested,
+            instant=planned,
         )
     return now
-
-
-def _is_dead(table: HoodieTable, instant: Instant, config: ServiceConfig) -> bool:
-    return is_heartbeat_dead(table.store, str(instant.time), table.clock, config.heartbeat)

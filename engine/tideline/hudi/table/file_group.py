@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 PARQUET = "parquet"
@@ -197,3 +198,11 @@ def split_path(path: str) -> tuple[str, str]:
     """The partition and the file name of a table-relative path."""
     partition, _, name = path.rpartition("/")
     return partition, name
+
+
+def replaced_groups(metadata: CommitMetadata) -> tuple[FileGroupId, ...]:
+    """The file groups a commit replaced."""
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return tuple(
+        FileGroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids
+    )

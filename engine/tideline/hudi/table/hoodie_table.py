@@ -15,7 +15,14 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
 from tideline.hudi.table.bootstrap_index import read_bootstrap_index
 from tideline.hudi.table.commit_note import CommitNote
-from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, SourceFile, split_path
+from tideline.hudi.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    LogFile,
+    SourceFile,
+    replaced_groups,
+    split_path,
+)
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.internal_schema import InternalSchema
@@ -387,7 +394,7 @@ class HoodieTable:
         for instant in timeline.of(Action.REPLACECOMMIT).completed():
             if instant.time not in self._replaced_by:
                 metadata = self.read_commit(instant)
-                self._replaced_by[instant.time] = _replaced_ids(metadata)
+                self._replaced_by[instant.time] = replaced_groups(metadata)
             for group in self._replaced_by[instant.time]:
                 replaced.setdefault(group, instant.time)
         return replaced
@@ -489,12 +496,3 @@ class HoodieTable:
 
 def _let_go(paths: Collection[str]) -> None:
     """Nobody above keeps track of files."""
-
-
-def _replaced_ids(metadata: CommitMetadata) -> tuple[FileGroupId, ...]:
-    replaced = metadata.partition_to_replace_file_ids or {}
-    return tuple(
-        FileGroupId(partition, file_id)
-        for partition, file_ids in replaced.items()
-        for file_id in file_ids
-    )

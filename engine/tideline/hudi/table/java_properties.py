@@ -124,3 +124,11 @@ def _escape_character(character: str) -> str:
         return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex().upper()}" for i in range(0, len(units), 2))
+
+
+def with_changes(
+    properties: Mapping[str, str], changes: Mapping[str, str | None]
+) -> dict[str, str]:
+    """The properties with other values; None takes one away."""
+    whole = {**properties, **changes}
+    return {key: value for key, value in whole.items() if value is not None}

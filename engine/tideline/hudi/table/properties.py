@@ -31,7 +31,7 @@ from tideline.errors import (
     ObjectNotFoundError,
     TableNotFoundError,
 )
-from tideline.hudi.table.java_properties import format_properties, parse_properties
+from tideline.hudi.table.java_properties import format_properties, parse_properties, with_changes
 from tideline.hudi.table.kept_settings import own_names
 from tideline.hudi.table.layout.known_layouts import VERSION
 from tideline.hudi.table.merge_mode import MergeMode
@@ -121,12 +121,7 @@ def update_table_properties(
     written.
     """
     current = _recover(store, may_be_read_only=raises_version)
-    wanted = dict(current)
-    for key, value in changes.items():
-        if value is None:
-            wanted.pop(key, None)
-        else:
-            wanted[key] = value
+    wanted = with_changes(current, changes)
     TableConfig(own_names(wanted), store.uri).check_writable()
     if wanted != current:
         wanted[CHECKSUM] = table_checksum(wanted)

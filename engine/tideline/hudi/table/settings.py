@@ -7,6 +7,7 @@ what was expected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -127,3 +128,11 @@ def _setting(name: str) -> Setting:
     if setting is None:
         raise LookupError(f"{name} is missing in tideline.settings")
     return setting
+
+
+def compiled_pattern(name: str, regex: str) -> re.Pattern[str]:
+    """The regular expression that a setting gives. Raises ConfigError naming the setting."""
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise ConfigError(f"{name} is not a regular expression: {error}", value=regex) from error

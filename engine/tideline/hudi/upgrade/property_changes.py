@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.table import table_config as keys
+from tideline.hudi.table.java_properties import with_changes
 from tideline.hudi.table.layout.known_layouts import LAYOUT_VERSION, VERSION
 from tideline.hudi.table.layout.version_6 import ARCHIVE_FOLDER, DEFAULT_ARCHIVE_FOLDER
 from tideline.hudi.table.layout.version_8 import (
@@ -109,7 +110,7 @@ def changed_properties(config: TableConfig, version: int) -> Changes:
     while at != version:
         following = _following(at, version)
         step = _STEPS[at, following]
-        _apply(properties, step(TableConfig(properties, config.table_uri)))
+        properties = with_changes(properties, step(TableConfig(properties, config.table_uri)))
         properties[VERSION] = str(following)
         at = following
     before = config.properties
@@ -123,14 +124,6 @@ def _following(at: int, version: int) -> int:
         return min(_VERSIONS)
     step = 1 if version > at else -1
     return _VERSIONS[_VERSIONS.index(at) + step]
-
-
-def _apply(properties: dict[str, str], changes: Changes) -> None:
-    for key, text in changes.items():
-        if text is None:
-            properties.pop(key, None)
-        else:
-            properties[key] = text
 
 
 def _to_6(_: TableConfig) -> Changes:

@@ -42,9 +42,9 @@ from tideline.hudi.write.split_sort import (
 )
 from tideline.hudi.write.stored_rows_handle import spread_rows
 from tideline.spark.services.compaction import run_rewrites
-from tideline.spark.services.tasks import bound_to_task, numbered, time_limit
+from tideline.spark.services.tasks import numbered, time_limit
 from tideline.spark.task_errors import carried_errors, raised_errors
-from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, stat_batch
+from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, bound_to_task, stat_batch
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 

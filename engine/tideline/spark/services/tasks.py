@@ -19,7 +19,7 @@ from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.spark.task_errors import carried_errors
-from tideline.spark.write.tasks import stat_batch
+from tideline.spark.write.tasks import bound_to_task, stat_batch
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
@@ -43,15 +43,6 @@ class RewriteTask:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield stat_batch(self.work(context, store, self.items[number]))
-
-
-def bound_to_task(context: RewriteContext) -> RewriteContext:
-    """The context with this Spark task's write token."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    assert task is not None, "service tasks run inside Spark"
-    return context.for_task(task.partitionId(), task.stageId(), task.taskAttemptId())
 
 
 def numbered(spark: SparkSession, count: int) -> DataFrame:

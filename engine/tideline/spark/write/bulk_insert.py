@@ -38,7 +38,7 @@ from tideline.spark.write.batch import (
     refuse_bad_partitions,
 )
 from tideline.spark.write.routing_sources import RoutingSources
-from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, bind_to_task, stat_batch
+from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, bound_to_task, stat_batch
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
@@ -101,7 +101,7 @@ class BulkInsert:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bad_keys = bad_partitions = 0
-        context, store = bind_to_task(self.context), self.location.open()
+        context, store = bound_to_task(self.context), self.location.open()
         with carried_errors(), OpenPartitions(context, store, self.sources) as partitions:
             for batch in batches:
                 bad_keys += self.sources.bad_keys(batch)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.bucket_write import write_bucket
 from tideline.hudi.write.engine import Target
 from tideline.hudi.write.handle_context import RECORD_KEY, HandleContext
+from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 
@@ -43,7 +44,7 @@ class WriteBuckets:
     key: str = RECORD_KEY
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = bind_to_task(self.context)
+        context = bound_to_task(self.context)
         store = self.location.open()
         rows_read = 0
 
@@ -67,12 +68,15 @@ class WriteBuckets:
         yield pa.record_batch([pa.array([json.dumps({ROWS_READ: rows_read})])], STAT_SCHEMA)
 
 
-def bind_to_task(context: HandleContext) -> HandleContext:
+Bound = TypeVar("Bound", HandleContext, RewriteContext)
+
+
+def bound_to_task(context: Bound) -> Bound:
     """The context with this Spark task's write token."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    assert task is not None, "write tasks run inside Spark"
+    assert task is not None, "tasks run inside Spark"
     return context.for_task(task.partitionId(), task.stageId(), task.taskAttemptId())
 
 

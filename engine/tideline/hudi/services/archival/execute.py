@@ -39,13 +39,12 @@ from tideline.hudi.services.archival.plan import (
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.stored_facts import StoredFacts
-from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.file_group import FileGroupId, replaced_groups
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
-from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
@@ -241,7 +240,7 @@ def _archive_writer(table: HoodieTable) -> ArchiveWriter:
 def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[InstantTime]:
     """Of the replacecommits among `instants`, those with files left of what they replaced."""
     replaced = {
-        instant.time: _replaced_groups(table.timelines.read_commit(instant))
+        instant.time: replaced_groups(table.timelines.read_commit(instant))
         for instant in instants
         if instant.action is Action.REPLACECOMMIT
     }
@@ -254,14 +253,7 @@ def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[I
         for name, size_bytes in files
         if (file := parse_data_file(partition, name, size_bytes)) is not None
     }
-    return frozenset(time for time, groups in replaced.items() if groups & present)
-
-
-def _replaced_groups(metadata: CommitMetadata) -> frozenset[FileGroupId]:
-    replaced = metadata.partition_to_replace_file_ids or {}
-    return frozenset(
-        FileGroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids
-    )
+    return frozenset(time for time, groups in replaced.items() if not present.isdisjoint(groups))
 
 
 def _list_states(table: HoodieTable) -> tuple[StoredState, ...]:

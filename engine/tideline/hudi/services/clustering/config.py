@@ -12,6 +12,7 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import INDEX_TYPE
 
 PLAN_CLASS_KEY = "hoodie.clustering.plan.strategy.class"
+PARTITION_REGEX = "hoodie.clustering.plan.strategy.partition.regex.pattern"
 SORT_COLUMNS_KEY = "hoodie.clustering.plan.strategy.sort.columns"
 TARGET_BYTES_KEY = "hoodie.clustering.plan.strategy.target.file.max.bytes"
 LAYOUT_KEY = "hoodie.layout.optimize.strategy"
@@ -66,7 +67,7 @@ class ClusteringConfig:
             inline_commits_max=read.integer("hoodie.clustering.inline.max.commits"),
             async_commits_max=read.integer("hoodie.clustering.async.max.commits"),
             selected_partitions=read.names("hoodie.clustering.plan.strategy.partition.selected"),
-            partition_regex=read.text("hoodie.clustering.plan.strategy.partition.regex.pattern"),
+            partition_regex=read.text(PARTITION_REGEX),
             partition_filter=_partition_filter(read),
             skip_latest_partitions=read.integer(
                 "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions"

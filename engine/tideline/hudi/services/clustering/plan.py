@@ -15,16 +15,16 @@ Source: Hudi's ClusteringPlanActionExecutor, PartitionAwareClusteringPlanStrateg
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import ConfigError, CorruptTableError
+from tideline.errors import CorruptTableError
 from tideline.formats.bounded import parser
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS
 from tideline.hudi.services.clustering.config import (
     LAYOUT_KEY,
+    PARTITION_REGEX,
     SORT_COLUMNS_KEY,
     TARGET_BYTES_KEY,
     ClusteringConfig,
@@ -37,6 +37,7 @@ from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.row_layout import RowLayout
+from tideline.hudi.table.settings import compiled_pattern
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -225,7 +226,7 @@ def partitions_to_cluster(
     """Those of the partitions that regular expression and filter leave, sorted."""
     kept = sorted(partitions)
     if config.partition_regex:
-        pattern = _pattern(config.partition_regex)
+        pattern = compiled_pattern(PARTITION_REGEX, config.partition_regex)
         kept = [partition for partition in kept if pattern.fullmatch(partition)]
     match config.partition_filter:
         case PartitionFilter.RECENT_DAYS:
@@ -334,17 +335,6 @@ def _filled(
 
 def _base_bytes(piece: FileSlice) -> int:
     return piece.base_file.size_bytes if piece.base_file else 0
-
-
-def _pattern(regex: str) -> re.Pattern[str]:
-    try:
-        return re.compile(regex)
-    except re.error as error:
-        raise ConfigError(
-            "hoodie.clustering.plan.strategy.partition.regex.pattern is not a regular expression: "
-            f"{error}",
-            value=regex,
-        ) from error
 
 
 def _paths(piece: FileSlice) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ Pure. Source: Hudi's package org.apache.hudi.table.action.compact.strategy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -13,6 +12,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.services.compaction.config import CompactionConfig, StrategyKind
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.slice_metrics import TOTAL_IO_MB, TOTAL_LOG_FILES, TOTAL_LOG_FILES_SIZE
+from tideline.hudi.table.settings import compiled_pattern
 from tideline.hudi.timeline.instant_time import InstantTime
 
 _DATE_FORMAT = "%Y/%m/%d"
@@ -60,7 +60,7 @@ def _partitions_of(
     kind: StrategyKind, partitions: Sequence[str], config: CompactionConfig, now: InstantTime
 ) -> list[str]:
     if kind is StrategyKind.PARTITION_REGEX:
-        pattern = _pattern(config.partition_regex)
+        pattern = compiled_pattern("hoodie.compaction.partition.path.regex", config.partition_regex)
         return [partition for partition in partitions if pattern.search(partition)]
     if kind not in _BY_DAY:
         return list(partitions)
@@ -110,16 +110,6 @@ def _within_io(
         left_mb -= item.metrics.get(TOTAL_IO_MB, 0.0)
         taken.append(item)
     return taken
-
-
-def _pattern(regex: str) -> re.Pattern[str]:
-    try:
-        return re.compile(regex)
-    except re.error as error:
-        raise ConfigError(
-            f"hoodie.compaction.partition.path.regex is not a regular expression: {error}",
-            value=regex,
-        ) from error
 
 
 def _first_day(config: CompactionConfig, now: InstantTime) -> date:
