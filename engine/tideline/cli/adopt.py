@@ -44,7 +44,7 @@ def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_
     except ObjectNotFoundError:
         dossier = _iceberg(location)
     if as_json:
-        print_json(dossier.as_json())
+        print_json(dossier.to_json_object())
     elif isinstance(dossier, IcebergDossier):
         _print(iceberg_page(dossier, repeated))
     else:

@@ -67,7 +67,7 @@ def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
 def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[str]:
     """The lines of an Iceberg table's dossier."""
     yield dossier.uri
-    shown = dossier.as_json()
+    shown = dossier.to_json_object()
     if dossier.is_refused:
         yield from _text(f"An Iceberg table. Tideline does nothing with it: {dossier.refusal}.")
         if dossier.remedy:

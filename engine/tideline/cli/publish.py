@@ -12,6 +12,7 @@ from tideline.cli.progress import progress
 from tideline.errors import ConfigError
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.lake_table import LakeTable
+from tideline.plain_json import plain
 from tideline.publication.outcome import Published
 from tideline.wording import counted
 
@@ -96,7 +97,7 @@ def publish_command(
     if always and not dry_run:
         table.hoodie_table.set_properties({PUBLISH: ICEBERG})
     if as_json:
-        print_json({**done.to_json_object(), "dry_run": dry_run})
+        print_json({**plain(done), "dry_run": dry_run})
         return
     print_line(_preview(done) if dry_run and done.instant else _sentence(done))
     if always:

@@ -51,6 +51,7 @@ from tideline.iceberg.table.table_operations import (
     committed_location,
     unknown_error,
 )
+from tideline.plain_json import members
 from tideline.spark.read.matching import count_matching, matching_rows
 from tideline.spark.session.spark_session import spark_session
 
@@ -95,20 +96,12 @@ class IcebergErasure:
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""
+        snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
         return {
-            "where": self.where,
-            "matching": self.matching,
-            "files_rewritten": self.files_rewritten,
-            "files_added": self.files_added,
-            "snapshot": None if self.snapshot_id is None else str(self.snapshot_id),
-            "delete_files_removed": self.delete_files_removed,
-            "snapshots_expired": self.snapshots_expired,
-            "files_deleted": self.files_deleted,
-            "before": self.before and self.before.to_json_object(),
-            "after": self.after and self.after.to_json_object(),
-            "remarks": list(self.remarks),
-            "not_reached": list(self.not_reached),
-            "is_complete": self.is_complete,
+            **members(self, "where", "matching", "files_rewritten", "files_added"),
+            "snapshot": snapshot,
+            **members(self, "delete_files_removed", "snapshots_expired", "files_deleted"),
+            **members(self, "before", "after", "remarks", "not_reached", "is_complete"),
             "dry_run": self.is_preview,
         }
 

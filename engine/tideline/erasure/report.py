@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.plain_json import members, plain_fields
 from tideline.storage.object_store import ObjectInfo
 
 LANDING_NOT_REACHED = (
@@ -54,14 +55,6 @@ class HoldingFile:
     version: Version
     savepoints: tuple[InstantTime, ...] = ()
 
-    def to_json_object(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "rows": self.rows,
-            "version": self.version.value,
-            "savepoints": [str(time) for time in self.savepoints],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
@@ -69,9 +62,6 @@ class UnreadFile:
 
     path: str
     reason: str
-
-    def to_json_object(self) -> dict[str, Any]:
-        return {"path": self.path, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +83,7 @@ class Proof:
         return not self.holding and not self.unread
 
     def to_json_object(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "is_clean": self.is_clean,
-            "files_read": self.files_read,
-            "holding": [file.to_json_object() for file in self.holding],
-            "unread": [file.to_json_object() for file in self.unread],
-        }
+        return members(self, "rows", "is_clean", "files_read", "holding", "unread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +95,7 @@ class LandingFile:
     seen: ObjectInfo
 
     def to_json_object(self) -> dict[str, Any]:
-        return {"path": self.path, "rows": self.rows}
+        return members(self, "path", "rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +124,8 @@ class LandingSearch:
         return not left and not self.unread
 
     def to_json_object(self) -> dict[str, Any]:
-        return {
-            "uri": self.uri,
-            "rows": self.rows,
-            "is_clean": self.is_clean,
-            "files_read": self.files_read,
-            "holding": [file.to_json_object() for file in self.holding],
-            "unread": [file.to_json_object() for file in self.unread],
-            "deleted": list(self.deleted),
-        }
+        names = ("uri", "rows", "is_clean", "files_read", "holding", "unread", "deleted")
+        return members(self, *names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +164,6 @@ class Erasure:
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""
-        return {
-            "where": self.where,
-            "matching": self.matching,
-            "savepoints": [str(time) for time in self.savepoints],
-            "deleted_at": self.deleted_at,
-            "compacted": [str(time) for time in self.compacted],
-            "files_cleaned": list(self.files_cleaned),
-            "iceberg_snapshots_dropped": self.iceberg_snapshots_dropped,
-            "before": self.before and self.before.to_json_object(),
-            "after": self.after and self.after.to_json_object(),
-            "landing": [one.to_json_object() for one in self.landing],
-            "remarks": list(self.remarks),
-            "not_reached": list(self.not_reached),
-            "is_complete": self.is_complete,
-            "dry_run": self.is_preview,
-        }
+        whole = plain_fields(self)
+        del whole["is_preview"]
+        return whole | members(self, "not_reached", "is_complete", dry_run="is_preview")

@@ -53,7 +53,7 @@ class IcebergDossier:
             return f"{_COLLECTS} is false: deleting files of this table may corrupt another"
         return None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "format": "iceberg",

@@ -19,13 +19,3 @@ class Published:
     @property
     def is_new(self) -> bool:
         return self.snapshot_id is not None
-
-    def to_json_object(self) -> dict[str, object]:
-        """The outcome for machines."""
-        return {
-            "instant": self.instant,
-            "snapshot_id": self.snapshot_id,
-            "files_added": self.files_added,
-            "files_removed": self.files_removed,
-            "snapshots_expired": self.snapshots_expired,
-        }

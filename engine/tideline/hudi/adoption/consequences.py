@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.nature.permission import Permission
@@ -23,10 +22,6 @@ class Consequence:
 
     what: str
     do: str
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {"what": self.what, "do": self.do}
 
 
 def consequences_of(nature: TableNature, state: TableState) -> tuple[Consequence, ...]:

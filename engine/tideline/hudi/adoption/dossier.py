@@ -20,6 +20,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.hudi.timeline.zone import offset_text
+from tideline.plain_json import members
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
@@ -73,17 +74,12 @@ class Dossier:
                                   ("--read-optimized", *count)))  # fmt: skip
         return tuple(steps)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             **self.nature.as_json(),
             "refused": self.is_refused,
-            "state": None if self.state is None else self.state.as_json(),
-            "consequences": [one.as_json() for one in self.consequences],
-            "next": [
-                {"why": one.why, "command": one.command, "arguments": list(one.arguments)}
-                for one in self.next_steps
-            ],
+            **members(self, "state", "consequences", next="next_steps"),
         }
 
 

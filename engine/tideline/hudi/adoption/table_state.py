@@ -8,6 +8,7 @@ from typing import Any
 
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.instant import Instant
+from tideline.plain_json import members
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class PendingInstant:
     instant: Instant
     is_silent: bool
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "instant": str(self.instant.time),
@@ -56,10 +57,6 @@ class FileCounts:
             size_bytes=sum(piece.size_bytes for piece in slices),
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class ForeignFiles:
@@ -70,7 +67,7 @@ class ForeignFiles:
     size_bytes: int = 0
     examples: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "nested_tables": [
@@ -100,20 +97,14 @@ class TableState:
     published_files: int = 0
     unreadable: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "commits": self.commits,
             "newest_commit": self.newest,
-            "pending": [one.as_json() for one in self.pending],
-            "savepoints": list(self.savepoints),
-            "has_archive": self.has_archive,
-            "files": None if self.files is None else self.files.as_json(),
+            **members(self, "pending", "savepoints", "has_archive", "files"),
             "data_files_of_all_versions": self.stored_files,
             "data_bytes_of_all_versions": self.stored_bytes,
             "data_files_outside_partitions": self.outside_partitions,
-            "has_metadata_table": self.has_metadata_table,
-            "published_files": self.published_files,
-            "foreign": self.foreign.as_json(),
-            "unreadable": list(self.unreadable),
+            **members(self, "has_metadata_table", "published_files", "foreign", "unreadable"),
         }

@@ -37,7 +37,7 @@ class Refusal:
             self.reason, table=table or None, instant=instant, path=self.path, value=self.value
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "reason": self.reason or None,

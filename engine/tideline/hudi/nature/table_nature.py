@@ -48,7 +48,7 @@ class IndexNature:
     is_final: bool = True
     keys: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         buckets = self.buckets
         return {
@@ -145,11 +145,11 @@ class TableNature:
             "base_file_format": config.base_file_format,
             "merging": merging_json(config, self.custom_merging),
             "logs_changes": config.logs_changes,
-            "index": self.index.as_json(),
+            "index": self.index.to_json_object(),
             "timezone": zone_json(config, self.zone),
-            "schema": self.schema.as_json(),
+            "schema": self.schema.to_json_object(),
             "metadata_partitions": list(config.metadata_partitions),
-            "writers": self.writers.as_json(),
+            "writers": self.writers.to_json_object(),
             "operations": [
                 {"name": one.value, "may": one not in self.refusals, **_refusal_json(self.may(one))}
                 for one in Permission
@@ -211,4 +211,4 @@ def zone_json(config: TableConfig, known: KnownZone | None) -> dict[str, Any]:
 
 
 def _refusal_json(refusal: Refusal | None) -> dict[str, Any]:
-    return (Refusal("") if refusal is None else refusal).as_json()
+    return (Refusal("") if refusal is None else refusal).to_json_object()

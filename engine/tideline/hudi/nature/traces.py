@@ -20,6 +20,7 @@ from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY, SCHEMA_DIRECT
 from tideline.hudi.table.table_config import PROPERTIES_PATH, TableConfig
 from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant
+from tideline.plain_json import members
 
 _KEPT_SCHEMA = f".{Action.SCHEMACOMMIT}"
 FILE_SYSTEM_LOCK = "lock"
@@ -40,13 +41,11 @@ class SchemaTraces:
     known_from: str | None = None
     columns: int | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "columns_by": "ids" if self.by_ids else "names",
-            "version": self.version,
-            "known_from": self.known_from,
-            "columns": self.columns,
+            **members(self, "version", "known_from", "columns"),
         }
 
 
@@ -67,7 +66,7 @@ class WriterTraces:
     lock_known_from: str = ""
     has_flink: bool = False
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
             "commits_read": self.commits_read,

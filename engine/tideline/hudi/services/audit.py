@@ -10,6 +10,7 @@ from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.plain_json import members, plain
 from tideline.saving import NO_SAVING, Saving
 
 
@@ -39,12 +40,7 @@ class FileDone:
         )
 
     def to_json_object(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "what": self.what,
-            "bytes": self.size_bytes,
-            "rows": self.rows,
-        }
+        return {**members(self, "path", "what", bytes="size_bytes"), "rows": self.rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +69,5 @@ class ServiceDone:
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
-        return {
-            "service": self.service,
-            "instant": str(self.instant),
-            "metrics": self.metrics.to_json_object(),
-            "saved": self.saving.to_json_object(),
-            "files": [file.to_json_object() for file in self.files],
-        }
+        named = members(self, "service", "instant", "metrics", saved="saving")
+        return {**named, "files": plain(self.files)}

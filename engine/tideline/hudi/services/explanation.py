@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tideline.plain_json import members, plain
 from tideline.ranking import benefit_per_core_second, default_core_seconds
 from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted, size_text
@@ -99,14 +100,9 @@ class Explanation:
         """The answer for machines."""
         return {
             "due": True,
-            "reason": self.reason,
-            "paths": list(self.paths),
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "bytes_deleted": self.bytes_deleted,
-            "saves": self.saving.to_json_object(),
-            "estimated_s": self.estimated_s,
-            "core_seconds": self.core_seconds,
+            **members(self, "reason", "paths", "bytes_read", "bytes_written", "bytes_deleted"),
+            "saves": plain(self.saving),
+            **members(self, "estimated_s", "core_seconds"),
             "core_seconds_by": "default" if self.estimate.core_seconds is None else "past runs",
             "benefit_per_core_second": round(self.benefit_per_core_second),
             "details": dict(self.details),

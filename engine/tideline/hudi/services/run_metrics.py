@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.hudi.services.explanation import Estimate
+from tideline.plain_json import members
 from tideline.spending import NOTHING, Spending
 
 _PREFIX = "tideline.service."
@@ -62,9 +63,7 @@ class RunMetrics:
     def to_json_object(self) -> dict[str, Any]:
         """The metrics for machines."""
         return {
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "rows_written": self.rows_written,
+            **members(self, "bytes_read", "bytes_written", "rows_written"),
             "seconds": round(self.seconds, 3),
             **self.spent.to_json_object(),
         }

@@ -47,6 +47,7 @@ from tideline.hudi.upgrade.index_definitions import adapt_index_definitions
 from tideline.hudi.upgrade.plan import VersionPlan, plan_version_change
 from tideline.hudi.write.completion import require_lease
 from tideline.lock_timing import LockTiming
+from tideline.plain_json import members
 from tideline.storage.lock import Guard
 from tideline.storage.object_store import AlreadyExists
 
@@ -70,14 +71,8 @@ class VersionChanged:
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""
         plan = self.plan.to_json_object() if self.plan else {"steps": [], "properties": {}}
-        return {
-            "version": self.version,
-            **plan,
-            "done": self.is_done,
-            "objects_written": self.objects_written,
-            "archived_instants": self.archived_instants,
-            "compactions": self.compactions,
-        }
+        counts = members(self, "objects_written", "archived_instants", "compactions")
+        return {"version": self.version, **plan, "done": self.is_done, **counts}
 
 
 def change_version(

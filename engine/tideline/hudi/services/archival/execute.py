@@ -49,6 +49,7 @@ from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.lock_timing import LockTiming
+from tideline.plain_json import members
 from tideline.saving import Saving
 from tideline.wording import counted
 
@@ -132,17 +133,11 @@ class ArchivalDone:
         return {
             "archived": [str(instant) for instant in self.instants],
             "archives": [
-                {
-                    "path": archive.path,
-                    "size_bytes": archive.size_bytes,
-                    "instants": len(archive.instants),
-                }
+                {**members(archive, "path", "size_bytes"), "instants": len(archive.instants)}
                 for archive in self.archives
             ],
             "resumed": [str(instant) for instant in self.resumed],
-            "merged": None if self.merged is None else self.merged.to_json_object(),
-            "objects_deleted": self.objects_deleted,
-            "saved": self.saving.to_json_object(),
+            **members(self, "merged", "objects_deleted", saved="saving"),
             "not_due": None if self.not_due is None else self.not_due.reason,
         }
 

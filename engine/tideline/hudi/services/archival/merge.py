@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
@@ -44,13 +43,6 @@ class MergedArchives:
     merged: str
     size_bytes: int
     replaced: tuple[str, ...]
-
-    def to_json_object(self) -> dict[str, Any]:
-        return {
-            "merged": self.merged,
-            "size_bytes": self.size_bytes,
-            "replaced": list(self.replaced),
-        }
 
 
 def plan_merge(files: Iterable[ArchiveFile], config: MergeConfig) -> tuple[ArchiveFile, ...]:

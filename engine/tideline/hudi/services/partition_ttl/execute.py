@@ -41,6 +41,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone
+from tideline.plain_json import members
 from tideline.saving import NO_SAVING, Saving
 from tideline.wording import counted
 
@@ -70,11 +71,7 @@ class PartitionsExpired:
         """The audit of the run."""
         return {
             "service": NAME,
-            "instant": str(self.instant),
-            "file_groups": self.file_groups,
-            "partitions": list(self.partitions),
-            "files": [file.to_json_object() for file in self.files],
-            "saved": self.saving.to_json_object(),
+            **members(self, "instant", "file_groups", "partitions", "files", saved="saving"),
         }
 
 

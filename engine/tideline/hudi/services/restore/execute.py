@@ -51,6 +51,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import require_lease
+from tideline.plain_json import members
 from tideline.storage.heartbeat import delete_heartbeat
 from tideline.storage.lock import Guard, unguarded
 
@@ -95,11 +96,7 @@ class RestoreDone:
         """The audit: every instant and every file with its bytes."""
         return {
             "service": "restore",
-            "instant": str(self.instant) if self.instant else None,
-            "savepoint": str(self.savepoint),
-            "undone": [item.to_json_object() for item in self.undone],
-            "bytes_deleted": self.bytes_deleted,
-            "elapsed_ms": self.elapsed_ms,
+            **members(self, "instant", "savepoint", "undone", "bytes_deleted", "elapsed_ms"),
         }
 
 
