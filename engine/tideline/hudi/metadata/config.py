@@ -1,11 +1,12 @@
 """Settings of the metadata table, with Hudi's names and defaults (HoodieMetadataConfig)."""
 
+# ruff: noqa: RUF009 -- declared() makes a dataclass field
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 
 COMMITS_PER_COMPACTION = 10
 
@@ -26,16 +27,13 @@ class MetadataTableConfig:
     """What becomes of a metadata table at a commit; it is compacted every `commits_per_compaction`
     commits."""
 
-    wish: MetadataWish = MetadataWish.AS_IT_IS
-    commits_per_compaction: int = COMMITS_PER_COMPACTION
+    wish: MetadataWish = declared("hoodie.metadata.enable", MetadataWish)
+    commits_per_compaction: int = declared("hoodie.metadata.compact.max.delta.commits")
 
     @classmethod
     def from_settings(cls, read: Settings) -> MetadataTableConfig:
         """Raises ConfigError naming the setting that cannot be read."""
-        return cls(
-            wish=read.member("hoodie.metadata.enable", MetadataWish),
-            commits_per_compaction=read.integer("hoodie.metadata.compact.max.delta.commits"),
-        )
+        return cls(**read.declared(cls))
 
 
 KEEP_AS_IT_IS = MetadataTableConfig()

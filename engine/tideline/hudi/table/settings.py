@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.lock_timing import RENEWALS_PER_LEASE_MIN, LockTiming
 from tideline.settings.registry import find_setting
-from tideline.settings.setting import Setting, read_decimal, read_flag, read_integer
+from tideline.settings.setting import Kind, Setting, read_decimal, read_flag, read_integer
 
 LEASE = "hoodie.write.lock.storage.validity.timeout.secs"
 RENEWAL = "hoodie.write.lock.storage.renew.interval.secs"
 LOCK_WAIT = "hoodie.write.lock.wait_time_ms"
 
 T = TypeVar("T")
+_SOURCE = "setting"
 E = TypeVar("E", bound=Enum)
 
 
@@ -69,6 +70,26 @@ class Settings:
             return by_word.get(text.lower()) or by_word[text.rpartition(".")[2].lower()]
 
         return self._read(_setting(name), default, convert, f"one of {words}")
+
+    def value(self, name: str, words: type[Enum] | None = None) -> Any:
+        """Typed as the setting is declared; `words` are what the values of a word mean."""
+        if words is not None:
+            return self.member(name, words)
+        match _setting(name).kind:
+            case Kind.FLAG:
+                return self.boolean(name)
+            case Kind.INTEGER:
+                return self.integer(name)
+            case Kind.DECIMAL:
+                return self.decimal(name)
+            case Kind.NAMES:
+                return self.names(name)
+        return self.text(name)
+
+    def declared(self, config: type) -> dict[str, Any]:
+        """The fields of a config that are `declared`, as they are set."""
+        sources = {one.name: one.metadata.get(_SOURCE) for one in fields(config)}
+        return {name: self.value(*source) for name, source in sources.items() if source}
 
     def heartbeat_limits(self) -> HeartbeatLimits:
         interval_ms = self.integer("hoodie.client.heartbeat.interval_in_ms")
@@ -121,6 +142,12 @@ class Settings:
             if name in self.properties:
                 return name, self.properties[name]
         return None
+
+
+def declared(name: str, words: type[Enum] | None = None) -> Any:
+    """A field of a config that a setting gives, with the setting's default."""
+    default = Settings({}).value(name, words)
+    return field(default=default, metadata={_SOURCE: (name, words)})
 
 
 def _setting(name: str) -> Setting:

@@ -5,6 +5,7 @@ rolled back lazily (by heartbeat) unless the table is declared single-writer by
 `hoodie.clean.failed.writes.policy=EAGER`. Choices Tideline cannot honour are refused by name.
 """
 
+# ruff: noqa: RUF009 -- declared() makes a dataclass field
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -13,14 +14,14 @@ from enum import Enum
 
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
-from tideline.hudi.index.bucket import BUCKETS_DEFAULT, BucketHash
+from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.bucket_layout import BucketEngine
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.missing_columns import MissingColumns
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 from tideline.hudi.write.upsert_partitioner import Sizing
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.settings.small_engine import SmallEngine
@@ -109,13 +110,13 @@ class ParquetSettings:
     is copied as it is stored when they are rewritten: taking them apart costs next to nothing.
     """
 
-    codec: ParquetCodec = ParquetCodec.SNAPPY
+    codec: ParquetCodec = declared("hoodie.parquet.compression.codec", ParquetCodec)
     row_group_rows_max: int = 1_000_000
-    row_group_bytes_max: int = 120 * 1024 * 1024
-    file_size_bytes_max: int = 120 * 1024 * 1024
-    growth: float = 0.1
-    page_bytes_max: int = 1024 * 1024
-    uses_dictionaries: bool = True
+    row_group_bytes_max: int = declared("hoodie.parquet.block.size")
+    file_size_bytes_max: int = declared("hoodie.parquet.max.file.size")
+    growth: float = declared("hoodie.parquet.compression.ratio")
+    page_bytes_max: int = declared("hoodie.parquet.page.size")
+    uses_dictionaries: bool = declared("hoodie.parquet.dictionary.enabled")
     copied_bytes_min: int = 4 * 1024 * 1024
 
     def is_small_row_group(self, rows: int, size_bytes: int) -> bool:
@@ -135,8 +136,8 @@ class LogSettings:
     """
 
     format: LogFormat = LogFormat.PARQUET
-    block_size_bytes_max: int = 256 * 1024 * 1024
-    file_size_bytes_max: int = 1024 * 1024 * 1024
+    block_size_bytes_max: int = declared("hoodie.logfile.data.block.max.size")
+    file_size_bytes_max: int = declared("hoodie.logfile.max.size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +145,9 @@ class BloomSettings:
     """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0), at its largest; a file with fewer
     keys than `num_entries` gets a smaller one."""
 
-    num_entries: int = 60_000
-    error_rate: float = 1e-9
-    max_entries: int = 100_000
+    num_entries: int = declared("hoodie.index.bloom.num_entries")
+    error_rate: float = declared("hoodie.index.bloom.fpp")
+    max_entries: int = declared("hoodie.bloom.index.filter.dynamic.max.entries")
     is_written: bool = True
 
 
@@ -161,10 +162,10 @@ class IndexSettings:
     """
 
     type: IndexType = IndexType.SIMPLE
-    prunes_by_ranges: bool = True
+    prunes_by_ranges: bool = declared("hoodie.bloom.index.prune.by.ranges")
     updates_partition_path: bool = False
-    num_buckets: int = BUCKETS_DEFAULT
-    bucket_hash_fields: tuple[str, ...] = ()
+    num_buckets: int = declared("hoodie.bucket.index.num.buckets")
+    bucket_hash_fields: tuple[str, ...] = declared("hoodie.bucket.index.hash.field")
     partition_rules: PartitionRules = field(default_factory=PartitionRules)
     engine: BucketEngine = BucketEngine.SIMPLE
 
@@ -216,26 +217,32 @@ class WriteConfig:
     index: IndexSettings = field(default_factory=IndexSettings)
     lock_timing: LockTiming = DEFAULT_TIMING
     settle_s: float = 60.0
-    conflict_retries: int = 0
+    conflict_retries: int = declared("hoodie.write.num.retries.on.conflict.failures")
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
-    failed_writes_policy: FailedWritesPolicy = FailedWritesPolicy.LAZY
-    combine_before_insert: bool = False
-    combine_before_upsert: bool = True
-    combine_before_delete: bool = True
-    allows_duplicate_inserts: bool = True
-    allows_empty_commit: bool = True
-    bulk_insert_sort_mode: SortMode = SortMode.NONE
-    commit_metadata_key_prefix: str = "_"
+    failed_writes_policy: FailedWritesPolicy = declared(
+        "hoodie.clean.failed.writes.policy", FailedWritesPolicy
+    )
+    combine_before_insert: bool = declared("hoodie.combine.before.insert")
+    combine_before_upsert: bool = declared("hoodie.combine.before.upsert")
+    combine_before_delete: bool = declared("hoodie.combine.before.delete")
+    allows_duplicate_inserts: bool = declared("hoodie.merge.allow.duplicate.on.inserts")
+    allows_empty_commit: bool = declared("hoodie.allow.empty.commit")
+    bulk_insert_sort_mode: SortMode = declared("hoodie.bulkinsert.sort.mode", SortMode)
+    commit_metadata_key_prefix: str = declared("hoodie.datasource.write.commitmeta.key.prefix")
     partial_update_columns: tuple[str, ...] | None = None
     insert_duplicates: InsertDuplicates = InsertDuplicates.NONE
     overwrite_mode: OverwriteMode | None = None
     missing_columns: MissingColumns = MissingColumns.OPTIONAL_ARE_NULL
-    bulk_insert_tasks: int = 0
-    clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
-    withdraws_clustering: bool = False
+    bulk_insert_tasks: int = declared("hoodie.bulkinsert.shuffle.parallelism")
+    clustering_updates: ClusteringUpdates = declared(
+        "hoodie.clustering.updates.strategy", ClusteringUpdates
+    )
+    withdraws_clustering: bool = declared(
+        "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
+    )
     delete_marker: DeleteMarker | None = None
     metadata_table: MetadataTableConfig = KEEP_AS_IT_IS
-    small_engine: SmallEngine = SmallEngine.IN_PROCESS
+    small_engine: SmallEngine = declared("tideline.engine.small", SmallEngine)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
@@ -244,39 +251,22 @@ class WriteConfig:
         Raises ConfigError naming the setting and its value when it cannot be read or honoured.
         """
         read = Settings(properties)
-        sizing = _sizing(read)
         return cls(
-            sizing=sizing,
-            parquet=_parquet(read, sizing.file_size_bytes_max),
+            **read.declared(cls),
+            sizing=Sizing(**read.declared(Sizing)),
+            parquet=ParquetSettings(**read.declared(ParquetSettings)),
             logs=_logs(read),
             bloom=_bloom(read),
             index=_index(read),
             lock_timing=read.lock_timing(),
             settle_s=read.integer("tideline.commit.settle.timeout.ms") / 1000,
-            conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures"),
             heartbeat=read.heartbeat_limits(),
-            failed_writes_policy=read.member(
-                "hoodie.clean.failed.writes.policy", FailedWritesPolicy
-            ),
-            combine_before_insert=read.boolean("hoodie.combine.before.insert"),
-            combine_before_upsert=read.boolean("hoodie.combine.before.upsert"),
-            combine_before_delete=read.boolean("hoodie.combine.before.delete"),
-            allows_duplicate_inserts=read.boolean("hoodie.merge.allow.duplicate.on.inserts"),
-            allows_empty_commit=read.boolean("hoodie.allow.empty.commit"),
-            bulk_insert_sort_mode=read.member("hoodie.bulkinsert.sort.mode", SortMode),
-            commit_metadata_key_prefix=read.text("hoodie.datasource.write.commitmeta.key.prefix"),
             partial_update_columns=read.names("tideline.write.partial.update.columns") or None,
             insert_duplicates=_insert_duplicates(read),
             overwrite_mode=_overwrite_mode(read),
             missing_columns=_missing_columns(read),
-            bulk_insert_tasks=read.integer("hoodie.bulkinsert.shuffle.parallelism"),
-            clustering_updates=read.member("hoodie.clustering.updates.strategy", ClusteringUpdates),
-            withdraws_clustering=read.boolean(
-                "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
-            ),
             delete_marker=_delete_marker(read),
             metadata_table=MetadataTableConfig.from_settings(read),
-            small_engine=read.member("tideline.engine.small", SmallEngine),
         )
 
 
@@ -301,35 +291,9 @@ def _missing_columns(read: Settings) -> MissingColumns:
     return MissingColumns.OPTIONAL_ARE_NULL
 
 
-def _sizing(read: Settings) -> Sizing:
-    return Sizing(
-        small_file_limit_bytes=read.integer("hoodie.parquet.small.file.limit"),
-        file_size_bytes_max=read.integer("hoodie.parquet.max.file.size"),
-        insert_split_records=read.integer("hoodie.copyonwrite.insert.split.size"),
-        insert_auto_split=read.boolean("hoodie.copyonwrite.insert.auto.split"),
-        record_size_estimate_bytes=read.integer("hoodie.copyonwrite.record.size.estimate"),
-        record_size_estimation_threshold=read.decimal("hoodie.record.size.estimation.threshold"),
-        small_files_without_logs_max=read.integer("hoodie.merge.small.file.group.candidates.limit"),
-    )
-
-
-def _parquet(read: Settings, file_size_bytes_max: int) -> ParquetSettings:
-    return ParquetSettings(
-        codec=read.member("hoodie.parquet.compression.codec", ParquetCodec),
-        row_group_bytes_max=read.integer("hoodie.parquet.block.size"),
-        growth=read.decimal("hoodie.parquet.compression.ratio"),
-        page_bytes_max=read.integer("hoodie.parquet.page.size"),
-        uses_dictionaries=read.boolean("hoodie.parquet.dictionary.enabled"),
-        file_size_bytes_max=file_size_bytes_max,
-    )
-
-
 def _logs(read: Settings) -> LogSettings:
-    return LogSettings(
-        format=LogFormat.parse(read.text("hoodie.logfile.data.block.format")),
-        block_size_bytes_max=read.integer("hoodie.logfile.data.block.max.size"),
-        file_size_bytes_max=read.integer("hoodie.logfile.max.size"),
-    )
+    block_format = LogFormat.parse(read.text("hoodie.logfile.data.block.format"))
+    return LogSettings(**read.declared(LogSettings), format=block_format)
 
 
 def _insert_duplicates(read: Settings) -> InsertDuplicates:
@@ -367,9 +331,7 @@ def _bloom(read: Settings) -> BloomSettings:
         )
     wanted = read.boolean("hoodie.parquet.bloom.filter.enabled")
     return BloomSettings(
-        num_entries=read.integer("hoodie.index.bloom.num_entries"),
-        error_rate=read.decimal("hoodie.index.bloom.fpp"),
-        max_entries=read.integer("hoodie.bloom.index.filter.dynamic.max.entries"),
+        **read.declared(BloomSettings),
         is_written=wanted or IndexType.parse(read.text("hoodie.index.type")).reads_bloom_filters,
     )
 
@@ -380,10 +342,8 @@ def _index(read: Settings) -> IndexSettings:
     if kind is IndexType.BUCKET and engine != "SIMPLE":
         raise ConfigError("only SIMPLE is supported for hoodie.index.bucket.engine", value=engine)
     return IndexSettings(
+        **read.declared(IndexSettings),
         type=kind,
-        prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges"),
         updates_partition_path=kind in PARTITION_MOVES and read.boolean(PARTITION_MOVES[kind]),
-        num_buckets=read.integer("hoodie.bucket.index.num.buckets"),
-        bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
         partition_rules=PartitionRules.parse(read.text(EXPRESSIONS), read.text(RULE_TYPE)),
     )

@@ -19,6 +19,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tideline.hudi.table.settings import declared
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.workload_profile import WorkloadProfile
 
@@ -36,13 +37,13 @@ class SmallFile:
 class Sizing:
     """File sizing settings, with Hudi's names in `tideline.hudi.write.config`."""
 
-    small_file_limit_bytes: int = 100 * 1024 * 1024
-    file_size_bytes_max: int = 120 * 1024 * 1024
-    insert_split_records: int = 500_000
-    insert_auto_split: bool = True
-    record_size_estimate_bytes: int = 1024
-    record_size_estimation_threshold: float = 1.0
-    small_files_without_logs_max: int = 1
+    small_file_limit_bytes: int = declared("hoodie.parquet.small.file.limit")
+    file_size_bytes_max: int = declared("hoodie.parquet.max.file.size")
+    insert_split_records: int = declared("hoodie.copyonwrite.insert.split.size")
+    insert_auto_split: bool = declared("hoodie.copyonwrite.insert.auto.split")
+    record_size_estimate_bytes: int = declared("hoodie.copyonwrite.record.size.estimate")
+    record_size_estimation_threshold: float = declared("hoodie.record.size.estimation.threshold")
+    small_files_without_logs_max: int = declared("hoodie.merge.small.file.group.candidates.limit")
     """How many file groups of a partition of a merge-on-read table inserts are added to."""
 
 

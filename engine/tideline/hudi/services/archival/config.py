@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 
 MERGED_BYTES_MAX = 128 * 1024 * 1024
 """Of the files that one merge of a history reads; half of what is read of one metadata object."""
@@ -17,9 +17,9 @@ _COUNTING_TRIGGERS = frozenset({"NUM_COMMITS", "NUM_AND_TIME"})
 class MergeConfig:
     """When small archive files are merged: `files_min` of them, none above `size_bytes_max`."""
 
-    is_enabled: bool = False
-    files_min: int = 10
-    size_bytes_max: int = 20_971_520
+    is_enabled: bool = declared("hoodie.archive.merge.enable")
+    files_min: int = declared("hoodie.archive.merge.files.batch.size")
+    size_bytes_max: int = declared("hoodie.archive.merge.small.file.limit.bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class HistoryConfig:
     """Of an LSM history: how many files become one, below how many bytes together, and how many
     manifests are kept for readers that are behind."""
 
-    files_per_merge: int = 10
+    files_per_merge: int = declared("hoodie.timeline.compaction.batch.size")
     merged_bytes_max: int = MERGED_BYTES_MAX
-    manifests_kept: int = 3
+    manifests_kept: int = declared("hoodie.timeline.manifest.retained.versions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class ArchivalConfig:
     `instants_per_portion` go into one archive file, while the lock is held for a few seconds.
     """
 
-    commits_min: int = 20
-    commits_max: int = 30
-    beyond_savepoint: bool = False
-    blocks_on_earliest_retained: bool = False
+    commits_min: int = declared("hoodie.keep.min.commits")
+    commits_max: int = declared("hoodie.keep.max.commits")
+    beyond_savepoint: bool = declared("hoodie.archive.beyond.savepoint")
+    blocks_on_earliest_retained: bool = declared("hoodie.archive.block.on.latest.clean.ectr")
     compaction_delta_commits: int | None = 5
-    entries_per_block: int = 10
+    entries_per_block: int = declared("hoodie.commits.archival.batch")
     instants_per_portion: int = 500
     merge: MergeConfig = MergeConfig()
     history: HistoryConfig = HistoryConfig()
@@ -70,23 +70,14 @@ class ArchivalConfig:
         trigger = read.text("hoodie.compact.inline.trigger.strategy").upper()
         delta_commits = read.integer("hoodie.compact.inline.max.delta.commits")
         return cls(
-            commits_min=commits_min,
-            commits_max=commits_max,
-            beyond_savepoint=read.boolean("hoodie.archive.beyond.savepoint"),
-            blocks_on_earliest_retained=read.boolean("hoodie.archive.block.on.latest.clean.ectr"),
+            **read.declared(cls),
             compaction_delta_commits=delta_commits if trigger in _COUNTING_TRIGGERS else None,
-            entries_per_block=read.integer("hoodie.commits.archival.batch"),
-            merge=MergeConfig(
-                is_enabled=read.boolean("hoodie.archive.merge.enable"),
-                files_min=read.integer("hoodie.archive.merge.files.batch.size"),
-                size_bytes_max=read.integer("hoodie.archive.merge.small.file.limit.bytes"),
-            ),
+            merge=MergeConfig(**read.declared(MergeConfig)),
             history=HistoryConfig(
-                files_per_merge=read.integer("hoodie.timeline.compaction.batch.size"),
+                **read.declared(HistoryConfig),
                 merged_bytes_max=min(
                     read.integer("hoodie.timeline.compaction.target.file.max.bytes"),
                     MERGED_BYTES_MAX,
                 ),
-                manifests_kept=read.integer("hoodie.timeline.manifest.retained.versions"),
             ),
         )

@@ -11,7 +11,7 @@ from enum import Enum
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 
@@ -39,12 +39,12 @@ class CleaningConfig:
     """
 
     policy: CleaningPolicy = CleaningPolicy.KEEP_LATEST_COMMITS
-    commits_retained: int = 10
-    hours_retained: int = 24
-    file_versions_retained: int = 3
-    is_incremental: bool = True
-    allows_several: bool = False
-    trigger_commits: int = 1
+    commits_retained: int = declared("hoodie.clean.commits.retained")
+    hours_retained: int = declared("hoodie.clean.hours.retained")
+    file_versions_retained: int = declared("hoodie.clean.fileversions.retained")
+    is_incremental: bool = declared("hoodie.clean.incremental.enabled")
+    allows_several: bool = declared("hoodie.clean.multiple.enabled")
+    trigger_commits: int = declared("hoodie.clean.trigger.max.commits")
     commits_to_clean_max: int | None = None
     empty_clean_interval_hours: int | None = None
     pinned_instants: tuple[InstantTime, ...] = ()
@@ -59,13 +59,8 @@ class CleaningConfig:
         commits_max = read.integer("hoodie.clean.max.commits.to.clean")
         pinned = tuple(sorted(map(InstantTime.parse, read.names(PINNED_INSTANTS))))
         return cls(
+            **read.declared(cls),
             policy=_policy(read),
-            commits_retained=read.integer("hoodie.clean.commits.retained"),
-            hours_retained=read.integer("hoodie.clean.hours.retained"),
-            file_versions_retained=read.integer("hoodie.clean.fileversions.retained"),
-            is_incremental=read.boolean("hoodie.clean.incremental.enabled"),
-            allows_several=read.boolean("hoodie.clean.multiple.enabled"),
-            trigger_commits=read.integer("hoodie.clean.trigger.max.commits"),
             commits_to_clean_max=commits_max or None,
             empty_clean_interval_hours=empty_hours if empty_hours > 0 else None,
             pinned_instants=pinned,

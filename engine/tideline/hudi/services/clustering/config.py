@@ -8,7 +8,7 @@ from enum import Enum
 from tideline.errors import ConfigError
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.table.row_layout import RowLayout
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 from tideline.hudi.table.table_config import INDEX_TYPE
 
 PLAN_CLASS_KEY = "hoodie.clustering.plan.strategy.class"
@@ -16,7 +16,6 @@ PARTITION_REGEX = "hoodie.clustering.plan.strategy.partition.regex.pattern"
 SORT_COLUMNS_KEY = "hoodie.clustering.plan.strategy.sort.columns"
 TARGET_BYTES_KEY = "hoodie.clustering.plan.strategy.target.file.max.bytes"
 LAYOUT_KEY = "hoodie.layout.optimize.strategy"
-_GIB = 1024**3
 _MODE_OF_CLASS = {
     "SparkRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
     "SparkSelectedPartitionsClusteringPlanStrategy": "SELECTED_PARTITIONS",
@@ -40,54 +39,41 @@ class ClusteringConfig:
     Without `sort_columns` rows keep the order they are read in.
     """
 
-    inline_commits_max: int = 4
-    async_commits_max: int = 4
-    selected_partitions: tuple[str, ...] = ()
-    partition_regex: str = ""
+    inline_commits_max: int = declared("hoodie.clustering.inline.max.commits")
+    async_commits_max: int = declared("hoodie.clustering.async.max.commits")
+    selected_partitions: tuple[str, ...] = declared(
+        "hoodie.clustering.plan.strategy.partition.selected"
+    )
+    partition_regex: str = declared(PARTITION_REGEX)
     partition_filter: PartitionFilter = PartitionFilter.NONE
-    skip_latest_partitions: int = 0
-    lookback_partitions: int = 2
-    begin_partition: str = ""
-    end_partition: str = ""
-    small_file_bytes: int = 300 * 1024 * 1024
-    group_bytes_max: int = 2 * _GIB
-    groups_max: int = 30
-    target_file_bytes: int = _GIB
-    sort_columns: tuple[str, ...] = ()
+    skip_latest_partitions: int = declared(
+        "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions"
+    )
+    lookback_partitions: int = declared(
+        "hoodie.clustering.plan.strategy.daybased.lookback.partitions"
+    )
+    begin_partition: str = declared("hoodie.clustering.plan.strategy.cluster.begin.partition")
+    end_partition: str = declared("hoodie.clustering.plan.strategy.cluster.end.partition")
+    small_file_bytes: int = declared("hoodie.clustering.plan.strategy.small.file.limit")
+    group_bytes_max: int = declared("hoodie.clustering.plan.strategy.max.bytes.per.group")
+    groups_max: int = declared("hoodie.clustering.plan.strategy.max.num.groups")
+    target_file_bytes: int = declared(TARGET_BYTES_KEY)
+    sort_columns: tuple[str, ...] = declared(SORT_COLUMNS_KEY)
     layout: RowLayout = RowLayout.LINEAR
-    single_groups: bool = True
-    is_incremental: bool = True
-    base_file_bytes_max: int = 125_829_120
+    single_groups: bool = declared(
+        "hoodie.clustering.plan.strategy.single.group.clustering.enabled"
+    )
+    is_incremental: bool = declared("hoodie.table.services.incremental.enabled")
+    base_file_bytes_max: int = declared("hoodie.parquet.max.file.size")
     has_bucket_index: bool = False
 
     @classmethod
     def from_settings(cls, read: Settings) -> ClusteringConfig:
         """Raises ConfigError naming the setting that cannot be read."""
         return cls(
-            inline_commits_max=read.integer("hoodie.clustering.inline.max.commits"),
-            async_commits_max=read.integer("hoodie.clustering.async.max.commits"),
-            selected_partitions=read.names("hoodie.clustering.plan.strategy.partition.selected"),
-            partition_regex=read.text(PARTITION_REGEX),
+            **read.declared(cls),
             partition_filter=_partition_filter(read),
-            skip_latest_partitions=read.integer(
-                "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions"
-            ),
-            lookback_partitions=read.integer(
-                "hoodie.clustering.plan.strategy.daybased.lookback.partitions"
-            ),
-            begin_partition=read.text("hoodie.clustering.plan.strategy.cluster.begin.partition"),
-            end_partition=read.text("hoodie.clustering.plan.strategy.cluster.end.partition"),
-            small_file_bytes=read.integer("hoodie.clustering.plan.strategy.small.file.limit"),
-            group_bytes_max=read.integer("hoodie.clustering.plan.strategy.max.bytes.per.group"),
-            groups_max=read.integer("hoodie.clustering.plan.strategy.max.num.groups"),
-            target_file_bytes=read.integer(TARGET_BYTES_KEY),
-            sort_columns=read.names(SORT_COLUMNS_KEY),
             layout=_layout(read),
-            single_groups=read.boolean(
-                "hoodie.clustering.plan.strategy.single.group.clustering.enabled"
-            ),
-            is_incremental=read.boolean("hoodie.table.services.incremental.enabled"),
-            base_file_bytes_max=read.integer("hoodie.parquet.max.file.size"),
             has_bucket_index=_index(read).places_by_hash,
         )
 

@@ -1,12 +1,13 @@
 """Compaction settings: when one is due, and what it picks, by Hudi's names and defaults."""
 
+# ruff: noqa: RUF009 -- declared() makes a dataclass field
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
 from tideline.errors import ConfigError
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 
 _STRATEGY_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 
@@ -54,35 +55,23 @@ class CompactionConfig:
     partitions written to since the last compaction are looked at.
     """
 
-    trigger: CompactionTrigger = CompactionTrigger.NUM_COMMITS
-    delta_commits_max: int = 5
-    delta_seconds_max: int = 3600
+    trigger: CompactionTrigger = declared(
+        "hoodie.compact.inline.trigger.strategy", CompactionTrigger
+    )
+    delta_commits_max: int = declared("hoodie.compact.inline.max.delta.commits")
+    delta_seconds_max: int = declared("hoodie.compact.inline.max.delta.seconds")
     strategies: tuple[StrategyKind, ...] = (StrategyKind.LOG_FILE_SIZE,)
-    log_bytes_min: int = 0
-    log_files_min: int = 0
-    io_mb_max: int = 512_000
-    partition_regex: str = ""
-    partitions_max: int = 10
-    is_incremental: bool = True
-    file_size_bytes_max: int = 125_829_120
+    log_bytes_min: int = declared("hoodie.compaction.logfile.size.threshold")
+    log_files_min: int = declared("hoodie.compaction.logfile.num.threshold")
+    io_mb_max: int = declared("hoodie.compaction.target.io")
+    partition_regex: str = declared("hoodie.compaction.partition.path.regex")
+    partitions_max: int = declared("hoodie.compaction.daybased.target.partitions")
+    is_incremental: bool = declared("hoodie.table.services.incremental.enabled")
+    file_size_bytes_max: int = declared("hoodie.parquet.max.file.size")
 
     @classmethod
     def from_settings(cls, read: Settings) -> CompactionConfig:
         """Raises ConfigError naming the setting that cannot be read."""
         names = read.text("hoodie.compaction.strategy").split(",")
-        return cls(
-            trigger=read.member(
-                "hoodie.compact.inline.trigger.strategy",
-                CompactionTrigger,
-            ),
-            delta_commits_max=read.integer("hoodie.compact.inline.max.delta.commits"),
-            delta_seconds_max=read.integer("hoodie.compact.inline.max.delta.seconds"),
-            strategies=tuple(StrategyKind.parse(name) for name in names),
-            log_bytes_min=read.integer("hoodie.compaction.logfile.size.threshold"),
-            log_files_min=read.integer("hoodie.compaction.logfile.num.threshold"),
-            io_mb_max=read.integer("hoodie.compaction.target.io"),
-            partition_regex=read.text("hoodie.compaction.partition.path.regex"),
-            partitions_max=read.integer("hoodie.compaction.daybased.target.partitions"),
-            is_incremental=read.boolean("hoodie.table.services.incremental.enabled"),
-            file_size_bytes_max=read.integer("hoodie.parquet.max.file.size"),
-        )
+        strategies = tuple(StrategyKind.parse(name) for name in names)
+        return cls(**read.declared(cls), strategies=strategies)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 
 
 @dataclass(frozen=True, slots=True)
 class LogCompactionConfig:
     """When it is due: log files or blocks of a slice, and delta commits since the last one."""
 
-    blocks_min: int = 5
-    file_size_bytes_max: int = 125_829_120
+    blocks_min: int = declared("hoodie.log.compaction.blocks.threshold")
+    file_size_bytes_max: int = declared("hoodie.parquet.max.file.size")
 
     @classmethod
     def from_settings(cls, read: Settings) -> LogCompactionConfig:
         """Raises ConfigError naming the setting that cannot be read."""
-        return cls(
-            read.integer("hoodie.log.compaction.blocks.threshold"),
-            read.integer("hoodie.parquet.max.file.size"),
-        )
+        return cls(**read.declared(cls))

@@ -1,11 +1,12 @@
 """Settings of partition TTL, with Hudi's names and defaults."""
 
+# ruff: noqa: RUF009 -- declared() makes a dataclass field
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.settings import Settings, declared
 
 
 class TtlStrategy(Enum):
@@ -25,18 +26,13 @@ class PartitionTtlConfig:
     `selected` restricts it to some partitions (empty: all); `partitions_max` bounds one run.
     """
 
-    strategy: TtlStrategy = TtlStrategy.KEEP_BY_TIME
+    strategy: TtlStrategy = declared("hoodie.partition.ttl.strategy.type", TtlStrategy)
     days_retained: int | None = None
-    selected: tuple[str, ...] = ()
-    partitions_max: int = 1000
+    selected: tuple[str, ...] = declared("hoodie.partition.ttl.strategy.partition.selected")
+    partitions_max: int = declared("hoodie.partition.ttl.strategy.max.delete.partitions")
 
     @classmethod
     def from_settings(cls, read: Settings) -> PartitionTtlConfig:
         """Typed settings. Raises ConfigError naming the setting that cannot be read."""
         days = read.integer("hoodie.partition.ttl.strategy.days.retain")
-        return cls(
-            strategy=read.member("hoodie.partition.ttl.strategy.type", TtlStrategy),
-            days_retained=days if days > 0 else None,
-            selected=read.names("hoodie.partition.ttl.strategy.partition.selected"),
-            partitions_max=read.integer("hoodie.partition.ttl.strategy.max.delete.partitions"),
-        )
+        return cls(**read.declared(cls), days_retained=days if days > 0 else None)
