@@ -22,7 +22,8 @@ from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.planned_write import table_write_config
 from tideline.settings.registry import all_settings, find_setting
-from tideline.settings.setting import Standing, Touches
+from tideline.settings.setting import Standing
+from tideline.testing.harmless_settings import LOCKS
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator")
@@ -102,9 +103,7 @@ def test_defaults_of_writes_are_the_same_in_code_and_registry() -> None:
 
 
 def test_harmless_lock_settings_leave_the_lock_as_it_is() -> None:
-    harmless = [one for one in all_settings() if one.touches is Touches.LOCKS]
-    assert len(harmless) == 4
-    given = {setting.name: "7" for setting in harmless}
+    given = dict.fromkeys(LOCKS, "7")
     assert Settings(given).lock_timing() == Settings({}).lock_timing()
 
 

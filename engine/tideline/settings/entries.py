@@ -12,7 +12,6 @@ from tideline.settings.setting import (
     Place,
     Setting,
     Standing,
-    Touches,
 )
 
 OFF = ("false",)
@@ -65,8 +64,6 @@ def stored(name: str, sentence: str, **more: Any) -> Setting:
 def harmless(
     reason: str,
     *of: str,
-    touches: Touches | None = None,
-    shown_by: str = "",
     words: tuple[str, ...] = (),
     places: frozenset[Place] = ANYWHERE,
 ) -> tuple[Setting, ...]:
@@ -78,8 +75,6 @@ def harmless(
             Standing.HARMLESS,
             words=words,
             places=places,
-            touches=touches,
-            shown_by=shown_by,
         )
         for name in of
     )

@@ -59,15 +59,6 @@ class Danger(Enum):
     LOCKING = "locking"
 
 
-class Touches(Enum):
-    """What a setting changes in Hudi. A harmless one that touches any of it names its test."""
-
-    ROWS = "rows"
-    FILES = "files"
-    LOCKS = "locks"
-    PLACEMENT = "placement"
-
-
 ANYWHERE = frozenset({Place.TABLE, Place.WRITE, Place.SERVICE, Place.LAKE_TABLE, Place.STORED})
 STORED_ONLY = frozenset({Place.STORED})
 FAMILY = ".*"
@@ -80,8 +71,7 @@ class Setting:
     `aliases` are names of the same setting, of older Hudi versions and of Flink. An empty `default`
     is none; `hudi_default` is Hudi's where it differs. `settles_table`: it says what the table is,
     so that a write may repeat but not change it. `danger` is what goes wrong where one is stored in
-    a table with a value that is refused, and nothing may write to it. `shown_by` is the test of a
-    harmless one.
+    a table with a value that is refused, and nothing may write to it.
     """
 
     name: str
@@ -96,8 +86,6 @@ class Setting:
     places: frozenset[Place] = ANYWHERE
     settles_table: bool = False
     danger: Danger | None = None
-    touches: Touches | None = None
-    shown_by: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

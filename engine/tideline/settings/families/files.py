@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, decimal, flag, harmless, integer, refused, word
-from tideline.settings.setting import Touches
-
-_MARKERS = (
-    "engine/tests/interop/test_harmless_settings.py"
-    "::test_what_is_harmless_changes_neither_rows_nor_files_in_hudi_itself"
-)
 
 SETTINGS = (
     integer(
@@ -129,16 +123,12 @@ SETTINGS = (
     *harmless(
         "a marker is always an object of its own, and all are gone after the commit",
         "hoodie.write.markers.type",
-        touches=Touches.FILES,
-        shown_by=_MARKERS,
         words=("DIRECT", "TIMELINE_SERVER_BASED"),
     ),
     *harmless(
         "files that no task reported are always deleted before the commit",
         "hoodie.fail.job.on.duplicate.data.file.detection",
         "hoodie.block.writes.on.speculative.execution",
-        touches=Touches.FILES,
-        shown_by="engine/tests/hudi/write/test_finalize.py::test_files_of_lost_attempts_are_deleted",
     ),
     *refused(
         "stores must be consistent at once, and are asked whether they are; leave it out",

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, flag, harmless, integer, refused, settles, text, word
-from tideline.settings.setting import Danger, Kind, Touches
+from tideline.settings.setting import Danger, Kind
 
 _LOCK = "hoodie.write.lock."
-_NO_EFFECT = (
-    "engine/tests/settings/test_settings_are_read.py"
-    "::test_harmless_lock_settings_leave_the_lock_as_it_is"
-)
 _OTHER_LOCKS = (
     "Tideline locks with Hudi's storage lock on S3 and with the kernel's on a folder; give every "
     "writer org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"
@@ -107,14 +103,10 @@ SETTINGS = (
         f"{_LOCK}num_retries",
         f"{_LOCK}max_wait_time_ms_between_retry",
         f"{_LOCK}app_id",
-        touches=Touches.LOCKS,
-        shown_by=_NO_EFFECT,
     ),
     *harmless(
         "the lock is there without it",
         "hoodie.auto.adjust.lock.configs",
-        touches=Touches.LOCKS,
-        shown_by=_NO_EFFECT,
     ),
     *refused(
         _OTHER_LOCKS,
@@ -183,15 +175,9 @@ SETTINGS = (
     *harmless(
         "a rollback uses markers where there are any, else it looks at the files",
         "hoodie.rollback.using.markers",
-        touches=Touches.FILES,
-        shown_by="engine/tests/hudi/recovery/test_rollback_of_failed_writes.py"
-        "::test_without_markers_a_listing_finds_the_files",
     ),
     *harmless(
         "a rollback that is planned already is carried out, not planned again",
         "hoodie.rollback.avoid.duplicate.plan",
-        touches=Touches.FILES,
-        shown_by="engine/tests/hudi/recovery/test_rollback_resume.py"
-        "::test_the_instant_is_not_rolled_back_a_second_time",
     ),
 )

@@ -13,15 +13,10 @@ from tideline.settings.entries import (
     text,
     word,
 )
-from tideline.settings.setting import Place, Touches
+from tideline.settings.setting import Place
 
 _SORT_MODES = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
 _OF_A_WRITE = frozenset({Place.WRITE})
-_SAME_ROWS = (
-    "engine/tests/interop/test_harmless_settings.py"
-    "::test_what_is_harmless_changes_neither_rows_nor_files_in_hudi_itself"
-)
-
 SETTINGS = (
     text(
         "hoodie.datasource.write.operation",
@@ -123,9 +118,6 @@ SETTINGS = (
     *harmless(
         "every write is checked against the table's schema",
         "hoodie.avro.schema.validate",
-        touches=Touches.ROWS,
-        shown_by="engine/tests/spark/write/test_write_schema.py"
-        "::test_changes_that_lose_something_are_refused_with_column_and_types",
     ),
     *refused(
         "columns are never dropped by a write; leave it out",
@@ -136,9 +128,6 @@ SETTINGS = (
         "columns of a table that Hudi altered so are always found by their ids, and its history of "
         "the schema is carried on; a write adds and widens columns, and renames or drops none",
         "hoodie.schema.on.read.enable",
-        touches=Touches.ROWS,
-        shown_by="engine/tests/interop/test_schema_on_read.py"
-        "::test_rows_stay_whole_while_hudi_alters_and_both_write",
     ),
     *refused(
         "rows get no operation column; leave it out",
@@ -199,16 +188,12 @@ SETTINGS = (
     *harmless(
         "how Hudi turns a frame into records; rows are Arrow here",
         "hoodie.datasource.write.row.writer.enable",
-        touches=Touches.ROWS,
-        shown_by=_SAME_ROWS,
     ),
     *harmless(
         "how many tasks Hudi writes with; here the file groups decide, and Spark's own settings",
         "hoodie.insert.shuffle.parallelism",
         "hoodie.upsert.shuffle.parallelism",
         "hoodie.delete.shuffle.parallelism",
-        touches=Touches.FILES,
-        shown_by=_SAME_ROWS,
     ),
     *refused(
         "of Hudi's own insides; leave it out",
