@@ -15,6 +15,7 @@ from tideline_operator.api_objects import CONFIG_MAPS, LAKE_TABLES
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.mortal_api import replace_dead, start_mortal
+from tideline_operator.testing.simulated_cluster import operation_map_of
 
 pytestmark = pytest.mark.api_server
 
@@ -62,7 +63,7 @@ def test_a_job_whose_pod_waits_for_its_config_map_gets_it_from_the_next_controll
     entry = {**case.operations()[-1], "phase": "Pending"}
     change = {"status": {"operations": [entry]}}
     case.api.patch(LAKE_TABLES, "people", change, case.namespace, subresource="status")
-    case.api.delete(CONFIG_MAPS, name, case.namespace)
+    case.api.delete(CONFIG_MAPS, operation_map_of(job), case.namespace)
     creating = {"waiting": {"reason": "ContainerCreating"}}
     case.cluster.start_pod(job, phase="Pending", state=creating)
     case.start()

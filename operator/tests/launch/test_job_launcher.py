@@ -21,6 +21,7 @@ from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.job_launcher import JobLauncher, Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import STRANGER, ApiServer
+from tideline_operator.testing.simulated_cluster import operation_map_of
 from tideline_operator.testing.table_states import resolved
 
 pytestmark = pytest.mark.api_server
@@ -31,6 +32,7 @@ OPERATION = Operation(
 )
 ROLES = ApiResource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 NAME = "people-create-0a1b2c-1"
+HELD_IN = f"{NAME}-7d3c0c6e"
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_an_operation_becomes_a_job_and_a_config_map_that_goes_with_it(
     launcher = JobLauncher(api, SETTINGS)
     assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=True)
     job = api.get(JOBS, NAME, namespace)
-    content = api.get(CONFIG_MAPS, NAME, namespace)
+    content = api.get(CONFIG_MAPS, HELD_IN, namespace)
     assert job is not None
     assert content is not None
     assert job["metadata"]["ownerReferences"][0]["name"] == "people"
@@ -75,6 +77,24 @@ def test_an_operation_is_started_once(api: KubeApi, table: ResolvedTable, owner:
     launcher.ensure_started(OPERATION, table, 1, owner)
     assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=False)
     assert launcher.ensure_started(OPERATION, table, 2, owner) == Started(is_new=True)
+
+
+def test_a_laketable_made_again_shares_nothing_with_the_deleted_one(
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
+) -> None:
+    launcher = JobLauncher(api, SETTINGS)
+    launcher.ensure_started(OPERATION, table, 1, owner)
+    old = api.get(JOBS, NAME, namespace)
+    assert old is not None
+    api.delete(JOBS, NAME, namespace)
+    again = {**owner, "metadata": {**owner["metadata"], "uid": "8e4d1d7f-0000-4000-8000-0f"}}
+    assert launcher.ensure_started(OPERATION, table, 1, again) == Started(is_new=True)
+    new = api.get(JOBS, NAME, namespace)
+    assert new is not None
+    names = [operation_map_of(job) for job in (old, new)]
+    contents = [api.get(CONFIG_MAPS, name, namespace) for name in names]
+    owners = [one["metadata"]["ownerReferences"][0]["uid"] for one in contents if one is not None]
+    assert owners == [old["metadata"]["uid"], new["metadata"]["uid"]]
 
 
 def test_what_no_pod_has_is_refused_and_not_left_out(
@@ -95,7 +115,7 @@ def test_a_death_in_the_middle_is_repaired_by_starting_again(
     api.create(JOBS, job, namespace)
     launcher = JobLauncher(api, SETTINGS)
     assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=False)
-    found, known = api.get(CONFIG_MAPS, NAME, namespace), api.get(JOBS, NAME, namespace)
+    found, known = api.get(CONFIG_MAPS, HELD_IN, namespace), api.get(JOBS, NAME, namespace)
     assert found is not None
     assert known is not None
     (holder,) = found["metadata"]["ownerReferences"]
@@ -140,7 +160,7 @@ def test_what_the_api_server_refuses_is_reported_and_leaves_nothing(
     assert isinstance(refused, StartRefused)
     assert "nodeSelector" in refused.message
     assert api.get(JOBS, NAME, namespace) is None
-    assert api.get(CONFIG_MAPS, NAME, namespace) is None
+    assert api.get(CONFIG_MAPS, HELD_IN, namespace) is None
 
 
 def test_an_impossible_pod_is_refused_by_its_field(

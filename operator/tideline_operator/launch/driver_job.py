@@ -74,6 +74,13 @@ def job_name(operation_id: str, attempt: int) -> str:
     return f"{operation_id}-{attempt}"[-_NAME_LENGTH_MAX:].lstrip("-")
 
 
+def operation_name(operation_id: str, attempt: int, owner: Manifest) -> str:
+    """The name of the ConfigMap with the operation. It is the LakeTable's own: that of a LakeTable
+    of the same name that was deleted just now may still be there, and go at any moment."""
+    uid = str(owner["metadata"]["uid"])
+    return f"{job_name(operation_id, attempt)}-{uid.partition('-')[0]}"
+
+
 def moves_rows(operation: Operation) -> bool:
     """Whether the operation needs Spark."""
     match operation.work:
@@ -110,7 +117,8 @@ def driver_job(
     """
     metadata = _metadata(operation, table, attempt, owner)
     metadata["labels"] |= {MADE_FROM_LABEL: made_from(table, asdict(settings))}
-    job = one_pod_job(metadata, _driver_template(operation, table, attempt, settings), settings)
+    held_in = operation_name(operation.id, attempt, owner)
+    job = one_pod_job(metadata, _driver_template(operation, table, held_in, settings), settings)
     if settings.deadline_s is not None:
         job["spec"]["activeDeadlineSeconds"] = settings.deadline_s
     return job
@@ -130,13 +138,14 @@ def operation_config_map(
     """
     content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
     data = {OPERATION_KEY: content}
+    name = operation_name(operation.id, attempt, owner)
     if moves_rows(operation):
-        driver = _driver_template(operation, table, attempt, settings)
+        driver = _driver_template(operation, table, name, settings)
         executor = _executor_template(operation, table, settings)
         pods = _spark_pods(table, engine_container(driver), settings)
         data[_SPARK_PODS_KEY] = pods.to_json()
         data[_EXECUTOR_KEY] = json.dumps({"apiVersion": "v1", "kind": "Pod", **executor})
-    return config_map(_metadata(operation, table, attempt, owner), data)
+    return config_map({**_metadata(operation, table, attempt, owner), "name": name}, data)
 
 
 def labels_of(operation: Operation, table: ResolvedTable) -> dict[str, str]:
@@ -161,8 +170,9 @@ def _metadata(
 
 
 def _driver_template(
-    operation: Operation, table: ResolvedTable, attempt: int, settings: LaunchSettings
+    operation: Operation, table: ResolvedTable, held_in: str, settings: LaunchSettings
 ) -> Manifest:
+    """`held_in` is the ConfigMap with the operation."""
     resources = table.spec.resources
     if moves_rows(operation):
         memory = spark_memory_bytes(resources.driver.memory, "spec.resources.driver.memory")
@@ -172,7 +182,7 @@ def _driver_template(
     secrets = store_secrets(table)
     labels = {**labels_of(operation, table), ROLE_LABEL: DRIVER_ROLE}
     required = required_parts(labels, secrets)
-    volume = {"name": "operation", "configMap": {"name": job_name(operation.id, attempt)}}
+    volume = {"name": "operation", "configMap": {"name": held_in}}
     required["spec"]["volumes"].append(volume)
     arguments = ("tideline", "execute", "--operation", f"{OPERATION_FOLDER}/{OPERATION_KEY}")
     container = required_container(required, table, arguments, memory)

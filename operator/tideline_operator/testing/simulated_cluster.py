@@ -84,13 +84,16 @@ class SimulatedCluster:
 
     def can_start(self, job: Manifest) -> bool:
         """Whether the Job's ConfigMap is there, without which its pod would not start."""
-        return self._api.get(CONFIG_MAPS, job["metadata"]["name"], self._namespace) is not None
+        return self._held(job) is not None
 
     def operation_of(self, job: Manifest) -> Operation:
         """What the Job is to do."""
-        held = self._api.get(CONFIG_MAPS, job["metadata"]["name"], self._namespace)
+        held = self._held(job)
         assert held is not None, f"Job {job['metadata']['name']} has no ConfigMap"
         return Operation.from_json_object(json.loads(held["data"][OPERATION_KEY]))
+
+    def _held(self, job: Manifest) -> Manifest | None:
+        return self._api.get(CONFIG_MAPS, operation_map_of(job), self._namespace)
 
     def start_pod(
         self,
@@ -341,3 +344,10 @@ def _has_ended(job: Manifest) -> bool:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def operation_map_of(job: Manifest) -> str:
+    """The name of the ConfigMap that the Job's pod mounts."""
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    (name,) = (one["configMap"]["name"] for one in volumes if one["name"] == "operation")
+    return str(name)
