@@ -18,10 +18,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 Skip: TypeAlias = Callable[[bytes, int], int]
+Step = TypeVar("Step", Callable[[bytes, int], tuple[Any, int]], Callable[[bytes, int], int])
 
 _VARINT = rb"[\x80-\xff]*[\x00-\x7f]"
 _FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -82,7 +83,7 @@ class _Compiler:
     def reader(self, schema: Any) -> Read:
         name, full = self._resolved(schema)
         if name == "union":
-            return _union_reader([self.reader(branch) for branch in full])
+            return _union([self.reader(branch) for branch in full])
         if name == "record":
             return self._record_reader(full)
         if name == "array":
@@ -98,7 +99,7 @@ class _Compiler:
     def skipper(self, schema: Any) -> Skip:
         name, full = self._resolved(schema)
         if name == "union":
-            return _union_skipper([self.skipper(branch) for branch in full])
+            return _union([self.skipper(branch) for branch in full])
         if name in ("array", "map"):
             return self._items_skipper(name, full)
         if name == "record":
@@ -232,8 +233,10 @@ def _enum_reader(symbols: Sequence[str]) -> Read:
     return read
 
 
-def _union_reader(branches: Sequence[Read]) -> Read:
-    def read(body: bytes, position: int) -> tuple[Any, int]:
+def _union(branches: Sequence[Step]) -> Step:
+    """Reads, or skips, a value of a union."""
+
+    def step(body: bytes, position: int) -> Any:
         byte = body[position]
         if byte == _FIRST_BRANCH:
             return branches[0](body, position + 1)
@@ -242,20 +245,7 @@ def _union_reader(branches: Sequence[Read]) -> Read:
         index, position = read_long(body, position)
         return branches[index](body, position)
 
-    return read
-
-
-def _union_skipper(branches: Sequence[Skip]) -> Skip:
-    def skip(body: bytes, position: int) -> int:
-        byte = body[position]
-        if byte == _FIRST_BRANCH:
-            return branches[0](body, position + 1)
-        if byte == _SECOND_BRANCH:
-            return branches[1](body, position + 1)
-        index, position = read_long(body, position)
-        return branches[index](body, position)
-
-    return skip
+    return step
 
 
 def _array_reader(item: Read) -> Read:

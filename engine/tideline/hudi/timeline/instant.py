@@ -111,3 +111,18 @@ class Instant:
 
     def __str__(self) -> str:
         return f"{self.time}.{self.action}.{self.state.value.lower()}"
+
+
+def state_spellings(*, without: Action | None = None) -> dict[tuple[Action, State], str]:
+    """How names of instant files end, by action and state, but of one action."""
+    spellings: dict[tuple[Action, State], str] = {}
+    for action in Action:
+        if action is without:
+            continue
+        if action is not Action.SAVEPOINT:
+            spellings[action, State.REQUESTED] = f"{action.value}.requested"
+        spellings[action, State.INFLIGHT] = f"{action.value}.inflight"
+        if action.when_completed is action:
+            spellings[action, State.COMPLETED] = action.value
+    spellings[Action.COMMIT, State.INFLIGHT] = "inflight"
+    return spellings

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from tideline.errors import ConfigError
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant import Action, Instant, State, state_spellings
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 
@@ -83,19 +83,5 @@ def _action_in_files(instant: Instant) -> Action:
     return instant.action
 
 
-def _spellings() -> dict[tuple[Action, State], str]:
-    spellings: dict[tuple[Action, State], str] = {}
-    for action in Action:
-        if action is Action.CLUSTERING:
-            continue
-        if action is not Action.SAVEPOINT:
-            spellings[action, State.REQUESTED] = f"{action.value}.requested"
-        spellings[action, State.INFLIGHT] = f"{action.value}.inflight"
-        if action.when_completed is action:
-            spellings[action, State.COMPLETED] = action.value
-    spellings[Action.COMMIT, State.INFLIGHT] = "inflight"
-    return spellings
-
-
-_STATE_TO_SPELLING = _spellings()
+_STATE_TO_SPELLING = state_spellings(without=Action.CLUSTERING)
 _SPELLING_TO_STATE = {suffix: spelled for spelled, suffix in _STATE_TO_SPELLING.items()}

@@ -19,7 +19,7 @@ from typing import ClassVar
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant import Action, Instant, State, state_spellings
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 DEFAULT_DIRECTORY = ".hoodie/timeline"
@@ -103,17 +103,5 @@ class LayoutV2:
         )
 
 
-def _spellings() -> dict[tuple[Action, State], str]:
-    spellings: dict[tuple[Action, State], str] = {}
-    for action in Action:
-        if action is not Action.SAVEPOINT:
-            spellings[action, State.REQUESTED] = f"{action.value}.requested"
-        spellings[action, State.INFLIGHT] = f"{action.value}.inflight"
-        if action.when_completed is action:
-            spellings[action, State.COMPLETED] = action.value
-    spellings[Action.COMMIT, State.INFLIGHT] = "inflight"
-    return spellings
-
-
-_STATE_TO_SPELLING = _spellings()
+_STATE_TO_SPELLING = state_spellings()
 _SPELLING_TO_STATE = {suffix: spelled for spelled, suffix in _STATE_TO_SPELLING.items()}
