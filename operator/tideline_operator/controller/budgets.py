@@ -24,6 +24,7 @@ from tideline.clock import SystemClock
 from tideline_operator.controller.namespace_spending import HourlyLimits, NamespaceSpending
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.actions import Priority
+from tideline_operator.resources.variables import Variables, variable
 
 _HEALING = (Priority.ROLLBACK, Priority.RESTORE)
 PASSED_MAX = 32
@@ -34,10 +35,14 @@ PASSED_MAX = 32
 class Limits:
     """None means no limit."""
 
-    operations_max: int = 4
-    operations_per_namespace_max: int | None = None
-    memory_bytes_max: int | None = None
-    memory_bytes_per_namespace_max: int | None = None
+    operations_max: int = variable("TIDELINE_OPERATIONS_MAX", Variables.number, 4)
+    operations_per_namespace_max: int | None = variable(
+        "TIDELINE_OPERATIONS_PER_NAMESPACE_MAX", Variables.number
+    )
+    memory_bytes_max: int | None = variable("TIDELINE_MEMORY_MAX", Variables.memory)
+    memory_bytes_per_namespace_max: int | None = variable(
+        "TIDELINE_MEMORY_PER_NAMESPACE_MAX", Variables.memory
+    )
 
 
 @dataclass(frozen=True, slots=True)

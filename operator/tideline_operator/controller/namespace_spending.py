@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from tideline.clock import Clock
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.spent import Spent
+from tideline_operator.resources.variables import Variables, variable
 
 WINDOW_MS = 3_600_000
 
@@ -50,14 +51,17 @@ class Spending:
         )
 
 
+_HOURLY = "TIDELINE_NAMESPACE_HOURLY"
+
+
 @dataclass(frozen=True, slots=True)
 class HourlyLimits:
     """What the operations of one namespace may take in an hour; None means no limit."""
 
-    pod_seconds: int | None = None
-    gib_seconds: int | None = None
-    bytes: int | None = None
-    requests: int | None = None
+    pod_seconds: int | None = variable(f"{_HOURLY}_POD_SECONDS_MAX", Variables.number)
+    gib_seconds: int | None = variable(f"{_HOURLY}_GIB_SECONDS_MAX", Variables.number)
+    bytes: int | None = variable(f"{_HOURLY}_BYTES_MAX", Variables.memory)
+    requests: int | None = variable(f"{_HOURLY}_REQUESTS_MAX", Variables.number)
 
 
 _WORDS = {"pod_seconds": "pod-seconds", "gib_seconds": "GiB-seconds"}

@@ -18,10 +18,9 @@ from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.reading.reader_processes import DEADLINE_S
 from tideline_operator.reading.starting import AMBIENT_NAMESPACES
-from tideline_operator.resources.variables import Variables
+from tideline_operator.resources.variables import Variables, variable
 
 DEFAULT_NAMESPACE = "tideline-system"
-_HOURLY = "TIDELINE_NAMESPACE_HOURLY"
 _RESOLV_CONF = Path("/etc/resolv.conf")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
@@ -33,21 +32,21 @@ class ControllerSettings:
     `ambient_namespaces` it may use its own identity at stores."""
 
     launch: LaunchSettings
-    namespaces: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = variable("TIDELINE_NAMESPACES", Variables.names, ())
     limits: Limits = field(default_factory=Limits)
     hourly: HourlyLimits = field(default_factory=HourlyLimits)
-    workers: int = 4
-    resync_s: float = 300.0
-    idle_polls_per_s: float = 17.0
-    deletion_deadline_s: float = 600.0
-    start_deadline_s: float = 900.0
+    workers: int = variable("TIDELINE_WORKERS", Variables.number, 4)
+    resync_s: float = variable("TIDELINE_RESYNC", Variables.seconds, 300.0)
+    idle_polls_per_s: float = variable("TIDELINE_IDLE_POLLS_PER_SECOND", Variables.number, 17)
+    deletion_deadline_s: float = variable("TIDELINE_DELETION_DEADLINE", Variables.seconds, 600.0)
+    start_deadline_s: float = variable("TIDELINE_START_DEADLINE", Variables.seconds, 900.0)
     pod_name: str = ""
-    pod_namespace: str = DEFAULT_NAMESPACE
-    metrics_port: int = 8080
-    health_port: int = 8081
-    ui_port: int | None = None
+    pod_namespace: str = variable("POD_NAMESPACE", Variables.text, DEFAULT_NAMESPACE)
+    metrics_port: int = variable("TIDELINE_METRICS_PORT", Variables.number, 8080)
+    health_port: int = variable("TIDELINE_HEALTH_PORT", Variables.number, 8081)
+    ui_port: int | None = variable("TIDELINE_UI_PORT", Variables.number)
     reader_socket: Path | None = None
-    reader_deadline_s: float = DEADLINE_S
+    reader_deadline_s: float = variable("TIDELINE_READER_DEADLINE", Variables.seconds, DEADLINE_S)
     ui_token_file: Path | None = None
     log_level: str = "INFO"
     addresses: AddressRules = field(default_factory=AddressRules)
@@ -75,33 +74,13 @@ class ControllerSettings:
                 pull_policy=pull_policy,
                 pod_template=_pod_template(read),
                 spark_conf=_spark_conf(read),
-                deadline_s=int(read.seconds("TIDELINE_OPERATION_DEADLINE", 86_400.0)),
+                deadline_s=int(read.seconds("TIDELINE_OPERATION_DEADLINE") or 86_400),
             ),
-            namespaces=read.names("TIDELINE_NAMESPACES"),
-            limits=Limits(
-                operations_max=read.number("TIDELINE_OPERATIONS_MAX") or 4,
-                operations_per_namespace_max=read.number("TIDELINE_OPERATIONS_PER_NAMESPACE_MAX"),
-                memory_bytes_max=read.memory("TIDELINE_MEMORY_MAX"),
-                memory_bytes_per_namespace_max=read.memory("TIDELINE_MEMORY_PER_NAMESPACE_MAX"),
-            ),
-            hourly=HourlyLimits(
-                pod_seconds=read.number(f"{_HOURLY}_POD_SECONDS_MAX"),
-                gib_seconds=read.number(f"{_HOURLY}_GIB_SECONDS_MAX"),
-                bytes=read.memory(f"{_HOURLY}_BYTES_MAX"),
-                requests=read.number(f"{_HOURLY}_REQUESTS_MAX"),
-            ),
-            workers=read.number("TIDELINE_WORKERS") or 4,
-            resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
-            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND") or 17),
-            deletion_deadline_s=read.seconds("TIDELINE_DELETION_DEADLINE", 600.0),
-            start_deadline_s=read.seconds("TIDELINE_START_DEADLINE", 900.0),
+            **read.declared(cls),
+            limits=Limits(**read.declared(Limits)),
+            hourly=HourlyLimits(**read.declared(HourlyLimits)),
             pod_name=read.text("POD_NAME") or socket.gethostname(),
-            pod_namespace=read.text("POD_NAMESPACE") or DEFAULT_NAMESPACE,
-            metrics_port=read.number("TIDELINE_METRICS_PORT") or 8080,
-            health_port=read.number("TIDELINE_HEALTH_PORT") or 8081,
-            ui_port=read.number("TIDELINE_UI_PORT"),
             reader_socket=Path(text) if (text := read.text("TIDELINE_READER_SOCKET")) else None,
-            reader_deadline_s=read.seconds("TIDELINE_READER_DEADLINE", DEADLINE_S),
             ui_token_file=Path(file) if (file := read.text("TIDELINE_UI_TOKEN_FILE")) else None,
             log_level=level,
             addresses=_addresses(read),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
 from typing import Any
 
 from tideline.errors import ConfigError
 from tideline_operator.resources.quantity import memory_bytes
 from tideline_operator.resources.schedule import Duration
+
+_SOURCE = "variable"
 
 
 class Variables:
@@ -58,11 +61,26 @@ class Variables:
         except ConfigError as error:
             raise ConfigError(f"{name}: {error.message}", value=text) from error
 
-    def seconds(self, name: str, default: float) -> float:
+    def seconds(self, name: str) -> float | None:
+        """A duration such as 5m; None without the variable."""
         text = self.text(name)
         if not text:
-            return default
+            return None
         try:
             return Duration.parse(text).ms / 1000
         except ValueError as error:
             raise ConfigError(f"{name}: {error}", value=text) from error
+
+    def declared(self, settings: type) -> dict[str, Any]:
+        """Those fields of a dataclass, made by `variable`, whose variables are given."""
+        found = {}
+        for one in fields(settings):
+            if _SOURCE in one.metadata:
+                name, read = one.metadata[_SOURCE]
+                found[one.name] = read(self, name)
+        return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def variable(name: str, read: Callable[[Variables, str], Any], default: Any = None) -> Any:
+    """A field of a dataclass that a variable gives, read by a method of Variables."""
+    return field(default=default, metadata={_SOURCE: (name, read)})
