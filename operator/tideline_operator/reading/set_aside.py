@@ -13,12 +13,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
+from tideline.backoff import doubled
 from tideline.clock import Clock
 from tideline_operator.resources.lake_table import LakeTable
 
 FIRST_S = 60.0
 LAST_S = 3_600.0
-_ATTEMPTS_COUNTED = 10
 
 Subject = tuple[str, ...]
 """What is read: a table, the place of a catalog, a bucket."""
@@ -67,7 +67,7 @@ class SetAside:
             known = self._suspects.get(subject)
             if known is None or known.declared.spec != declared.spec:
                 known = _Suspect(declared)
-            delay_s = min(LAST_S, FIRST_S * 2.0 ** min(known.times, _ATTEMPTS_COUNTED))
+            delay_s = doubled(FIRST_S, known.times, LAST_S)
             self._suspects[subject] = replace(
                 known,
                 declared=declared,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.backoff import doubled
 from tideline.ingest.landing.continuation import newest_of
 from tideline.ingest.operation.operation import (
     MaintainIceberg,
@@ -111,7 +112,7 @@ def retry_delay_ms(attempt: int, *, is_safe: bool) -> int:
     What is safe to retry (a conflict, an unreachable store, a dead worker) starts with 2 s, what
     needs a correction by a user with 30 s.
     """
-    return int(min(_RETRY_LAST_MS, _RETRY_FIRST_MS[is_safe] * 2 ** min(attempt - 1, 20)))
+    return int(doubled(_RETRY_FIRST_MS[is_safe], attempt - 1, _RETRY_LAST_MS))
 
 
 def fresh_start(table: ResolvedTable, status: LakeTableStatus) -> LakeTableStatus:

@@ -17,9 +17,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
+from itertools import count
 from typing import TypeVar
 from uuid import uuid4
 
+from tideline.backoff import doubled
 from tideline.errors import (
     ConflictError,
     ObjectNotFoundError,
@@ -109,17 +111,16 @@ class InstantCompletion:
         require_alive(self._heartbeat, self._table, pending.time)
         self._heartbeat.withdraw_name()
         require_lease(lease, self._table, pending.time)
-        pauses = _Pauses()
-        while True:
+        for repeated in count():
             try:
                 self._create(pending, completed, body)
                 return
             except StorageUnavailableError:
                 has_time = not self._heartbeat.is_expired() and has_lease(lease)
                 is_open = self.may_still_take_place
-                if not has_time or not self._is_worth_repeating(pauses.count, is_open=is_open):
+                if not has_time or not self._is_worth_repeating(repeated, is_open=is_open):
                     raise
-                self._table.clock.sleep(pauses.next_s())
+                self._table.clock.sleep(doubled(RETRY_S, repeated, RETRY_S_MAX))
 
     def settle(
         self, instant: InstantTime, look: Callable[[], T | Fate], *, patiently: bool = True
@@ -132,7 +133,7 @@ class InstantCompletion:
         undone, or was never sent. Never raises errors of its own.
         """
         reason = "it does not answer"
-        pauses = _Pauses()
+        repeated = 0
         try:
             while True:
                 was_sent = self.is_sent
@@ -149,10 +150,11 @@ class InstantCompletion:
                     reason = error.message
                     if not was_sent and not isinstance(error, StorageUnavailableError):
                         return None
-                is_over = not self._is_worth_repeating(pauses.count, is_open=self.is_sent)
+                is_over = not self._is_worth_repeating(repeated, is_open=self.is_sent)
                 if is_over or not patiently:
                     return Unknown(instant, reason) if self.is_sent else None
-                self._table.clock.sleep(pauses.next_s())
+                self._table.clock.sleep(doubled(RETRY_S, repeated, RETRY_S_MAX))
+                repeated += 1
         finally:
             if self.is_sent:
                 self._heartbeat.lapse()
@@ -199,17 +201,6 @@ class InstantCompletion:
             return self._table.timelines.read(completed) in self._sent
         except ObjectNotFoundError:
             return False
-
-
-class _Pauses:
-    """Waits between attempts: each twice the one before, up to RETRY_S_MAX."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def next_s(self) -> float:
-        self.count += 1
-        return float(min(RETRY_S * 2 ** (self.count - 1), RETRY_S_MAX))
 
 
 def require_alive(heartbeat: Heartbeat, table: HoodieTable, instant: InstantTime) -> None:

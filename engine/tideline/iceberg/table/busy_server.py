@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
+from tideline.backoff import doubled
+
 TOO_MANY_REQUESTS = 429
 UNAVAILABLE = 503
 ATTEMPTS_MAX = 5
@@ -24,7 +26,7 @@ def busy_wait_s(
     if status not in _BUSY or attempt >= ATTEMPTS_MAX:
         return None
     said_s = _retry_after_s(headers.get("Retry-After", "").strip(), now_s)
-    return _FIRST_WAIT_S * 2.0 ** (attempt - 1) if said_s is None else said_s
+    return doubled(_FIRST_WAIT_S, attempt - 1) if said_s is None else said_s
 
 
 def _retry_after_s(text: str, now_s: float) -> float | None:
