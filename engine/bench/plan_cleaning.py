@@ -21,12 +21,12 @@ from tideline.formats.avro import encode_container
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import plan_table_cleaning
 from tideline.hudi.services.cleaning.plan import CleaningPlan
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import encode_partition_metadata
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 
 _START_MS = 1_767_225_600_000

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from tideline.hudi.check.finding import Finding, Repair, Severity
     from tideline.hudi.nature.table_nature import TableNature
     from tideline.hudi.recovery.execute import RolledBack
-    from tideline.hudi.services.explanation import Explanation, NotDue
     from tideline.hudi.services.restore.execute import RestoreDone
-    from tideline.hudi.services.runs import ServicePlan
     from tideline.hudi.services.savepoint.record import Savepoint
-    from tideline.hudi.services.service import ServiceRun, TableService
+    from tideline.hudi.services.service import TableService
     from tideline.hudi.table.merge_mode import MergeMode
     from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
     from tideline.lake_table import LakeTable
     from tideline.saving import Saving
+    from tideline.services.explanation import Explanation, NotDue
+    from tideline.services.run import ServicePlan, ServiceRun
     from tideline.spark.read.data_source import register
     from tideline.spark.session.spark_session import spark_session
 
@@ -83,14 +83,14 @@ _LOADED_ON_FIRST_USE = {
     "CommitReport": ("tideline.commit_report", "CommitReport"),
     "Erasure": ("tideline.erasure.report", "Erasure"),
     "ExpireRun": ("tideline.iceberg.services.expire_snapshots.execute", "ExpireRun"),
-    "Explanation": ("tideline.hudi.services.explanation", "Explanation"),
+    "Explanation": ("tideline.services.explanation", "Explanation"),
     "Finding": ("tideline.hudi.check.finding", "Finding"),
     "IcebergLakeTable": ("tideline.iceberg_lake_table", "IcebergLakeTable"),
     "InstantTime": ("tideline.hudi.timeline.instant_time", "InstantTime"),
     "KeyGeneratorKind": ("tideline.hudi.table.table_config", "KeyGeneratorKind"),
     "LakeTable": ("tideline.lake_table", "LakeTable"),
     "MergeMode": ("tideline.hudi.table.merge_mode", "MergeMode"),
-    "NotDue": ("tideline.hudi.services.explanation", "NotDue"),
+    "NotDue": ("tideline.services.explanation", "NotDue"),
     "OrphanRun": ("tideline.iceberg.services.remove_orphan_files.execute", "OrphanRun"),
     "Repair": ("tideline.hudi.check.finding", "Repair"),
     "RestoreDone": ("tideline.hudi.services.restore.execute", "RestoreDone"),
@@ -98,8 +98,8 @@ _LOADED_ON_FIRST_USE = {
     "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
     "Savepoint": ("tideline.hudi.services.savepoint.record", "Savepoint"),
     "Saving": ("tideline.saving", "Saving"),
-    "ServicePlan": ("tideline.hudi.services.runs", "ServicePlan"),
-    "ServiceRun": ("tideline.hudi.services.service", "ServiceRun"),
+    "ServicePlan": ("tideline.services.run", "ServicePlan"),
+    "ServiceRun": ("tideline.services.run", "ServiceRun"),
     "Severity": ("tideline.hudi.check.finding", "Severity"),
     "TableNature": ("tideline.hudi.nature.table_nature", "TableNature"),
     "TableService": ("tideline.hudi.services.service", "TableService"),

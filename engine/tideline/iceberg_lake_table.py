@@ -7,17 +7,17 @@ on the newest metadata, and does it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError
-from tideline.formats.filter import ALL_ROWS, Filter
-from tideline.formats.filter_parser import parse_filter
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.due_facts import IcebergFacts
 from tideline.iceberg.services.expire_snapshots.execute import (
     ExpirePreview,
     ExpireRun,
@@ -25,18 +25,24 @@ from tideline.iceberg.services.expire_snapshots.execute import (
     preview_expire,
 )
 from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions
+from tideline.iceberg.services.registry import all_services
 from tideline.iceberg.services.remove_orphan_files.execute import (
     OrphanRun,
     execute_orphans,
     plan_orphans,
 )
 from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions, OrphanPlan
-from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.arguments import RewriteArguments
 from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan
 from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
+from tideline.iceberg.services.service import IcebergContext
+from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.iceberg.table.table_operations import committed_location
 from tideline.readable_table import ReadableTable
+from tideline.services.explanation import NotDue
+from tideline.services.run import ServicePlan, ServiceRun
+from tideline.services.service import named
+from tideline.spending import Spending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 
     from tideline.erasure.iceberg_rows import IcebergErasure
     from tideline.formats.row_dataset import RowDataset
+    from tideline.iceberg.services.rewrite_data_files.group_outcome import RewriteEngine
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
 
 _SYSTEM_CLOCK = SystemClock()
@@ -85,6 +92,8 @@ class IcebergLakeTable(ReadableTable):
     def __init__(self, table: IcebergTable, clock: Clock = _SYSTEM_CLOCK) -> None:
         self.table = table
         self._clock = clock
+        self.summary: Mapping[str, str] = {}
+        """What services add to the summaries of snapshots."""
 
     def __repr__(self) -> str:
         return f"IcebergLakeTable({self.uri!r})"
@@ -138,6 +147,40 @@ class IcebergLakeTable(ReadableTable):
         self.table.refresh()
         return self
 
+    def plan(self, service: str, *, options: Mapping[str, str] | None = None) -> ServicePlan:
+        """What a service would do now and why; changes nothing. See `run`."""
+        wanted, now_ms = named(service, all_services()), self._clock.now_ms()
+        metadata, given = self.table.refresh(), options or {}
+        if refused := wanted.refusal(metadata):
+            return ServicePlan(wanted, NotDue(refused))
+        facts = IcebergFacts(metadata, now_ms)
+        if wanted.counts_files:
+            files = count_snapshot_files(self.table.io, metadata, given, given, now_ms=now_ms)
+            facts = replace(facts, files=files)
+        return ServicePlan(wanted, wanted.plan(self._context(given), facts))
+
+    def run(
+        self,
+        service: str,
+        *,
+        options: Mapping[str, str] | None = None,
+        spark: SparkSession | Callable[[], SparkSession] | None = None,
+    ) -> ServiceRun:
+        """Do what is due of a service: rewrite_data_files, rewrite_position_deletes,
+        rewrite_manifests, expire_snapshots or remove_orphan_files.
+
+        `options` are the arguments and options of Iceberg's procedure of that purpose, with ages in
+        milliseconds (`older_than_age_ms`). Rows of large rewrites move in `spark`, a session or
+        what gives one, without it in a session of their own. `refresh` shows what came of it.
+        Raises ConflictError when another writer got in the way (call again), UnknownOutcomeError
+        when it is unknown whether it took place, ConfigError, FailedAfterCommitError,
+        CorruptTableError and UnsupportedTableError.
+        """
+        self.table.refresh()
+        before = Spending.so_far()
+        run = named(service, all_services()).execute(self._context(options or {}, spark))
+        return replace(run, spent=Spending.so_far().since(before))
+
     def plan_rewrite(
         self,
         *,
@@ -149,9 +192,11 @@ class IcebergLakeTable(ReadableTable):
     ) -> RewritePlan:
         """Which data files `rewrite` would rewrite, and why; see it for the arguments."""
         self.table.refresh()
-        parsed = self._rewrite_options(strategy, sort_order, options)
+        asked = RewriteArguments.asked(
+            options or {}, self.metadata, strategy=strategy, sort_order=sort_order, where=where
+        )
         return plan_table_rewrite(
-            self.table.io, self.metadata, parsed, where=_filter(where), branch=branch
+            self.table.io, self.metadata, asked.options, where=asked.where, branch=branch
         )
 
     def rewrite(
@@ -183,14 +228,19 @@ class IcebergLakeTable(ReadableTable):
         from tideline.iceberg.services.rewrite_data_files.run import rewrite_data_files
 
         self.table.refresh()
-        parsed = self._rewrite_options(strategy, sort_order, options)
+        asked = RewriteArguments.asked(
+            options or {}, self.metadata, strategy=strategy, sort_order=sort_order, where=where
+        )
         engine: Any = write_groups_here
         if spark is not None:
-            from tideline.spark.iceberg.rewrite import execute_groups
-
-            engine = engine_for(parsed, lambda: partial(execute_groups, spark))
+            engine = engine_for(asked.options, partial(engine_on, spark))
         return rewrite_data_files(
-            self.table, parsed, engine, where=_filter(where), branch=branch, clock=self._clock
+            self.table,
+            asked.options,
+            engine,
+            where=asked.where,
+            branch=branch,
+            clock=self._clock,
         )
 
     def erase(
@@ -242,9 +292,7 @@ class IcebergLakeTable(ReadableTable):
         """
         options = self._expire_options(older_than, retain_last, snapshot_ids)
         run = execute_expire(self.table.operations, options, clock=self._clock)
-        committed_location(run.outcome, table=self.uri)
-        if run.failure is not None:
-            raise run.failure
+        run.refuse_failure(self.uri)
         self.table.refresh()
         return run
 
@@ -267,14 +315,13 @@ class IcebergLakeTable(ReadableTable):
         plan = self.plan_remove_orphans(older_than=older_than, locations=locations)
         return execute_orphans(self.table.operations, plan)
 
-    def _rewrite_options(
-        self, strategy: str | None, sort_order: str | None, options: Mapping[str, str] | None
-    ) -> RewriteOptions:
-        return RewriteOptions.parse(
-            options or {},
-            properties=self.metadata.properties,
-            strategy=strategy,
-            sort_order=sort_order,
+    def _context(
+        self,
+        given: Mapping[str, str],
+        spark: SparkSession | Callable[[], SparkSession] | None = None,
+    ) -> IcebergContext:
+        return IcebergContext(
+            self.table, given, self._clock, partial(engine_on, spark), self.summary
         )
 
     def _expire_options(
@@ -291,5 +338,11 @@ class IcebergLakeTable(ReadableTable):
         return round(known.timestamp() * 1000)
 
 
-def _filter(where: str | None) -> Filter:
-    return ALL_ROWS if where is None else parse_filter(where)
+def engine_on(spark: SparkSession | Callable[[], SparkSession] | None) -> RewriteEngine:
+    """What rewrites in a session, in what gives one, or in one of its own."""
+    from tideline.spark.iceberg.rewrite import execute_groups
+    from tideline.spark.session.spark_session import spark_session
+
+    # Tasks read and write through our own clients: Spark needs no S3A for it.
+    session = spark_session("tideline iceberg rewrite") if spark is None else spark
+    return partial(execute_groups, session() if callable(session) else session)

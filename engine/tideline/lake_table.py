@@ -6,7 +6,7 @@ It joins what the layers below keep apart: writing (tideline.hudi.write), the se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,10 @@ from tideline.hudi.nature.look import read_nature
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.recovery.plan import RollbackPlan
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.execute import expire_partitions
 from tideline.hudi.services.readable_settings import check_readable
 from tideline.hudi.services.restore.execute import RestoreDone, preview_restore, restore_table
-from tideline.hudi.services.runs import ServicePlan, TableServices
+from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.savepoint.execute import (
     create_savepoint,
     delete_savepoint,
@@ -33,7 +32,6 @@ from tideline.hudi.services.savepoint.execute import (
     preview_savepoint,
 )
 from tideline.hudi.services.savepoint.record import Savepoint
-from tideline.hudi.services.service import ServiceRun
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.names import column_names, member_named, one_or_several
@@ -45,6 +43,8 @@ from tideline.hudi.upgrade.run import preview_version_change, run_version_change
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
+from tideline.services.explanation import NotDue
+from tideline.services.run import ServicePlan, ServiceRun
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.table_words import Options, TableWords
@@ -339,18 +339,20 @@ class LakeTable(TableWords):
         return self.services(options).plan(service)
 
     def run(
-        self, service: str, *, options: Options = None, spark: SparkSession | None = None
+        self,
+        service: str,
+        *,
+        options: Options = None,
+        spark: SparkSession | Callable[[], SparkSession] | None = None,
     ) -> ServiceRun:
         """Finish what is pending of a service, then plan and execute what is due.
 
-        Services that move rows do so in this process where their work is small, else in `spark`,
-        else in a session of their own. Raises ConflictError when another process got in the way:
-        nothing is half done, call again.
+        Services that move rows do so in this process where their work is small, else in `spark`, a
+        session or what gives one, else in a session of their own. Raises ConflictError when another
+        process got in the way: nothing is half done, call again.
         """
         run = self.services(options, spark=spark).run(service)
-        if run.done:
-            published(self.hoodie_table, options)
-        return run
+        return replace(run, notes=published(self.hoodie_table, options))
 
     def schedule(self, service: str, *, options: Options = None) -> str | None:
         """Write the plan of a service for others to run; its instant, None when it is not due."""
@@ -358,11 +360,14 @@ class LakeTable(TableWords):
         return None if isinstance(outcome, NotDue) else str(outcome.time)
 
     def services(
-        self, options: Options = None, *, spark: SparkSession | None = None
+        self,
+        options: Options = None,
+        *,
+        spark: SparkSession | Callable[[], SparkSession] | None = None,
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
         given = self.writer.given(options, Place.SERVICE)
-        return open_services(self.writer, given, None if spark is None else lambda: spark)
+        return open_services(self.writer, given, spark)
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
         """What `recover` would do, without doing it."""

@@ -36,12 +36,12 @@ _PACKAGES = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
 class ServiceEngineBySize:
     """See `tideline.hudi.services.engine.ServiceEngine`.
 
-    Without `open_spark` large work runs in the running session, else in a new one. Raises
+    Without `spark` large work runs in the running session, else in a new one. Raises
     ConfigError for such work where Spark is not installed.
     """
 
     table: HoodieTable
-    open_spark: OpenSpark | None = None
+    spark: SparkSession | OpenSpark | None = None
 
     def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         return self._engine(work, slices).compact(work, slices)
@@ -64,7 +64,7 @@ class ServiceEngineBySize:
             return InProcessServiceEngine(self.table, room=room)
         with self._installed(reason):
             from tideline.spark.services.engine import open_service_engine
-        return open_service_engine(self.table, self.open_spark and self.open_spark())
+        return open_service_engine(self.table, self.spark() if callable(self.spark) else self.spark)
 
     @contextmanager
     def _installed(self, reason: str) -> Iterator[None]:

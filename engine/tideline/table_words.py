@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport
 from tideline.errors import TidelineError
-from tideline.hudi.services.service import ServiceRun
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.readable_table import ReadableTable
+from tideline.services.run import ServiceRun
 from tideline.wording import counted
 
 if TYPE_CHECKING:

@@ -96,15 +96,15 @@ def delete_partitions(
 
 
 def open_services(
-    writer: TableWriter, given: Mapping[str, str], open_spark: OpenSpark | None = None
+    writer: TableWriter, given: Mapping[str, str], spark: SparkSession | OpenSpark | None = None
 ) -> TableServices:
     """The table's services, with the checked settings `given` over its own.
 
     Those that move rows do so in this process where their work is small, else in the session that
-    `open_spark` gives, without it in one of their own.
+    `spark` is or gives, without it in one of their own.
     """
     writer.table.before_deletion = partial(_before_deletion, writer.table, given)
-    return TableServices(writer, given, ServiceEngineBySize(writer.table, open_spark))
+    return TableServices(writer, given, ServiceEngineBySize(writer.table, spark))
 
 
 def published(table: HoodieTable, given: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def _followed_by_services(
     if report.is_repeat:
         return report
     try:
-        services = open_services(writer, given, None if spark is None else lambda: spark)
+        services = open_services(writer, given, spark)
         done = run_after_commit(services, scheduler)
     except TidelineError as error:
         raise FailedAfterCommitError(

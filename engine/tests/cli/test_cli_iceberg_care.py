@@ -125,3 +125,27 @@ def test_moments_are_ages_or_times() -> None:
     assert parse_moment("1970-01-02T01:00+01:00", now_ms=now_ms, option="--x") == DAY_MS
     with pytest.raises(ConfigError, match="--x takes an age"):
         parse_moment("last week", now_ms=now_ms, option="--x")
+
+
+def test_plan_and_execute_serve_iceberg_tables(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the names of the services, with the options of their procedures."""
+    aged = ["--option", f"older_than_age_ms={DAY_MS}"]
+    assert run(["plan", "expire_snapshots", uri, *aged]) == 0
+    assert "expire_snapshots: due, 5 of 6 snapshots are past their age." in capsys.readouterr().out
+    assert run(["execute", "expire-snapshots", uri, *aged, "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert [len(one["expired_snapshots"]) for one in done["done"]] == [5]
+    assert snapshots(uri) == 1
+    assert run(["execute", "expire_snapshots", uri, *aged]) == 0
+    assert capsys.readouterr().out == "expire_snapshots: not due, no snapshot is old enough.\n"
+    assert run(["execute", "rewrite_manifests", uri, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"][0]["added_manifests"] > 0
+    assert run(["execute", "remove_orphan_files", uri, "--json"]) == 0
+    (removed,) = json.loads(capsys.readouterr().out)["done"]
+    assert [Path(one).name for one in removed["orphans"]] == ["stray.parquet"]
+    assert run(["plan", uri, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["services"]) == 5
+    assert run(["execute", "expire_snapshots", uri, "--option", "retain=1"]) == 2
+    assert "there is no such option of an expiry of snapshots" in capsys.readouterr().err

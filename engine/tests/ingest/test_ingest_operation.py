@@ -16,13 +16,14 @@ from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.service import TableService
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.registry import DRY_RUN
+from tideline.iceberg.services.registry import all_services as iceberg_services
+from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
-    MaintainIceberg,
     MakeSavepoint,
     Operation,
     OperationKind,
@@ -80,8 +81,8 @@ SERVICES = [
         RunService(CLEANING, ""),
         *SERVICES,
         *(
-            MaintainIceberg(service, "v1", {"where": "a = 1"}, {"x": "1"}, 2, True)
-            for service in IcebergService
+            RunService(service, "v1", {"where": "a = 1", "x": "1", DRY_RUN: "true"}, rerun=2)
+            for service in iceberg_services()
         ),
     ],
 )
@@ -94,7 +95,7 @@ def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
 
 def test_the_kinds_of_services_are_the_services() -> None:
     kinds = {kind.service for kind in OperationKind} - {None}
-    assert kinds == {*all_services(), *IcebergService} - {ROLLBACK}
+    assert kinds == {*all_services(), *iceberg_services()} - {ROLLBACK}
     assert all(OperationKind.of(work.service).service is work.service for work in SERVICES)
     longest = max((kind for kind in OperationKind), key=lambda kind: len(kind.value))
     assert len(operation_id("x" * 80, longest)) <= 63
@@ -105,6 +106,21 @@ def test_a_file_spells_services_by_their_names(service: TableService) -> None:
     operation = Operation("flights-x-1", TARGET, RunService(service, INSTANT))
     content = operation.to_json_object()
     assert content["kind"] == content["work"]["service"] == str(operation.kind) == service.name
+
+
+def test_the_settings_of_an_iceberg_service_are_its_procedures_arguments_and_options() -> None:
+    given = {"where": "a = 1", "min-input-files": "2", DRY_RUN: "true"}
+    content = Operation("x", TARGET, RunService(REWRITE_DATA_FILES, "v1", given)).to_json_object()
+    assert (content["kind"], content["work"]) == (
+        "rewrite",
+        {
+            "basis": "v1",
+            "arguments": {"where": "a = 1"},
+            "options": {"min-input-files": "2"},
+            "dryRun": True,
+            "rerun": None,
+        },
+    )
 
 
 @pytest.mark.parametrize(

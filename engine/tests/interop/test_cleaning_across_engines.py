@@ -20,7 +20,6 @@ from tideline.hudi.services.cleaning.execute import (
     schedule_cleaning,
 )
 from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.restore.execute import restore_table, schedule_restore
 from tideline.hudi.services.savepoint.execute import create_savepoint, list_savepoints
@@ -29,6 +28,7 @@ from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.small_table import SmallTable, batch

@@ -13,7 +13,6 @@ from tideline.hudi.services.clustering.execute import execute_clustering, schedu
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
     execute_log_compaction,
@@ -25,6 +24,7 @@ from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.in_process.service_size import FULL_ROOM, Room
+from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.small_table import SmallTable, batch

@@ -20,7 +20,6 @@ from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TIMEZONE, TableType
@@ -30,6 +29,7 @@ from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_engine import InProcessServiceEngine
+from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn

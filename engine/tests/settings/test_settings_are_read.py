@@ -31,7 +31,7 @@ NOT_READERS = ("engine/tideline/settings/", "engine/tideline/testing/", "/testin
 NAME = re.compile(r"(hoodie|tideline)\.[a-z][A-Za-z0-9_.]+[a-z_]")
 NOT_SETTINGS = re.compile(
     r"""
-    tideline\.(cli|hudi|spark|commands|dev|erasure|iceberg|report|write_)\b.*  # modules, groups
+    tideline\.(cli|hudi|spark|services|commands|dev|erasure|iceberg|report|write_)\b.* # modules
     | tideline\.((iceberg_)?lake_table|commit_report|distribution|saving|testing).*
     | tideline\.(ingest|token|operation|carries|publication)(\..*)?    # extra metadata of commits
     | tideline\.operation-id

@@ -15,8 +15,9 @@ from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.runs import TableServices
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
+from tideline.services.run import ServiceRun
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.service_process import local_services

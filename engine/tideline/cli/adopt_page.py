@@ -17,7 +17,7 @@ from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.table_nature import TableNature, key_generator_text, merging_text
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
 from tideline.iceberg.adoption import IcebergDossier
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.registry import all_services
 from tideline.wording import counted, size_text
 
 WIDTH = 80
@@ -88,12 +88,12 @@ def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[
     )
     yield ""
     yield "What Tideline may do with it:"
-    refused = {service: reason for service in IcebergService if (reason := dossier.may(service))}
-    allowed = [service.value for service in IcebergService if service not in refused]
+    refused = {one: reason for one in all_services() if (reason := dossier.may(one))}
+    allowed = [service.name for service in all_services() if service not in refused]
     if allowed:
         yield from _named("yes", ", ".join(allowed))
     for service, reason in refused.items():
-        yield from _named("no", service.value)
+        yield from _named("no", service.name)
         yield from _text(_sentence(reason), indent=7)
     yield ""
     yield "Next:"

@@ -13,17 +13,22 @@ from tideline.cli.ingests import describe_ingests
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.service_consent import looks_first
+from tideline.cli.serviced_table import (
+    every_service,
+    open_serviced,
+    service_called,
+    services_for,
+)
 from tideline.errors import ConfigError
 from tideline.hudi.index.uniqueness import described
 from tideline.hudi.recovery.plan import RollbackPlan
-from tideline.hudi.services.explanation import Explanation, NotDue
-from tideline.hudi.services.registry import all_services, service_named
 from tideline.hudi.services.rollback.service import ROLLBACK
-from tideline.hudi.services.runs import ServicePlan, in_order
-from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
 from tideline.saving import NO_SAVING
+from tideline.services.explanation import Explanation, NotDue
+from tideline.services.run import ServicePlan, ServiceRun, in_order
+from tideline.services.service import Service
 from tideline.settings.setting import Place
 from tideline.wording import counted, size_text, spending_text
 
@@ -33,14 +38,14 @@ _OPTIONS = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     shell_complete=complete_settings(Place.SERVICE),
-    help="A Hudi setting (hoodie.*) over the table's own; may be repeated.",
+    help="A setting over the table's own, such as hoodie.* of Hudi; may be repeated.",
 )
 _PATHS_SHOWN_MAX = 20
 
 
 def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """What a shell offers for SERVICE."""
-    return [service.name for service in all_services() if service.name.startswith(incomplete)]
+    return [service.name for service in every_service() if service.name.startswith(incomplete)]
 
 
 @command("plan")
@@ -59,14 +64,15 @@ def plan_command(
     each other, the one that saves most per core-second.
     """
     name, uri = _target(target)
-    wanted = all_services() if name is None else (service_named(name),)
+    wanted = None if name is None else service_called(name)
     settings = parse_pairs(options, option="--option")
-    table = LakeTable.open(uri, storage_options=storage)
-    if wanted == (ROLLBACK,):
+    table = open_serviced(uri, wanted, storage)
+    if wanted == ROLLBACK and isinstance(table, LakeTable):
         _plan_rollback(table, as_json=as_json)
         return
-    plans = in_order([table.plan(service.name, options=settings) for service in wanted])
-    about = _about(table.hoodie_table) if name is None else {}
+    asked = services_for(table) if wanted is None else (wanted,)
+    plans = in_order([table.plan(service.name, options=settings) for service in asked])
+    about = _about(table.hoodie_table) if name is None and isinstance(table, LakeTable) else {}
     if as_json:
         print_json({"services": [plan.to_json_object() for plan in plans], **about})
         return
@@ -117,10 +123,9 @@ def execute_command(
         raise click.exceptions.Exit(run_operation(operation_path))
     if service is None or uri is None:
         raise ConfigError("name a SERVICE and a table URI, or --operation FILE")
-    wanted = service_named(service)
+    wanted = service_called(service)
     settings = parse_pairs(options, option="--option")
-    table = LakeTable.open(uri, storage_options=storage)
-    run = table.run(wanted.name, options=settings)
+    run = open_serviced(uri, wanted, storage).run(wanted.name, options=settings)
     if as_json:
         print_json(run.to_json_object())
     else:
@@ -163,7 +168,7 @@ def print_run(run: ServiceRun) -> None:
         print_line(f"{run.service}: not due, {run.not_due.reason}.")
 
 
-def print_audit(service: TableService, audit: Mapping[str, Any]) -> None:
+def print_audit(service: Service, audit: Mapping[str, Any]) -> None:
     """One audit: its facts on a line, then its lists, an item a line."""
     lists = {name: value for name, value in audit.items() if isinstance(value, list)}
     facts = {name: value for name, value in audit.items() if name not in lists}

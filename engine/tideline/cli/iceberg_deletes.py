@@ -11,9 +11,7 @@ from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
-from tideline.errors import ConflictError
 from tideline.iceberg.services.rewrite_position_deletes.execute import (
-    DeleteRewriteRun,
     execute_position_deletes,
 )
 from tideline.iceberg.services.rewrite_position_deletes.plan import (
@@ -21,7 +19,6 @@ from tideline.iceberg.services.rewrite_position_deletes.plan import (
     delete_rewrite_options,
 )
 from tideline.iceberg.services.rewrite_position_deletes.search import prepare_position_deletes
-from tideline.iceberg.table.table_operations import Unknown, unknown_error
 from tideline.spending import Spending
 from tideline.wording import counted, size_text
 
@@ -52,22 +49,10 @@ def rewrite_deletes_command(
     before = Spending.so_far()
     with progress("rewriting delete files"):
         run = execute_position_deletes(table.operations, parsed)
-    _refuse_failure(run, source.target)
+    run.refuse_failure(source.target)
     spent = Spending.so_far().since(before)
     if as_json:
-        print_json(
-            {
-                "dry_run": False,
-                "rewritten_delete_files": run.files_removed,
-                "added_delete_files": run.files_added,
-                "rewritten_positions": run.positions_removed,
-                "added_positions": run.positions_added,
-                "failures": run.failures,
-                "skipped": run.plan.skipped,
-                "named": run.plan.named,
-                **saved_json(run.saving, spent),
-            }
-        )
+        print_json({"dry_run": False, **run.to_json_object(), **saved_json(run.saving, spent)})
     elif run.plan.is_empty:
         print_line("Nothing to rewrite.")
         _print_left(run.plan)
@@ -80,16 +65,6 @@ def rewrite_deletes_command(
         _print_left(run.plan)
         for reason in run.failures:
             print_line(f"Failed: {reason}")
-
-
-def _refuse_failure(run: DeleteRewriteRun, table: str) -> None:
-    """Raises ConflictError or UnknownOutcomeError when nothing at all was certainly committed."""
-    if not run.failures or run.files_removed:
-        return
-    unknown = next((one for one in run.outcomes if isinstance(one, Unknown)), None)
-    if unknown is not None:
-        raise unknown_error(unknown, table=table, what="the deletes are rewritten")
-    raise ConflictError(f"not committed: {run.failures[0]}", table=table)
 
 
 def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:

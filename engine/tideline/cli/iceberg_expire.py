@@ -14,7 +14,11 @@ from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
 from tideline.clock import SystemClock
-from tideline.iceberg.services.expire_snapshots.execute import execute_expire, preview_expire
+from tideline.iceberg.services.expire_snapshots.execute import (
+    execute_expire,
+    expiry_json,
+    preview_expire,
+)
 from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions, ExpirePlan
 from tideline.iceberg.services.reachable_file import FileTally
 from tideline.iceberg.table.open_table import IcebergTable
@@ -95,19 +99,7 @@ def _report(
     facts: dict[str, Any],
 ) -> None:
     if as_json:
-        counts = {f"deleted_{name}": count for name, count in tally.json().items()}
-        print_json(
-            {
-                **facts,
-                "expired_snapshots": plan.snapshot_ids,
-                "kept_snapshots": len(plan.kept_ids),
-                "removed_refs": plan.refs,
-                "removed_specs": plan.spec_ids,
-                "removed_schemas": plan.schema_ids,
-                **counts,
-                "left": left,
-            }
-        )
+        print_json({**facts, **expiry_json(plan, tally, left)})
         return
     if plan.is_empty:
         kept = counted(len(plan.kept_ids), "snapshot")

@@ -55,7 +55,7 @@ def rewrite_manifests_command(
                 "dry_run": dry_run,
                 "rewritten_manifests": replaced,
                 "added_manifests": created,
-                "groups": [_group_json(group) for group in groups],
+                "groups": [group.to_json_object() for group in groups],
                 "metadata": location,
                 **(saved_json(saving, spent) if saving is not None else {}),
             }
@@ -69,13 +69,3 @@ def rewrite_manifests_command(
         print_line(f"{verb} {rewritten}, {size_text(size_bytes)}, into {created:,}.")
         if saving is not None:
             print_saved(saving, spent)
-
-
-def _group_json(group: ManifestGroup) -> dict[str, object]:
-    return {
-        "spec_id": group.spec_id,
-        "content": group.content.name.lower(),
-        "manifests": [one.path for one in group.manifests],
-        "bytes": group.size_bytes,
-        "expected": group.outputs,
-    }

@@ -23,7 +23,6 @@ from tideline.iceberg.services.remove_orphan_files.execute import (
 from tideline.iceberg.services.remove_orphan_files.plan import (
     OrphanFile,
     OrphanOptions,
-    OrphanPlan,
     PrefixMismatch,
 )
 from tideline.wording import counted, size_text
@@ -90,41 +89,41 @@ def remove_orphans_command(
     operations = source.open().operations
     with progress("looking for orphan files"):
         plan = plan_orphans(operations, options)
-    run = None
+    run = OrphanRun(plan, is_dry=True)
     if not dry_run:
         if plan.orphans:
             ask(f"Delete {_total(plan.orphans)}, of {source.target}?", yes=yes)
         with progress("deleting orphan files"):
             run = execute_orphans(operations, plan)
     if as_json:
-        _print_json(plan, run)
+        _print_json(run)
     else:
-        _print(plan, run)
+        _print(run)
 
 
-def _print_json(plan: OrphanPlan, run: OrphanRun | None) -> None:
-    shown = plan.orphans if run is None else run.deleted
+def _print_json(run: OrphanRun) -> None:
+    plan = run.plan
     files = [
         {"path": one.location, "bytes": one.size_bytes, "modified_ms": one.modified_ms}
-        for one in shown
+        for one in run.files
     ]
     print_json(
         {
-            "dry_run": run is None,
+            "dry_run": run.is_dry,
             "older_than_ms": plan.cutoff_ms,
             "locations": plan.locations,
             "orphan_files": files,
-            "bytes": sum(one.size_bytes for one in shown),
+            "bytes": run.size_bytes,
             "left_alone": plan.left_alone,
             "shared_folders": [asdict(one) for one in plan.shared],
-            "saved": [] if run is None else [one.location for one in run.saved],
+            "saved": [one.location for one in run.saved],
         }
     )
 
 
-def _print(plan: OrphanPlan, run: OrphanRun | None) -> None:
-    shown = plan.orphans if run is None else run.deleted
-    verb = "Would delete" if run is None else "Deleted"
+def _print(run: OrphanRun) -> None:
+    plan, shown = run.plan, run.files
+    verb = "Would delete" if run.is_dry else "Deleted"
     print_line(f"{verb} {_total(shown)}.")
     for one in shown[:_PATHS_SHOWN_MAX]:
         print_line(f"  {one.location} ({size_text(one.size_bytes)})")
@@ -139,7 +138,7 @@ def _print(plan: OrphanPlan, run: OrphanRun | None) -> None:
             print_line(f"{shared.words[:1].upper()}{shared.words[1:]}.")
     for reason, count in plan.left_alone.items():
         print_line(f"Left alone: {count} {reason}")
-    for one in () if run is None else run.saved:
+    for one in run.saved:
         print_line(f"Left alone: a commit has taken in {one.location}")
 
 

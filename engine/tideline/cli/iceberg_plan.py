@@ -13,11 +13,11 @@ from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
-from tideline.formats.filter import ALL_ROWS, Filter
-from tideline.formats.filter_parser import parse_filter
+from tideline.formats.filter import Filter
 from tideline.iceberg.data.copy_rules import Treatment
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.services.rewrite_data_files.arguments import RewriteArguments
 from tideline.iceberg.services.rewrite_data_files.copy_survey import GroupSurvey, survey_groups
 from tideline.iceberg.services.rewrite_data_files.left_files import NAMED_MAX, Skipped
 from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
@@ -75,41 +75,25 @@ def plan_command(source: TableSource, as_json: bool, **asked: Any) -> None:
     show_plan(source.open(), as_json=as_json, **asked)
 
 
-def show_plan(
-    table: IcebergTable,
-    *,
-    as_json: bool,
-    strategy: str | None,
-    sort_order: str | None,
-    where: str | None,
-    options: tuple[str, ...],
-    branch: str,
-) -> None:
+def show_plan(table: IcebergTable, *, as_json: bool, branch: str, **asked: Any) -> None:
     """Plan and print; nothing is changed."""
-    metadata = table.metadata
-    parsed = parse_options(metadata, strategy, sort_order, options)
-    plan = plan_table_rewrite(table.io, metadata, parsed, where=parse_where(where), branch=branch)
+    metadata, (options, where) = table.metadata, rewrite_asked(table.metadata, **asked)
+    plan = plan_table_rewrite(table.io, metadata, options, where=where, branch=branch)
     with progress("reading footers"):
-        surveys = survey_groups(table.io, metadata, parsed, plan)
+        surveys = survey_groups(table.io, metadata, options, plan)
     if as_json:
         print_json({"table": table.io.location.uri, **plan_json(plan, metadata, surveys)})
     else:
         print_plan(plan, metadata, surveys)
 
 
-def parse_options(
-    metadata: TableMetadata, strategy: str | None, sort_order: str | None, options: tuple[str, ...]
-) -> RewriteOptions:
-    """Raises ConfigError naming the option."""
+def rewrite_asked(
+    metadata: TableMetadata, *, options: tuple[str, ...], **asked: str | None
+) -> tuple[RewriteOptions, Filter]:
+    """What the options of the command say, and of which rows. Raises ConfigError naming one."""
     given = parse_pairs(options, option="--option")
-    return RewriteOptions.parse(
-        given, properties=metadata.properties, strategy=strategy, sort_order=sort_order
-    )
-
-
-def parse_where(where: str | None) -> Filter:
-    """All rows without a condition. Raises ConfigError."""
-    return ALL_ROWS if where is None else parse_filter(where)
+    found = RewriteArguments.asked(given, metadata, **asked)
+    return found.options, found.where
 
 
 def print_plan(plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[GroupSurvey]) -> None:

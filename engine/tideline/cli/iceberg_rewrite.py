@@ -10,9 +10,8 @@ import click
 from tideline.cli.command import command
 from tideline.cli.consent import dry_run_option
 from tideline.cli.iceberg_plan import (
-    parse_options,
-    parse_where,
     print_left,
+    rewrite_asked,
     rewrite_options,
     show_plan,
 )
@@ -22,10 +21,10 @@ from tideline.cli.progress import progress
 from tideline.cli.saved import print_saved, saved_json
 from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.services.rewrite_data_files.group_outcome import RewriteEngine
 from tideline.iceberg.services.rewrite_data_files.in_process import engine_for, write_groups_here
 from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.services.rewrite_data_files.table_plan import plan_json
+from tideline.iceberg_lake_table import engine_on
 from tideline.spending import Spending
 from tideline.wording import counted, size_text
 
@@ -47,17 +46,16 @@ def rewrite_command(
     if dry_run:
         show_plan(table, as_json=as_json, **asked)
         return
-    options = parse_options(
-        table.metadata, asked["strategy"], asked["sort_order"], asked["options"]
-    )
+    branch = asked.pop("branch")
+    options, where = rewrite_asked(table.metadata, **asked)
     before = Spending.so_far()
     with progress("rewriting data files"):
         report = rewrite_data_files(
             table,
             options,
-            write_groups_here if local else engine_for(options, _spark_engine),
-            where=parse_where(asked["where"]),
-            branch=asked["branch"],
+            write_groups_here if local else engine_for(options, partial(engine_on, None)),
+            where=where,
+            branch=branch,
         )
     spent = Spending.so_far().since(before)
     if as_json:
@@ -70,13 +68,7 @@ def rewrite_command(
 def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending) -> dict[str, Any]:
     """What was done and what that took, for machines, with the plan it was done by."""
     return {
-        "snapshots": [str(snapshot_id) for snapshot_id in report.snapshot_ids],
-        "files_rewritten": report.files_rewritten,
-        "files_added": report.files_added,
-        "bytes_rewritten": report.bytes_rewritten,
-        "bytes_added": report.bytes_added,
-        "delete_files_removed": report.deletes_removed,
-        "delete_files_left": report.deletes_left,
+        **report.to_json_object(),
         **saved_json(report.saving, spent),
         "failed_groups": [
             {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
@@ -87,15 +79,6 @@ def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending)
         ],
         "plan": plan_json(report.plan, metadata),
     }
-
-
-def _spark_engine() -> RewriteEngine:
-    from tideline.spark.iceberg.rewrite import execute_groups
-    from tideline.spark.session.spark_session import spark_session
-
-    # Tasks read and write through our own clients: Spark needs no S3A for it.
-    spark = spark_session("tideline iceberg rewrite")
-    return partial(execute_groups, spark)
 
 
 def _print_report(report: RewriteReport, spent: Spending) -> None:

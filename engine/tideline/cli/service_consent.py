@@ -15,9 +15,9 @@ import click
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import parse_pairs
 from tideline.cli.progress import progress
+from tideline.cli.serviced_table import open_serviced, service_called
 from tideline.errors import ConfigError
-from tideline.hudi.services.explanation import Explanation
-from tideline.lake_table import LakeTable
+from tideline.services.explanation import Explanation
 from tideline.wording import counted, size_text
 
 _Command = Callable[..., None]
@@ -59,10 +59,11 @@ def _plan_instead(plan: click.Command, target: tuple[str, str]) -> None:
 
 
 def _ask(service: str, uri: str, options: tuple[str, ...], storage: dict[str, str]) -> None:
-    table = LakeTable.open(uri, storage_options=storage)
+    wanted = service_called(service)
+    table = open_serviced(uri, wanted, storage)
     with progress(f"planning {service}"):
         outcome = table.plan(service, options=parse_pairs(options, option="--option")).outcome
-    if isinstance(outcome, Explanation) and outcome.bytes_deleted:
+    if isinstance(outcome, Explanation) and (outcome.bytes_deleted or wanted.deletes_files):
         files = counted(len(outcome.paths), "file")
         size = size_text(outcome.bytes_deleted)
         ask(f"{service} deletes {files}, {size}, of {table.uri}. Go on?", yes=False)

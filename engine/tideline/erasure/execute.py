@@ -35,7 +35,6 @@ from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolic
 from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.services.compaction.config import StrategyKind
 from tideline.hudi.services.compaction.service import COMPACTION
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.savepoint.execute import delete_savepoint, list_savepoints
 from tideline.hudi.table.file_group import FileGroupId
@@ -52,6 +51,7 @@ from tideline.publication.expiry import (
 )
 from tideline.publication.publish import publish_table
 from tideline.publication.published_table import PublishedTable
+from tideline.services.explanation import NotDue
 from tideline.settings.setting import Place
 from tideline.spark.read.matching import count_in_table
 from tideline.spark.session.s3a_connector import connect_s3a
@@ -95,9 +95,7 @@ def erase_rows(
     if request.landing:
         spark = spark or spark_session(locations=[table.location, *request.landing])
     given = writer.given(options, Place.SERVICE)
-    services = open_services(
-        writer, {**given, **_COMPACT_ALL}, None if spark is None else lambda: spark
-    )
+    services = open_services(writer, {**given, **_COMPACT_ALL}, spark)
     config = _cleaning_config(services)
     savepoints = tuple(savepoint.instant for savepoint in list_savepoints(table))
     if not request.is_preview:

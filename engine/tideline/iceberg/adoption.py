@@ -10,13 +10,11 @@ from typing import Any
 
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.registry import IcebergService, all_services
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
 
 _METADATA_ELSEWHERE = "write.metadata.path"
-_COLLECTS = "gc.enabled"
-_DELETING = (IcebergService.EXPIRE_SNAPSHOTS, IcebergService.REMOVE_ORPHAN_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +47,7 @@ class IcebergDossier:
                 f"{_METADATA_ELSEWHERE} puts its metadata elsewhere, and a table without a catalog "
                 "keeps it in its own folder"
             )
-        if service in _DELETING and properties.get(_COLLECTS, "true").strip().lower() != "true":
-            return f"{_COLLECTS} is false: deleting files of this table may corrupt another"
-        return None
+        return service.refusal(self.metadata)
 
     def to_json_object(self) -> dict[str, Any]:
         """For machines."""
@@ -63,8 +59,8 @@ class IcebergDossier:
             "reason": self.refusal,
             "remedy": self.remedy,
             "operations": [
-                {"name": one.value, "may": self.may(one) is None, "reason": self.may(one)}
-                for one in IcebergService
+                {"name": one.operation_kind, "may": self.may(one) is None, "reason": self.may(one)}
+                for one in all_services()
             ],
             "next": [
                 {"why": why, "command": command, "arguments": []}

@@ -13,13 +13,13 @@ from html import escape
 from importlib.resources import files
 
 from tideline.distribution import installed_version
-from tideline.hudi.services.explanation import Explanation
-from tideline.hudi.services.runs import ServicePlan
 from tideline.report.charts import Chart, charts_of
 from tideline.report.html import document, in_script, pill, section, table
 from tideline.report.table_facts import TableFacts
 from tideline.report.table_life import Done
 from tideline.report.time_axis import at_utc
+from tideline.services.explanation import Explanation
+from tideline.services.run import ServicePlan
 from tideline.wording import counted, size_text
 
 _INSTANTS_SHOWN_MAX = 40

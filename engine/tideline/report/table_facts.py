@@ -12,16 +12,16 @@ from typing import Any
 from tideline.errors import TidelineError
 from tideline.hudi.check.finding import Finding, Severity
 from tideline.hudi.nature.table_nature import merging_text
-from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.rollback.service import ROLLBACK
-from tideline.hudi.services.runs import ServicePlan, in_order
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.timeline.instant import Instant
 from tideline.lake_table import LakeTable
 from tideline.report.level import Level
 from tideline.report.table_life import Life, read_life
+from tideline.services.explanation import Explanation
+from tideline.services.run import ServicePlan, in_order
 from tideline.wording import counted
 
 CLUSTERING = "clustering"

@@ -21,12 +21,13 @@ import pytest
 from tideline.errors import ConflictError
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.services.rollback.service import ROLLBACK
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.run import ServiceRun
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_on_s3 import STORAGE_LOCK
 from tideline.testing.hudi_peer import HudiPeer, version_options

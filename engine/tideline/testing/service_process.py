@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tideline.errors import ConflictError
 from tideline.hudi.services.runs import TableServices
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import TableService
+from tideline.services.run import ServiceRun
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore

@@ -11,7 +11,7 @@ import pytest
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.table.table_operations import Committed
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import MaintainIceberg
+from tideline.ingest.operation.operation import RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.api_objects import Manifest
@@ -45,9 +45,9 @@ def create_as_other_writer(case: ControllerCase, appends: int = 0) -> IcebergMod
     return IcebergModel.create_in(f"{case.folder}/{NAME}", appends)
 
 
-def work_of(case: ControllerCase, job: Manifest) -> MaintainIceberg:
+def work_of(case: ControllerCase, job: Manifest) -> RunService:
     work = case.cluster.operation_of(job).work
-    assert isinstance(work, MaintainIceberg)
+    assert isinstance(work, RunService)
     return work
 
 
@@ -85,7 +85,7 @@ def test_small_files_are_rewritten_by_a_driver_and_the_counts_are_reported(
     case.start()
     job = case.until_job("rewrite")
     assert pod_of(job)["automountServiceAccountToken"] is True
-    assert work_of(case, job).options == {"min-input-files": "5"}
+    assert work_of(case, job).settings == {"strategy": "binpack", "min-input-files": "5"}
     rewrite = model.plan_rewrite()
     outcome = commit_rewrite(model.operations(), rewrite)
     assert isinstance(outcome, Committed)

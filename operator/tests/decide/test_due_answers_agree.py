@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tideline.formats.avro import encode_container
-from tideline.hudi.services.explanation import Due, NotDue
 from tideline.hudi.services.registry import all_services, service_named
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.services.stored_facts import StoredFacts
@@ -26,6 +25,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place
+from tideline.services.explanation import Due, NotDue
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable

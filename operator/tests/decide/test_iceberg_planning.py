@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.iceberg.services.arguments import orphan_options
+from tideline.iceberg.services.due_facts import IcebergFiles, RewriteOutlook
+from tideline.iceberg.services.expire_snapshots.service import EXPIRE_SNAPSHOTS
+from tideline.iceberg.services.remove_orphan_files.service import REMOVE_ORPHAN_FILES
+from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
+from tideline.iceberg.services.rewrite_manifests.service import REWRITE_MANIFESTS
+from tideline.iceberg.services.rewrite_position_deletes.service import REWRITE_POSITION_DELETES
+from tideline.iceberg.services.service import DRY_RUN
 from tideline.ingest.operation.operation import (
     CatalogEntry,
-    MaintainIceberg,
     Operation,
-    OperationKind,
+    RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.saving import Saving
+from tideline.services.service import Service
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import Observed, Problem
-from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.decide.planner import OBSERVE_RETRY_MS, plan
 from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.schedule import Timestamp
@@ -42,14 +49,19 @@ MODEL = IcebergModel.create()
 for _number in range(3):
     MODEL.append([_number])
 NOW_MS = MODEL.clock.now_ms()
-OUTLOOK = RewriteOutlook(24, 3, 1_200_000, groups=3, reasons=("enough files",))
+OUTLOOK = RewriteOutlook(24, 3, 1_200_000, reasons=("enough files",))
 NOTHING_DUE = IcebergFiles(files=2, size_bytes=900, small_files=1, manifests=2)
+
+
+def gaining(*services: Service, outlook: RewriteOutlook = OUTLOOK) -> IcebergFiles:
+    return replace(NOTHING_DUE, outlooks={one.name: outlook for one in services})
+
+
 LOOKED_FOR_ORPHANS = LakeTableStatus(
     services={"removeOrphanFiles": ServiceStatus(last_run=Timestamp(NOW_MS - 1_000))}
 )
-SEVERAL = replace(
-    NOTHING_DUE, rewrite=OUTLOOK, deletes=replace(OUTLOOK, groups=1), manifest_rewrite=OUTLOOK
-)
+SEVERAL = gaining(REWRITE_DATA_FILES, REWRITE_POSITION_DELETES, REWRITE_MANIFESTS)
+DELETES_AND_MANIFESTS = gaining(REWRITE_POSITION_DELETES, REWRITE_MANIFESTS)
 
 
 def table(files: IcebergFiles | None = NOTHING_DUE, **fields: Any) -> Observed:
@@ -66,14 +78,18 @@ def planned(
     return plan(resolved_iceberg(**spec), status, observed, now_ms)
 
 
-def kinds(actions: tuple[PlannedAction, ...]) -> list[OperationKind]:
-    return [start.operation.kind for start in starts(actions)]
+def kinds(actions: tuple[PlannedAction, ...]) -> list[Service]:
+    return [work.service for work in works(actions)]
 
 
-def work(actions: tuple[PlannedAction, ...]) -> MaintainIceberg:
-    found = starts(actions)[0].operation.work
-    assert isinstance(found, MaintainIceberg)
-    return found
+def works(actions: tuple[PlannedAction, ...]) -> list[RunService]:
+    found = [start.operation.work for start in starts(actions)]
+    assert all(isinstance(one, RunService) for one in found)
+    return cast(list[RunService], found)
+
+
+def settings(actions: tuple[PlannedAction, ...]) -> Mapping[str, str]:
+    return works(actions)[0].settings
 
 
 def conditions(status: LakeTableStatus) -> dict[ConditionType, Condition]:
@@ -92,14 +108,14 @@ def test_what_other_writers_keep_busy_is_looked_at_again_when_they_have_left_it(
 
 def test_quiet_for_is_part_of_every_operation_that_may_get_in_the_way() -> None:
     services = {"quietFor": "10m", "expireSnapshots": {"olderThan": "1ms"}}
-    rewrite = work(planned(table(SEVERAL), services=services))
-    assert rewrite.options["tideline.quiet-for-ms"] == "600000"
-    deletes = work(planned(table(replace(SEVERAL, rewrite=None)), services=services))
-    assert deletes.options == {"tideline.quiet-for-ms": "600000"}
+    rewrite = settings(planned(table(SEVERAL), services=services))
+    assert rewrite["tideline.quiet-for-ms"] == "600000"
+    deletes = settings(planned(table(DELETES_AND_MANIFESTS), services=services))
+    assert deletes == {"tideline.quiet-for-ms": "600000"}
     kept = planned(table(), services=services)
     assert starts(kept) == []
-    expiry = work(planned(table(), now_ms=NOW_MS + 700_000, services=services))
-    assert expiry.arguments == {"older_than_age_ms": "1", "quiet_for_ms": "600000"}
+    expiry = settings(planned(table(), now_ms=NOW_MS + 700_000, services=services))
+    assert expiry == {"older_than_age_ms": "1", "quiet_for_ms": "600000"}
 
 
 def test_a_table_that_a_hudi_table_is_published_as_is_left_alone() -> None:
@@ -130,25 +146,23 @@ def test_a_missing_table_is_reported_and_looked_for_again() -> None:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (SEVERAL, [OperationKind.REWRITE_DATA_FILES, OperationKind.REWRITE_POSITION_DELETES,
-                   OperationKind.REWRITE_MANIFESTS]),
-        (replace(SEVERAL, rewrite=None), [OperationKind.REWRITE_POSITION_DELETES,
-                                          OperationKind.REWRITE_MANIFESTS]),
-        (replace(NOTHING_DUE, manifest_rewrite=OUTLOOK), [OperationKind.REWRITE_MANIFESTS]),
-        (replace(NOTHING_DUE, manifest_rewrite=replace(OUTLOOK, files_before=19)), []),
+        (SEVERAL, [REWRITE_DATA_FILES, REWRITE_POSITION_DELETES, REWRITE_MANIFESTS]),
+        (DELETES_AND_MANIFESTS, [REWRITE_POSITION_DELETES, REWRITE_MANIFESTS]),
+        (gaining(REWRITE_MANIFESTS), [REWRITE_MANIFESTS]),
+        (gaining(REWRITE_MANIFESTS, outlook=replace(OUTLOOK, files_before=19)), []),
     ],
-)  # fmt: skip
+)
 def test_what_gains_something_starts_in_the_order_in_which_it_helps(
-    files: IcebergFiles, expected: list[OperationKind]
+    files: IcebergFiles, expected: list[Service]
 ) -> None:
     assert kinds(planned(table(files))) == expected
 
 
 def test_a_rewrite_is_ranked_by_what_its_plan_saves_for_what_past_runs_took() -> None:
     outlook = replace(OUTLOOK, bytes_before=40_000_000, saving=Saving(files_opened=21))
-    files, later = replace(NOTHING_DUE, rewrite=outlook), NOW_MS + 8 * DAY_MS
+    files, later = gaining(REWRITE_DATA_FILES, outlook=outlook), NOW_MS + 8 * DAY_MS
 
-    def order(expired: int, **last: int) -> list[OperationKind]:
+    def order(expired: int, **last: int) -> list[Service]:
         status = replace(
             LOOKED_FOR_ORPHANS,
             services={
@@ -165,39 +179,39 @@ def test_a_rewrite_is_ranked_by_what_its_plan_saves_for_what_past_runs_took() ->
 
     # 84 MiB for 1.65 core-seconds by default, for 20 where half of it took 10.
     assert order(40_000_000) == [
-        OperationKind.REWRITE_DATA_FILES,
-        OperationKind.EXPIRE_SNAPSHOTS,
+        REWRITE_DATA_FILES,
+        EXPIRE_SNAPSHOTS,
     ]
-    assert order(40_000_000, core_ms=10_000)[0] is OperationKind.EXPIRE_SNAPSHOTS
-    assert order(4_000_000, core_ms=10_000)[0] is OperationKind.REWRITE_DATA_FILES
+    assert order(40_000_000, core_ms=10_000)[0] is EXPIRE_SNAPSHOTS
+    assert order(4_000_000, core_ms=10_000)[0] is REWRITE_DATA_FILES
 
 
 def test_snapshots_and_orphan_files_are_due_by_age() -> None:
     later = NOW_MS + 8 * DAY_MS
     actions = planned(table(), now_ms=later)
-    assert kinds(actions) == [OperationKind.EXPIRE_SNAPSHOTS, OperationKind.REMOVE_ORPHAN_FILES]
+    assert kinds(actions) == [
+        EXPIRE_SNAPSHOTS,
+        REMOVE_ORPHAN_FILES,
+    ]
     assert "2 of 3 snapshots are past their age" in starts(actions)[0].reason
     often: dict[str, Any] = {"services": {"removeOrphanFiles": {"every": "1h"}}}
-    assert kinds(planned(table(), now_ms=NOW_MS + DAY_MS // 24, **often)) == [
-        OperationKind.REMOVE_ORPHAN_FILES
-    ]
+    assert kinds(planned(table(), now_ms=NOW_MS + DAY_MS // 24, **often)) == [REMOVE_ORPHAN_FILES]
 
 
 def test_orphan_files_are_only_counted_until_their_deletion_is_asked_for() -> None:
     actions = planned(table(), EMPTY)
-    assert kinds(actions) == [OperationKind.REMOVE_ORPHAN_FILES]
-    assert work(actions).is_dry
+    assert kinds(actions) == [REMOVE_ORPHAN_FILES]
+    assert settings(actions)[DRY_RUN] == "true"
     auto: dict[str, Any] = {"services": {"removeOrphanFiles": {"mode": "Auto", "olderThan": "4d"}}}
-    deleting = work(planned(table(), EMPTY, **auto))
-    assert not deleting.is_dry
-    assert deleting.arguments == {"older_than_age_ms": str(4 * DAY_MS)}
+    deleting = settings(planned(table(), EMPTY, **auto))
+    assert deleting == {"older_than_age_ms": str(4 * DAY_MS)}
 
 
 def test_files_of_dropped_tables_go_that_the_resource_names() -> None:
     dropped = [str(uuid.uuid4()), str(uuid.uuid4()).upper()]
     named: dict[str, Any] = {"services": {"removeOrphanFiles": {"droppedTables": dropped}}}
-    arguments = work(planned(table(), EMPTY, **named)).arguments
-    assert orphan_options(arguments, now_ms=NOW_MS).dropped_tables == tuple(dropped)
+    given = settings(planned(table(), EMPTY, **named))
+    assert REMOVE_ORPHAN_FILES.options(given, NOW_MS).dropped_tables == tuple(dropped)
     with pytest.raises(ValueError, match="no LakeTable"):
         planned(table(), EMPTY, services={"removeOrphanFiles": {"droppedTables": ["orders"]}})
 
@@ -240,7 +254,9 @@ def test_a_snapshot_that_is_not_counted_yet_is_waited_for() -> None:
 
 def test_a_wrong_option_is_named_and_other_services_go_on() -> None:
     problem = ConfigError("There is no such option of a binpack rewrite", value="x")
-    actions = planned(table(replace(SEVERAL, rewrite=None, problem=problem)))
+    actions = planned(
+        table(replace(DELETES_AND_MANIFESTS, problems={REWRITE_DATA_FILES.name: problem}))
+    )
     (blocked,) = [action for action in actions if isinstance(action, Blocked)]
     assert (blocked.subject, blocked.exit_code) == ("rewriteDataFiles", 2)
     assert len(kinds(actions)) == 2
@@ -261,12 +277,10 @@ def test_the_operation_carries_the_spec_as_icebergs_options() -> None:
                "filter": "day > '2026-01-01'", "partialProgress": {"enabled": True},
                "options": {"max-concurrent-file-group-rewrites": "2"}}  # fmt: skip
     actions = planned(table(SEVERAL), services={"rewriteDataFiles": rewrite})
-    assert work(actions).arguments == {
+    assert settings(actions) == {
         "strategy": "zorder",
         "sort_order": "zorder(region, day)",
         "where": "day > '2026-01-01'",
-    }
-    assert work(actions).options == {
         "min-input-files": "5",
         "target-file-size-bytes": "67108864",
         "partial-progress.enabled": "true",
@@ -290,7 +304,7 @@ def test_a_catalogs_table_is_named_in_the_operation() -> None:
 def test_a_rerun_runs_once_more_and_takes_what_little_there_is() -> None:
     spec: dict[str, Any] = {"rerun": {"rewriteDataFiles": 2}}
     actions = planned(table(), **spec)
-    assert work(actions).options["min-input-files"] == "2"
+    assert settings(actions)["min-input-files"] == "2"
     status = ran(actions, OperationResult("", Outcome.NOTHING, "nothing"))
     assert status.services["rewriteDataFiles"].rerun == 2
     assert kinds(planned(table(), status, **spec)) == []
@@ -334,7 +348,7 @@ def test_a_conflict_is_retried_and_keeps_the_earlier_counts() -> None:
     assert status.services["rewriteDataFiles"].last_figures is None
     assert status.operations[-1].is_safe_to_retry
     later = planned(table(SEVERAL), status, now_ms=NOW_MS + 3_000)
-    assert kinds(later)[0] is OperationKind.REWRITE_DATA_FILES
+    assert kinds(later)[0] is REWRITE_DATA_FILES
 
 
 def test_the_status_is_about_snapshots_and_files() -> None:

@@ -14,11 +14,12 @@ from tideline.hudi.services.registry import service_named
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.iceberg.services.due_facts import IcebergFiles
 from tideline.storage.s3_client import S3Credentials
 from tideline.storage.s3_errors import MissingBucketError
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.decide.observed import FileCounts, Observed, ObservedPending
-from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.observe.observation import Observer
 from tideline_operator.reading.calls import Failure, ReadingFailedError
 from tideline_operator.reading.codec import VALUES_MAX, CodecError, from_bytes, to_bytes
@@ -57,10 +58,10 @@ def test_a_look_at_an_iceberg_table_comes_back_as_it_was() -> None:
 
 
 def test_errors_are_values_too() -> None:
-    files = IcebergFiles(files=3, deletes=ConfigError("no", path="a"), quiet_at_ms=5)
+    files = IcebergFiles(files=3, problems={"x": ConfigError("no", path="a")}, quiet_at_ms=5)
     again = back(IcebergFiles, files)
-    assert isinstance(again.deletes, ConfigError)
-    assert (str(again.deletes), again.files, again.quiet_at_ms) == ("no [path=a]", 3, 5)
+    assert isinstance(again.problems["x"], ConfigError)
+    assert (str(again.problems["x"]), again.files, again.quiet_at_ms) == ("no [path=a]", 3, 5)
     error = back(Failure, MissingBucketError("gone", value=3))
     assert (type(error), str(error)) == (MissingBucketError, "gone [value=3]")
 

@@ -9,12 +9,13 @@ import pytest
 
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import KeyGeneratorKind
-from tideline.iceberg.service import IcebergService
-from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
+from tideline.iceberg.services.rewrite_data_files.arguments import RewriteArguments
+from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable
 from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
+from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.service_settings import service_settings, wanted_services
@@ -74,10 +75,10 @@ def test_who_does_small_work_goes_with_each_operation_and_stays_out_of_the_table
     execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
     config = LakeTable.open(f"{tmp_path}/table").hoodie_table.config
     assert SMALL_ENGINE not in config.properties
-    rewrite = iceberg_settings(
-        resolved_iceberg(engine={"small": small}).spec, IcebergService.REWRITE_DATA_FILES
-    )
-    assert RewriteOptions.parse(rewrite.options, properties={}).small_engine is SmallEngine(setting)
+    rewrite = iceberg_settings(resolved_iceberg(engine={"small": small}).spec, REWRITE_DATA_FILES)
+    assert RewriteArguments.of(
+        rewrite, IcebergModel.create().metadata()
+    ).options.small_engine is SmallEngine(setting)
 
 
 def test_without_a_word_the_table_says_who_does_small_work() -> None:

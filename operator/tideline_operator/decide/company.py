@@ -1,13 +1,12 @@
 """What is under way on a table, and whether an operation may begin next to it. Pure.
 
-The rules are those of `tideline.hudi.services.together`; here operations are put in its terms.
+The rules are those of `tideline.services.together`; here operations are put in its terms.
 """
 
 from __future__ import annotations
 
-from tideline.hudi.services.registry import TableService
-from tideline.hudi.services.together import TableWork, may_begin
 from tideline.ingest.operation.operation import Operation, OperationKind
+from tideline.services.together import TableWork, may_begin
 from tideline_operator.decide.observed import Observed
 from tideline_operator.resources.ingest import IngestOperation
 from tideline_operator.resources.resolved import ResolvedTable
@@ -37,7 +36,7 @@ def _work(kind: OperationKind, subject: str, table: ResolvedTable, observed: Obs
     if kind is OperationKind.INGEST:
         return TableWork(meets_clustering=_meets_clustering(subject, table, observed))
     service = kind.service
-    if not isinstance(service, TableService):
+    if service is None:
         return TableWork(is_alone=True)
     pending = () if observed.table is None else observed.table.pending
     return TableWork(service, is_planned=any(one.service == service for one in pending))

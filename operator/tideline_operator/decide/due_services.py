@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tideline_operator.decide.iceberg_triggers import iceberg_needs
 from tideline_operator.decide.observed import Observed
-from tideline_operator.decide.service_triggers import ServiceNeed, newest_instant, service_needs
+from tideline_operator.decide.service_triggers import (
+    ServiceNeed,
+    iceberg_needs,
+    newest_instant,
+    service_needs,
+)
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.status import LakeTableStatus
 

@@ -1,13 +1,21 @@
-"""The service part of an Iceberg table's LakeTable as arguments of Iceberg's procedures."""
+"""The service part of an Iceberg table's LakeTable as settings of its services.
+
+The field of a service is called as the service is. One that the resource has no field for runs, as
+those do whose field is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from tideline.iceberg.service import IcebergService
-from tideline.iceberg.services import arguments as names
+from tideline.iceberg.services.registry import DRY_RUN, IcebergService, all_services
+from tideline.iceberg.services.remove_orphan_files.plan import DROPPED_TABLES
+from tideline.iceberg.services.rewrite_data_files.arguments import SORT_ORDER, STRATEGY, WHERE
 from tideline.iceberg.services.rewrite_data_files.options import QUIET_FOR
+from tideline.iceberg.services.rewrite_manifests.plan import MIN_MANIFESTS
+from tideline.iceberg.services.table_setting import OLDER_THAN_AGE_MS, QUIET_FOR_MS, RETAIN_LAST
+from tideline.services.service import Service
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.resources.iceberg import (
     ExpireSnapshots,
@@ -20,132 +28,91 @@ from tideline_operator.resources.iceberg import (
 )
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.quantity import memory_bytes
-from tideline_operator.resources.schedule import Duration
-from tideline_operator.resources.services import ServiceMode, Services
-
-ICEBERG_SPEC_NAMES: Mapping[IcebergService, str] = {
-    IcebergService.REWRITE_DATA_FILES: "rewriteDataFiles",
-    IcebergService.REWRITE_POSITION_DELETES: "rewritePositionDeletes",
-    IcebergService.REWRITE_MANIFESTS: "rewriteManifests",
-    IcebergService.EXPIRE_SNAPSHOTS: "expireSnapshots",
-    IcebergService.REMOVE_ORPHAN_FILES: "removeOrphanFiles",
-}
-"""What the resource calls the services, in the order in which they run when several are due."""
-
-_RERUN_OPTIONS: Mapping[IcebergService, Mapping[str, str]] = {
-    IcebergService.REWRITE_DATA_FILES: {"min-input-files": "2"},
-    IcebergService.REWRITE_POSITION_DELETES: {"min-input-files": "2"},
-}
-"""Options that override all others in a run that a user asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSettings:
-    """How one service runs: the arguments and options of its procedure."""
-
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    is_dry: bool = False
+from tideline_operator.resources.services import ServiceMode
 
 
 def wanted_iceberg_services(spec: LakeTableSpec) -> tuple[IcebergService, ...]:
     """The services that the operator runs, in the order in which they run."""
-    services = spec.services
-    if services.mode is ServiceMode.OFF:
+    if spec.services.mode is ServiceMode.OFF:
         return ()
-    enabled = {
-        IcebergService.REWRITE_DATA_FILES: data_file_settings(services).enabled,
-        IcebergService.REWRITE_POSITION_DELETES: delete_settings(services).enabled,
-        IcebergService.REWRITE_MANIFESTS: manifest_settings(services).enabled,
-        IcebergService.EXPIRE_SNAPSHOTS: snapshot_settings(services).enabled,
-        IcebergService.REMOVE_ORPHAN_FILES: orphan_settings(services).enabled,
-    }
-    return tuple(service for service in ICEBERG_SPEC_NAMES if enabled[service])
+    return tuple(one for one in all_services() if getattr(_part(spec, one), "enabled", True))
 
 
-def iceberg_settings(
-    spec: LakeTableSpec, service: IcebergService, *, is_rerun: bool = False
-) -> ServiceSettings:
+def iceberg_settings(spec: LakeTableSpec, service: Service) -> dict[str, str]:
     """How `service` runs on a table."""
-    services = spec.services
-    forced = _RERUN_OPTIONS.get(service, {}) if is_rerun else {}
-    match service:
-        case IcebergService.REWRITE_DATA_FILES:
-            given = {**engine_setting(spec), **_quiet(services)}
-            return _rewrite(data_file_settings(services), given, forced)
-        case IcebergService.REWRITE_POSITION_DELETES:
-            options = delete_settings(services).options
-            return ServiceSettings(options={**_quiet(services), **options, **forced})
-        case IcebergService.REWRITE_MANIFESTS:
-            return ServiceSettings()
-        case IcebergService.EXPIRE_SNAPSHOTS:
-            return ServiceSettings(_expiry(snapshot_settings(services), services.quiet_for))
-        case IcebergService.REMOVE_ORPHAN_FILES:
-            orphans = orphan_settings(services)
-            dropped = ",".join(orphans.dropped_tables)
-            return ServiceSettings(
-                {
-                    names.OLDER_THAN_AGE_MS: str(orphans.older_than.ms),
-                    **({names.DROPPED_TABLES: dropped} if dropped else {}),
-                },
-                is_dry=orphans.mode is OrphanMode.ADVISE,
-            )
+    _, settings = _PARTS.get(service.name, _NO_FIELD)
+    return {**settings(_part(spec, service), spec)}
 
 
-def data_file_settings(services: Services) -> RewriteDataFiles:
-    """The part about data files, with the defaults where there is none."""
-    return services.rewrite_data_files or RewriteDataFiles()
+def pause_of(spec: LakeTableSpec, service: Service) -> int | None:
+    """How long a service rests after each run, in milliseconds."""
+    every = getattr(_part(spec, service), "every", None)
+    return service.pause_ms if every is None else every.ms
 
 
-def delete_settings(services: Services) -> RewritePositionDeletes:
-    """The part about position deletes."""
-    return services.rewrite_position_deletes or RewritePositionDeletes()
+def _part(spec: LakeTableSpec, service: Service) -> Any:
+    """What the resource says of a service, with the defaults where it says nothing."""
+    default, _ = _PARTS.get(service.name, _NO_FIELD)
+    return getattr(spec.services, service.name, None) or default
 
 
-def manifest_settings(services: Services) -> RewriteManifests:
-    """The part about manifests."""
-    return services.rewrite_manifests or RewriteManifests()
-
-
-def snapshot_settings(services: Services) -> ExpireSnapshots:
-    """The part about snapshots."""
-    return services.expire_snapshots or ExpireSnapshots()
-
-
-def orphan_settings(services: Services) -> RemoveOrphanFiles:
-    """The part about orphan files."""
-    return services.remove_orphan_files or RemoveOrphanFiles()
-
-
-def _rewrite(
-    rewrite: RewriteDataFiles, given: Mapping[str, str], forced: Mapping[str, str]
-) -> ServiceSettings:
-    arguments = {names.STRATEGY: rewrite.strategy.value.lower()}
+def _rewrite(rewrite: RewriteDataFiles, spec: LakeTableSpec) -> Mapping[str, str]:
+    settings = {STRATEGY: rewrite.strategy.value.lower()}
     if rewrite.sort_by:
         columns = ", ".join(rewrite.sort_by)
         is_zorder = rewrite.strategy is RewriteStrategy.ZORDER
-        arguments[names.SORT_ORDER] = f"zorder({columns})" if is_zorder else columns
+        settings[SORT_ORDER] = f"zorder({columns})" if is_zorder else columns
     if rewrite.filter is not None:
-        arguments[names.WHERE] = rewrite.filter
-    options = {**given, "min-input-files": str(rewrite.min_input_files)}
+        settings[WHERE] = rewrite.filter
+    settings |= {**engine_setting(spec), **_quiet(spec, QUIET_FOR)}
+    settings["min-input-files"] = str(rewrite.min_input_files)
     if rewrite.target_file_size is not None:
-        options["target-file-size-bytes"] = str(memory_bytes(rewrite.target_file_size))
+        settings["target-file-size-bytes"] = str(memory_bytes(rewrite.target_file_size))
     if rewrite.partial_progress.enabled:
-        options["partial-progress.enabled"] = "true"
-        options["partial-progress.max-commits"] = str(rewrite.partial_progress.max_commits)
-    return ServiceSettings(arguments, {**options, **rewrite.options, **forced})
+        settings["partial-progress.enabled"] = "true"
+        settings["partial-progress.max-commits"] = str(rewrite.partial_progress.max_commits)
+    return {**settings, **rewrite.options}
 
 
-def _quiet(services: Services) -> dict[str, str]:
-    return {} if services.quiet_for is None else {QUIET_FOR: str(services.quiet_for.ms)}
+def _rewrite_deletes(rewrite: RewritePositionDeletes, spec: LakeTableSpec) -> Mapping[str, str]:
+    return {**_quiet(spec, QUIET_FOR), **rewrite.options}
 
 
-def _expiry(expiry: ExpireSnapshots, quiet_for: Duration | None) -> dict[str, str]:
-    arguments = {}
-    if quiet_for is not None:
-        arguments[names.QUIET_FOR_MS] = str(quiet_for.ms)
+def _rewrite_manifests(rewrite: RewriteManifests, _: LakeTableSpec) -> Mapping[str, str]:
+    return {MIN_MANIFESTS: str(rewrite.min_manifests)}
+
+
+def _expire(expiry: ExpireSnapshots, spec: LakeTableSpec) -> Mapping[str, str]:
+    settings = _quiet(spec, QUIET_FOR_MS)
     if expiry.older_than is not None:
-        arguments[names.OLDER_THAN_AGE_MS] = str(expiry.older_than.ms)
+        settings[OLDER_THAN_AGE_MS] = str(expiry.older_than.ms)
     if expiry.retain_last is not None:
-        arguments[names.RETAIN_LAST] = str(expiry.retain_last)
-    return arguments
+        settings[RETAIN_LAST] = str(expiry.retain_last)
+    return settings
+
+
+def _remove_orphans(orphans: RemoveOrphanFiles, _: LakeTableSpec) -> Mapping[str, str]:
+    dropped = ",".join(orphans.dropped_tables)
+    return {
+        OLDER_THAN_AGE_MS: str(orphans.older_than.ms),
+        **({DROPPED_TABLES: dropped} if dropped else {}),
+        **({DRY_RUN: "true"} if orphans.mode is OrphanMode.ADVISE else {}),
+    }
+
+
+def _quiet(spec: LakeTableSpec, name: str) -> dict[str, str]:
+    quiet = spec.services.quiet_for
+    return {} if quiet is None else {name: str(quiet.ms)}
+
+
+_Part = tuple[Any, Callable[[Any, LakeTableSpec], Mapping[str, str]]]
+"""What holds where the resource says nothing of a service, and the settings that it comes to."""
+
+_NO_FIELD: _Part = (None, lambda _, __: {})
+_PARTS: Mapping[str, _Part] = {
+    "rewrite_data_files": (RewriteDataFiles(), _rewrite),
+    "rewrite_position_deletes": (RewritePositionDeletes(), _rewrite_deletes),
+    "rewrite_manifests": (RewriteManifests(), _rewrite_manifests),
+    "expire_snapshots": (ExpireSnapshots(), _expire),
+    "remove_orphan_files": (RemoveOrphanFiles(), _remove_orphans),
+}

@@ -10,14 +10,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.landed_file import LandingFile
 from tideline.ingest.operation.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
     CreateTable,
     IngestFiles,
-    MaintainIceberg,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -28,11 +26,11 @@ from tideline.ingest.operation.operation import (
     operation_id,
 )
 from tideline_operator.decide.engine_setting import engine_setting
-from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,
     publish_setting,
     service_settings,
+    settings_of,
     zone_setting,
 )
 from tideline_operator.decide.service_triggers import ServiceNeed
@@ -109,10 +107,8 @@ def ingest_operation(
 
 def service_operation(table: ResolvedTable, need: ServiceNeed, *, basis: str) -> Operation:
     """Run a service that is due, seeing instants, or metadata, up to `basis`."""
-    if isinstance(need.service, IcebergService):
-        return _operation(table, _maintenance(table.spec, need, need.service, basis))
     forced = need.service.whenever_asked if need.rerun is not None else {}
-    settings = {**service_settings(table.spec), **forced}
+    settings = {**settings_of(table.spec, need.service), **forced}
     work = RunService(need.service, basis, settings, need.resumes, need.rerun)
     return _operation(table, work)
 
@@ -130,15 +126,6 @@ def restore_operation(table: ResolvedTable, instant: str, *, basis: str) -> Oper
 def once_number(spec: LakeTableSpec, ingest: Ingest) -> int:
     """The number of the `once` run that is asked for; a greater one runs it again."""
     return spec.rerun.get(ingest.name, 0)
-
-
-def _maintenance(
-    spec: LakeTableSpec, need: ServiceNeed, service: IcebergService, basis: str
-) -> MaintainIceberg:
-    settings = iceberg_settings(spec, service, is_rerun=need.rerun is not None)
-    return MaintainIceberg(
-        service, basis, settings.arguments, settings.options, need.rerun, settings.is_dry
-    )
 
 
 def _operation(table: ResolvedTable, work: Work) -> Operation:
@@ -173,9 +160,7 @@ def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
     """What opens a table of a catalog; None for a table without one."""
     if catalog is None:
         return None
-    given = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    properties = tuple(sorted((name, text) for name, text in given.items() if text is not None))
-    return CatalogEntry(catalog.name, catalog.table, properties)
+    return CatalogEntry(catalog.name, catalog.table, tuple(sorted(catalog.properties.items())))
 
 
 def _write_properties(spec: LakeTableSpec) -> dict[str, str]:

@@ -10,11 +10,9 @@
 
 from __future__ import annotations
 
-from tideline.hudi.services.registry import TableService
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.due_facts import RewriteOutlook
 from tideline.ranking import benefit_per_core_second, default_core_seconds, ranked
 from tideline_operator.decide.observed import Observed
-from tideline_operator.decide.observed_iceberg import IcebergFiles, RewriteOutlook
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
 
@@ -27,13 +25,12 @@ def rate_of(need: ServiceNeed, status: LakeTableStatus, observed: Observed) -> R
     if need.rerun is not None or need.resumes:
         return None
     known = status.services.get(need.name, ServiceStatus())
-    files = None if observed.iceberg is None else observed.iceberg.files
-    outlook = None if files is None else _outlook(need, files)
+    outlook = need.outlook
     if outlook is not None:
         return benefit_per_core_second(outlook.saving.benefit_bytes, _core_seconds(outlook, known))
     last = known.last_saving
     if last is None:
-        return 0.0 if isinstance(need.service, IcebergService) else None
+        return 0.0 if observed.iceberg is not None else None
     return benefit_per_core_second(last.benefit_bytes, last.core_ms / 1e3)
 
 
@@ -44,26 +41,9 @@ def in_order(
     due = ranked(
         [need for need in needs if need.is_due],
         lambda need: rate_of(need, status, observed),
-        lambda one, other: _follows(one.service, other.service),
+        lambda one, other: one.service.goes_after(other.service),
     )
     return (*due, *(need for need in needs if not need.is_due))
-
-
-def _follows(one: TableService | IcebergService, other: TableService | IcebergService) -> bool:
-    if isinstance(one, IcebergService):
-        return isinstance(other, IcebergService) and one.goes_after(other)
-    return isinstance(other, TableService) and one.goes_after(other)
-
-
-def _outlook(need: ServiceNeed, files: IcebergFiles) -> RewriteOutlook | None:
-    found = {
-        IcebergService.REWRITE_DATA_FILES: files.rewrite,
-        IcebergService.REWRITE_POSITION_DELETES: files.deletes,
-        IcebergService.REWRITE_MANIFESTS: files.manifest_rewrite,
-    }
-    service = need.service
-    outlook = found.get(service) if isinstance(service, IcebergService) else None
-    return outlook if isinstance(outlook, RewriteOutlook) else None
 
 
 def _core_seconds(outlook: RewriteOutlook, known: ServiceStatus) -> float:

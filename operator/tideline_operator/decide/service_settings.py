@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TIMEZONE, TableType
-from tideline.iceberg.service import IcebergService
 from tideline.publication.place import CatalogPlace
+from tideline.services.service import Service
 from tideline_operator.decide.engine_setting import engine_setting
-from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
-from tideline_operator.resources.iceberg import Catalog
-from tideline_operator.resources.lake_table import LakeTableSpec, Publication
+from tideline_operator.decide.iceberg_settings import iceberg_settings
+from tideline_operator.resources.lake_table import LakeTableSpec, Publication, TableFormat
 from tideline_operator.resources.services import ServiceMode, Services
 
 INLINE_SERVICES_OFF: Mapping[str, str] = {
@@ -47,11 +46,17 @@ def spec_part(service: TableService) -> SpecPart:
     return _PARTS.get(service.name) or _without_field(service)
 
 
-def spec_name(service: TableService | IcebergService) -> str:
+def spec_name(service: Service) -> str:
     """What the resource calls a service."""
-    if isinstance(service, IcebergService):
-        return ICEBERG_SPEC_NAMES[service]
-    return spec_part(service).name
+    known = _PARTS.get(service.name)
+    first, *others = service.name.split("_")
+    return first + "".join(map(str.capitalize, others)) if known is None else known.name
+
+
+def settings_of(spec: LakeTableSpec, service: Service) -> dict[str, str]:
+    """The settings under which a service of a table of either format runs."""
+    is_iceberg = spec.format is TableFormat.ICEBERG
+    return iceberg_settings(spec, service) if is_iceberg else service_settings(spec)
 
 
 def wanted_services(spec: LakeTableSpec) -> tuple[TableService, ...]:
@@ -87,23 +92,19 @@ def publish_setting(spec: LakeTableSpec) -> dict[str, str]:
     """The settings that have every commit published, and in which catalog, if the spec asks so."""
     if Publication.ICEBERG not in spec.publish:
         return {}
-    return {PUBLISH: ICEBERG, **(_place(spec.catalog) if spec.catalog is not None else {})}
-
-
-def _place(catalog: Catalog) -> dict[str, str]:
-    named = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    options = {name: text for name, text in named.items() if text is not None}
-    return CatalogPlace.of(catalog.name, catalog.table, options).to_properties()
+    catalog = spec.catalog
+    if catalog is None:
+        return {PUBLISH: ICEBERG}
+    place = CatalogPlace.of(catalog.name, catalog.table, catalog.properties)
+    return {PUBLISH: ICEBERG, **place.to_properties()}
 
 
 def _without_field(service: TableService) -> SpecPart:
-    first, *others = service.name.split("_")
-
     def is_switched_on(spec: LakeTableSpec) -> bool:
         given = (spec.properties.get(name, "") for name in service.inline_settings)
         return any(text.lower() == "true" for text in given)
 
-    return SpecPart(first + "".join(map(str.capitalize, others)), is_switched_on)
+    return SpecPart(spec_name(service), is_switched_on)
 
 
 def _has_logs(spec: LakeTableSpec) -> bool:

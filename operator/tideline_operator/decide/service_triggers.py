@@ -15,25 +15,35 @@ service that would have been due `PATIENCE_COMMITS` writes ago are urgent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tideline.errors import TidelineError
-from tideline.hudi.services.explanation import Due, NotDue
 from tideline.hudi.services.registry import TableService
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services.due_facts import IcebergFacts, RewriteOutlook
+from tideline.iceberg.services.registry import IcebergService
+from tideline.services.explanation import Due
+from tideline.services.service import Service
+from tideline_operator.decide.iceberg_settings import (
+    iceberg_settings,
+    pause_of,
+    wanted_iceberg_services,
+)
 from tideline_operator.decide.observed import ObservedTable, TableHistory
 from tideline_operator.decide.observed_facts import ObservedFacts, is_merge_on_read
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.decide.service_settings import (
     service_settings,
     spec_name,
     wanted_services,
 )
 from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
 
 PATIENCE_COMMITS = 5
@@ -45,27 +55,21 @@ class ServiceNeed:
     """Whether a service is due, and why. `name` is what the resource calls it.
 
     `resumes` are plans of dead runs; `rerun` is the number of the run that was asked for;
-    `problem` is the error that its trigger raised.
+    `problem` is the error that its trigger raised; `outlook` is what a rewrite would do.
     """
 
-    service: TableService | IcebergService
+    service: Service
     is_due: bool
     reason: str
     is_urgent: bool = False
     resumes: tuple[str, ...] = ()
     rerun: int | None = None
     problem: TidelineError | None = None
+    outlook: RewriteOutlook | None = None
 
     @property
     def name(self) -> str:
         return spec_name(self.service)
-
-    @property
-    def is_paced(self) -> bool:
-        """Whether it rests after each run, also one that failed, however due it is."""
-        if isinstance(self.service, IcebergService):
-            return self.service is IcebergService.REMOVE_ORPHAN_FILES
-        return self.service.pace is not None
 
 
 def service_needs(
@@ -73,6 +77,26 @@ def service_needs(
 ) -> tuple[ServiceNeed, ...]:
     """For every wanted service, whether it is due; in the order in which they run."""
     return tuple(_need(item, spec, status, table, now_ms) for item in wanted_services(spec))
+
+
+def iceberg_needs(
+    spec: LakeTableSpec, status: LakeTableStatus, table: ObservedIceberg, now_ms: int
+) -> tuple[ServiceNeed, ...]:
+    """The same of an Iceberg table. As long as the files of its newest snapshot are not counted,
+    what depends on them waits."""
+    facts = IcebergFacts(table.metadata, now_ms, table.files)
+
+    def ask(service: IcebergService) -> ServiceNeed:
+        found = service.due(facts, iceberg_settings(spec, service))
+        outlook = None if facts.files is None else facts.files.outlooks.get(service.name)
+        return ServiceNeed(service, isinstance(found, Due), found.reason, outlook=outlook)
+
+    def need(service: IcebergService) -> ServiceNeed:
+        if refused := service.refusal(table.metadata):
+            return ServiceNeed(service, False, refused)
+        return _answer(partial(ask, service), service, spec, status, now_ms)
+
+    return tuple(map(need, wanted_iceberg_services(spec)))
 
 
 def newest_instant(history: TableHistory) -> str:
@@ -103,8 +127,6 @@ def _need(
     table: ObservedTable,
     now_ms: int,
 ) -> ServiceNeed:
-    name = spec_name(service)
-    known = status.services.get(name, ServiceStatus())
     refused = table.adoption.left_out.get(service)
     if refused is not None:
         return ServiceNeed(service, False, f"left out: {refused}")
@@ -116,38 +138,44 @@ def _need(
     if pending:
         return ServiceNeed(service, False, f"another process is executing {pending[0].time}")
     settings = {**table.history.properties, **service_settings(spec)}
-    wanted = spec.rerun.get(name, 0)
+
+    def ask() -> ServiceNeed:
+        found = service.due(ObservedFacts(table, now_ms), Settings(settings))
+        is_due = isinstance(found, Due)
+        is_urgent = is_due and (service.goes_first or _was_due(service, table, settings, now_ms))
+        return ServiceNeed(service, is_due, found.reason, is_urgent=is_urgent)
+
+    return _answer(ask, service, spec, status, now_ms)
+
+
+def _answer(
+    ask: Callable[[], ServiceNeed],
+    service: Service,
+    spec: LakeTableSpec,
+    status: LakeTableStatus,
+    now_ms: int,
+) -> ServiceNeed:
+    """The run that `spec.rerun` asks for, or else what the trigger says, unless the service rests
+    from its last run."""
+    name = spec_name(service)
+    known, wanted = status.services.get(name, ServiceStatus()), spec.rerun.get(name, 0)
     if wanted > known.rerun:
         return ServiceNeed(service, True, f"spec.rerun asks for run {wanted}", rerun=wanted)
     try:
-        found = _ask(service, table, settings, known, now_ms)
+        need = ask()
     except TidelineError as error:
         return ServiceNeed(service, False, str(error), problem=error)
-    if isinstance(found, NotDue):
-        return ServiceNeed(service, False, found.reason)
-    is_urgent = service.goes_first or _was_due(service, table, settings, known, now_ms)
-    return ServiceNeed(service, True, found.reason, is_urgent=is_urgent)
-
-
-def _ask(
-    service: TableService,
-    table: ObservedTable,
-    settings: Mapping[str, str],
-    known: ServiceStatus,
-    now_ms: int,
-) -> Due | NotDue:
-    """The answer of a service's trigger, with the reason. Raises ConfigError, CorruptTableError."""
-    found, pace = service.due(ObservedFacts(table, now_ms), Settings(settings)), service.pace
-    if isinstance(found, NotDue) or pace is None or known.last_run is None:
-        return found
-    return NotDue(pace.resting) if now_ms - known.last_run.ms < pace.every_ms else found
+    pause_ms, last = pause_of(spec, service), known.last_run
+    if not need.is_due or pause_ms is None or last is None or now_ms - last.ms >= pause_ms:
+        return need
+    since, every = Duration(max(1_000, (now_ms - last.ms) // 1_000 * 1_000)), Duration(pause_ms)
+    return ServiceNeed(service, False, f"the last run was {since} ago; one is due every {every}")
 
 
 def _was_due(
     service: TableService,
     table: ObservedTable,
     settings: Mapping[str, str],
-    known: ServiceStatus,
     now_ms: int,
 ) -> bool:
     """Whether it would have been due without the newest writes of ingests."""
@@ -159,7 +187,7 @@ def _was_due(
     ]
     timeline = _without(history.timeline, frozenset(writes[-PATIENCE_COMMITS:]))
     earlier = replace(table, history=replace(history, timeline=timeline))
-    return not isinstance(_ask(service, earlier, settings, known, now_ms), NotDue)
+    return isinstance(service.due(ObservedFacts(earlier, now_ms), Settings(settings)), Due)
 
 
 def _is_by_service(table: ObservedTable, time: InstantTime, action: Action) -> bool:

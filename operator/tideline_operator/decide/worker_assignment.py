@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from tideline.ingest.operation.operation import (
     IngestFiles,
-    MaintainIceberg,
     Operation,
     RunService,
 )
@@ -95,7 +94,7 @@ def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str 
     match operation.work:
         case IngestFiles(files=files):
             size, what = sum(file.size_bytes for file in files), counted(len(files), "file")
-        case RunService() | MaintainIceberg() if operation.work.service.moves_rows:
+        case RunService() if operation.work.service.moves_rows:
             size, what = 0 if status.table is None else status.table.bytes, "the table"
         case _:
             return None

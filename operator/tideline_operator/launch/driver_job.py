@@ -18,14 +18,7 @@ from tideline.ingest.executors.kubernetes_pods import (
     SparkPods,
     task_slots,
 )
-from tideline.ingest.operation.operation import (
-    IngestFiles,
-    MaintainIceberg,
-    Operation,
-    OperationKind,
-    Place,
-    RunService,
-)
+from tideline.ingest.operation.operation import IngestFiles, Operation, OperationKind, Place
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import (
     CA_BUNDLE_PATH,
@@ -83,20 +76,16 @@ def operation_name(operation_id: str, attempt: int, owner: Manifest) -> str:
 
 def moves_rows(operation: Operation) -> bool:
     """Whether the operation needs Spark."""
-    match operation.work:
-        case IngestFiles():
-            return True
-        case RunService() | MaintainIceberg():
-            return operation.work.service.moves_rows
-    return False
+    service = operation.kind.service
+    return operation.kind is OperationKind.INGEST if service is None else service.moves_rows
 
 
 def memory_asked_bytes(operation: Operation, table: ResolvedTable) -> int:
     """Memory that the operation's pods may ask for together."""
     resources = table.spec.resources
     driver = memory_bytes(resources.driver.memory)
-    if operation.kind is OperationKind.REWRITE_POSITION_DELETES:
-        # It moves no rows of the table, but those of delete files.
+    service = operation.kind.service
+    if service is not None and service.holds_rows:
         return driver
     if not moves_rows(operation):
         return min(driver, _SMALL_MEMORY_BYTES)

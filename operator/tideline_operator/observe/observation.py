@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFoundError, TidelineError
 from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.registry import ROLLBACK, all_services, service_named
@@ -41,6 +40,7 @@ from tideline.ingest.landing.checkpoint import (
 )
 from tideline.ingest.operation.operation import Place
 from tideline.read_limits import reading_in_turn
+from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore

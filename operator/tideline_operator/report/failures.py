@@ -69,7 +69,7 @@ def standing_failures(
 
 def _stands(need: ServiceNeed) -> bool:
     """Whether a failed run is to be repeated, now or once the service has rested."""
-    return need.is_due or need.problem is not None or need.is_paced
+    return need.is_due or need.problem is not None or need.service.pause_ms is not None
 
 
 def _due_ingests(table: ResolvedTable, observed: Observed, now_ms: int) -> frozenset[str]:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tideline.ingest.operation.operation import MaintainIceberg, Operation, RunService
+from tideline.ingest.operation.operation import Operation, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.saving import NO_SAVING
 from tideline.secret_values import masked, masked_json
@@ -236,7 +236,7 @@ def rest_event(action: PlannedAction, now_ms: int) -> dict[str, Any]:
 def _is_idle_look(operation: Operation, result: OperationResult) -> bool:
     """A service that looked at files and found nothing to do, without having been asked for."""
     work = operation.work
-    is_unasked = isinstance(work, RunService | MaintainIceberg) and work.rerun is None
+    is_unasked = isinstance(work, RunService) and work.rerun is None
     return is_unasked and result.outcome is Outcome.NOTHING and not result.notes
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from tideline.backoff import doubled
 from tideline.ingest.landing.continuation import newest_of
 from tideline.ingest.operation.operation import (
-    MaintainIceberg,
     Operation,
     OperationKind,
     RunService,
@@ -80,7 +79,7 @@ def operation_started(
 def rerun_of(operation: Operation) -> int | None:
     """The number of the run that a user asked for; None for any other operation."""
     work = operation.work
-    return work.rerun if isinstance(work, RunService | MaintainIceberg) else None
+    return work.rerun if isinstance(work, RunService) else None
 
 
 def operation_finished(

@@ -78,6 +78,12 @@ class CatalogConnection:
     warehouse: str | None = described("The catalog's warehouse.", default=None, length_max=1024)
     credentials: CatalogCredentials | None = described("Credentials for the catalog.", default=None)
 
+    @property
+    def properties(self) -> dict[str, str]:
+        """What opens it, but for its name and credentials."""
+        given = {"type": self.type.value, "uri": self.uri, "warehouse": self.warehouse}
+        return {name: text for name, text in given.items() if text is not None}
+
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
             f"!has(self.uri) || !self.uri.matches(r'^({_HOLDS_PASSWORD})$')",

@@ -13,8 +13,8 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.table.table_config import TableType
+from tideline.services.explanation import NotDue
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.small_table import SmallTable, batch

@@ -15,12 +15,12 @@ from tideline.hudi.services.archival.plan import (
     find_holds,
     plan_archival,
 )
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 
 CONFIG = ArchivalConfig(commits_min=4, commits_max=6)
 COW = ArchivalFacts()

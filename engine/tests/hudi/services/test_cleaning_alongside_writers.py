@@ -9,11 +9,11 @@ import pytest
 from tideline.errors import ConflictError
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.restore.execute import restore_table
 from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS
+from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore

@@ -18,10 +18,10 @@ from tideline.hudi.services.cleaning.execute import (
     schedule_cleaning,
 )
 from tideline.hudi.services.cleaning.plan import CleaningPlan
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.object_store import Listing, ObjectInfo, ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash

@@ -11,7 +11,6 @@ from tideline.errors import ConfigError
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.plan import CleaningPlan, TableFacts, plan_cleaning
 from tideline.hudi.services.cleaning.retention import Retention, is_empty_clean_due, plan_retention
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.layout.version_6 import slices_by_name
@@ -19,6 +18,7 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 
 VERSIONS = CleaningPolicy.KEEP_LATEST_FILE_VERSIONS
 HOURS = CleaningPolicy.KEEP_LATEST_BY_HOURS

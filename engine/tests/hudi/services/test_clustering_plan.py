@@ -20,7 +20,6 @@ from tideline.hudi.services.clustering.plan import (
     partitions_to_cluster,
     plan_clustering,
 )
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.layout.version_6 import slices_by_name
@@ -30,6 +29,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.testing.fixtures import fixture_table
 
 build_view = partial(FileSystemView.build, slices=slices_by_name)

@@ -26,7 +26,6 @@ from tideline.hudi.services.compaction.plan import (
     plan_compaction,
 )
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.slice_metrics import slice_metrics
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
@@ -35,6 +34,7 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.testing.fixtures import fixture_table
 
 build_view = partial(FileSystemView.build, slices=slices_by_name)

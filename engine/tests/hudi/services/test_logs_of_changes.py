@@ -10,7 +10,6 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.recovery.plan import plan_rollback
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.plan import ClusteringPlan, plan_clustering
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.file_group import BaseFile, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -21,6 +20,7 @@ from tideline.hudi.table.table_config import CDC_ENABLED, TableType
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
+from tideline.services.explanation import NotDue
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 

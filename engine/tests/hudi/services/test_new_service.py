@@ -19,11 +19,9 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services import registry
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.readable_settings import check_readable
-from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.services.service import ServiceRun, TableService, Turn
+from tideline.hudi.services.service import TableService, Turn
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -31,6 +29,9 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.run_service import execute_service
 from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.report import ServiceReport
+from tideline.services.run import ServiceRun
 from tideline.storage.location import StoreLocation
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.commit_report import CommitReport
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
 from tideline.hudi.services.partition_ttl.execute import plan_table_partition_ttl
 from tideline.hudi.services.partition_ttl.plan import (
@@ -18,6 +17,7 @@ from tideline.hudi.services.partition_ttl.plan import (
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.hudi.services.explanation import Estimate, Explanation
 from tideline.hudi.services.registry import TableService, all_services
 from tideline.ranking import (
     BYTES_MOVED_PER_CORE_SECOND,
@@ -16,6 +15,7 @@ from tideline.ranking import (
     ranked,
 )
 from tideline.saving import FILE_OPENED_BYTES, Saving
+from tideline.services.explanation import Estimate, Explanation
 
 MIB = 1024 * 1024
 

@@ -14,7 +14,6 @@ from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.services.clustering.service import CLUSTERING
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.restore.execute import (
     RestoreDone,
     preview_restore,
@@ -27,6 +26,7 @@ from tideline.hudi.table.table_config import METADATA_PARTITIONS, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.log_blocks import frames_of

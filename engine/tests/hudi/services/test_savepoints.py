@@ -10,7 +10,6 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.execute import CleaningDone, clean_table, schedule_cleaning
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.savepoint.execute import (
     create_savepoint,
     delete_savepoint,
@@ -20,6 +19,7 @@ from tideline.hudi.services.savepoint.record import Savepoint, savepointed_files
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch

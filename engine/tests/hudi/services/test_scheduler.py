@@ -12,7 +12,6 @@ from tideline.hudi.index.bucket_layout import HASHING_METADATA_FOLDER
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION
-from tideline.hudi.services.explanation import Estimate, Explanation, NotDue
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.registry import all_services, service_named
 from tideline.hudi.services.rollback.service import ROLLBACK
@@ -22,6 +21,7 @@ from tideline.hudi.services.service import Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import CDC_ENABLED, INDEX_TYPE, TableType
 from tideline.hudi.timeline.instant import Action
+from tideline.services.explanation import Estimate, Explanation, NotDue
 from tideline.spending import Spending
 from tideline.storage.heartbeat import Heartbeat
 from tideline.testing.service_process import local_services

@@ -28,7 +28,6 @@ from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
     execute_log_compaction,
@@ -45,6 +44,7 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.hudi.write.config import WriteConfig
+from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import Heartbeat
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.observed_service_engine import ObservedServiceEngine

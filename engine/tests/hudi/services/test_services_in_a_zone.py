@@ -13,7 +13,6 @@ from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.retention import plan_retention
 from tideline.hudi.services.compaction.config import CompactionConfig, CompactionTrigger
 from tideline.hudi.services.compaction.plan import CompactionDue, find_due
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
 from tideline.hudi.services.partition_ttl.plan import PartitionAge, plan_partition_ttl
 from tideline.hudi.services.restore.execute import restore_table
@@ -26,6 +25,7 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KnownZone, ZoneBasis
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
+from tideline.services.explanation import NotDue
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 

@@ -11,7 +11,6 @@ from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import schedule_log_compaction
 from tideline.hudi.table.file_group import FileSlice
@@ -20,6 +19,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_engine import InProcessServiceEngine
+from tideline.services.explanation import NotDue
 from tideline.testing.small_table import SmallTable, batch
 
 ONE_VERSION = CleaningConfig(

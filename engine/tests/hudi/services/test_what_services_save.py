@@ -10,14 +10,14 @@ from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
-from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.registry import all_services
-from tideline.hudi.services.runs import in_order
 from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.saving import Saving
+from tideline.services.explanation import Explanation
+from tideline.services.run import in_order
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 

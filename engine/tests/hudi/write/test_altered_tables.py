@@ -19,7 +19,6 @@ from tideline.hudi.services.clustering.execute import execute_clustering, schedu
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
     execute_log_compaction,
@@ -32,6 +31,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.services.explanation import NotDue
 from tideline.testing.altered_schema import (
     add,
     alter,

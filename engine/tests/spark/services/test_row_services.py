@@ -15,7 +15,6 @@ import tideline
 from tideline.errors import ConflictError
 from tideline.hudi.services.clustering.plan import ClusteringPlan
 from tideline.hudi.services.engine import ServiceWork
-from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.table_history import stored_plan
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action, State
@@ -23,6 +22,7 @@ from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.in_process.service_size import Room
 from tideline.lake_table import LakeTable
+from tideline.services.explanation import Explanation
 from tideline.spark.services.clustering import cluster_groups
 
 pytestmark = pytest.mark.spark

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.plain_json import members, plain
 from tideline.saving import NO_SAVING, Saving
+from tideline.services.report import ServiceReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ clean, archive, compact, compact logs, cluster, and partitions expire.
 
 from __future__ import annotations
 
-from tideline.errors import ConfigError
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING
@@ -15,7 +14,7 @@ from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.service import TableService
-from tideline.wording import nearest
+from tideline.services.service import named
 
 __all__ = ["ROLLBACK", "SERVICES", "TableService", "all_services", "service_named"]
 
@@ -37,13 +36,4 @@ def all_services() -> tuple[TableService, ...]:
 
 def service_named(text: str | TableService) -> TableService:
     """The service of this name; itself for itself. Raises ConfigError naming the known ones."""
-    if isinstance(text, TableService):
-        return text
-    wanted = text.strip().lower().replace("-", "_")
-    for service in all_services():
-        if wanted == service.name:
-            return service
-    names = [service.name for service in all_services()]
-    near = nearest(wanted, names)
-    guess = f"did you mean {near}? " if near is not None else ""
-    raise ConfigError(f"unknown service, {guess}there are {', '.join(names)}", value=text)
+    return named(text, all_services())

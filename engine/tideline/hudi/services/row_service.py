@@ -14,14 +14,15 @@ from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.engine import ServiceEngine
-from tideline.hudi.services.explanation import Estimate, Explanation, NotDue
 from tideline.hudi.services.run_metrics import estimate_run
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.services.table_history import past_runs
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
+from tideline.services.explanation import Estimate, Explanation, NotDue
+from tideline.services.run import ServiceRun
 
 
 class RowService(TableService):

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.hudi.services.explanation import Estimate
 from tideline.plain_json import members
+from tideline.services.explanation import Estimate
 from tideline.spending import NOTHING, Spending
 
 _PREFIX = "tideline.service."

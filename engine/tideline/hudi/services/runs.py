@@ -7,9 +7,8 @@ executes what is due.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 from tideline.hudi.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.hudi.index.bucket_recognition import names_layout
@@ -18,13 +17,13 @@ from tideline.hudi.nature.judgement import Facts, refusal_of
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.engine import ServiceEngine
-from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.registry import service_named
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.table_writer import TableWriter
-from tideline.ranking import ranked
+from tideline.services.explanation import Explanation, NotDue
+from tideline.services.run import PendingRun, ServicePlan, ServiceRun
 from tideline.spending import Spending
 
 _KNOWN_FROM = {
@@ -32,65 +31,6 @@ _KNOWN_FROM = {
     BucketEngine.CONSISTENT_HASHING: KnownFrom.HASHING_METADATA,
 }
 """What says that there are buckets where properties do not."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingRun:
-    """A planned instant of a service. `is_alive`: a process is running it."""
-
-    instant: Instant
-    is_alive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ServicePlan:
-    """What a service would do now, and what of it is pending already.
-
-    `warning` is what a person should know of the table first.
-    """
-
-    service: TableService
-    outcome: Explanation | NotDue
-    pending: tuple[PendingRun, ...] = ()
-    warning: str | None = None
-
-    @property
-    def is_due(self) -> bool:
-        """Whether running the service now would do anything."""
-        waiting = any(not run.is_alive for run in self.pending)
-        return waiting or isinstance(self.outcome, Explanation)
-
-    @property
-    def benefit_per_core_second(self) -> float | None:
-        """What running it now saves for what it takes; None where a waiting plan says neither."""
-        return None if isinstance(self.outcome, NotDue) else self.outcome.benefit_per_core_second
-
-    def to_json_object(self) -> dict[str, Any]:
-        """The plan for machines."""
-        pending = [
-            {
-                "instant": str(run.instant.time),
-                "state": run.instant.state.value.lower(),
-                "running": run.is_alive,
-            }
-            for run in self.pending
-        ]
-        return {
-            "service": self.service.name,
-            **self.outcome.to_json_object(),
-            "pending": pending,
-            "warning": self.warning,
-        }
-
-
-def in_order(plans: Sequence[ServicePlan]) -> tuple[ServicePlan, ...]:
-    """Plans of one table in the order in which to run them, then those that are not due."""
-    due = ranked(
-        [plan for plan in plans if plan.is_due],
-        lambda plan: plan.benefit_per_core_second,
-        lambda one, other: one.service.goes_after(other.service),
-    )
-    return (*due, *(plan for plan in plans if not plan.is_due))
 
 
 class TableServices:

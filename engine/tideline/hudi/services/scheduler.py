@@ -18,13 +18,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.runs import TableServices
-from tideline.hudi.services.service import ServiceRun, TableService, Turn
+from tideline.hudi.services.service import TableService, Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import NotDue
+from tideline.services.run import ServiceRun
 
 _log = logging.getLogger(__name__)
 

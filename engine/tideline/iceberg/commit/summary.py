@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from tideline.errors import ConfigError
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
 from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_property import whole_property
 
 PARTITION_LIMIT_PROPERTY = "write.summary.partition-limit"
 
@@ -147,12 +147,7 @@ def with_totals(summary: Mapping[str, str], previous: Snapshot | None) -> dict[s
 
 def partition_limit(properties: Mapping[str, str]) -> int:
     """Up to how many changed partitions are listed one by one. Raises ConfigError."""
-    text = properties.get(PARTITION_LIMIT_PROPERTY, "0")
-    try:
-        return int(text)
-    except ValueError as error:
-        message = f"the table property {PARTITION_LIMIT_PROPERTY} must be a whole number"
-        raise ConfigError(message, value=text) from error
+    return whole_property(properties, PARTITION_LIMIT_PROPERTY, 0)
 
 
 def size_of(file: DataFile) -> int:

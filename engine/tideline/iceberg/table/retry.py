@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tideline.clock import Clock
-from tideline.errors import ConfigError
+from tideline.iceberg.metadata.table_property import whole_property
 
 _FACTOR = 2
 _JITTER = 0.1
@@ -68,13 +68,4 @@ class RetryPolicy:
 
 
 def _whole(properties: Mapping[str, str], name: str, default: int, *, most: int) -> int:
-    text = properties.get(name)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise ConfigError(f"the table property {name} must be a whole number from 0", value=text)
-    return min(value, most)
+    return min(whole_property(properties, name, default, least=0), most)

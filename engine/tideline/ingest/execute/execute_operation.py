@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, TidelineError, UnknownOutcomeError, error_kind
-from tideline.ingest.execute.maintain_iceberg import maintain_iceberg
 from tideline.ingest.execute.run_service import execute_restore, execute_savepoint, execute_service
 from tideline.ingest.execute.table_access import (
     Progress,
@@ -19,7 +18,6 @@ from tideline.ingest.execute.table_access import (
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
-    MaintainIceberg,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -97,14 +95,6 @@ def _execute(
             return execute_savepoint(operation, operation.work)
         case RestoreTable():
             return execute_restore(operation, operation.work)
-        case MaintainIceberg():
-            return maintain_iceberg(
-                operation,
-                operation.work,
-                session_factory=session_factory,
-                clock=clock,
-                progress=progress,
-            )
         case IngestFiles(is_dry=True):
             from tideline.ingest.execute.rehearse_ingest import rehearse_ingest
 

@@ -7,20 +7,29 @@ again: even if the table has changed since the operation was written down, only 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tideline.clock import Clock
 from tideline.hudi.services.restore.execute import restore_table
 from tideline.hudi.services.savepoint.execute import create_savepoint
-from tideline.hudi.services.service import ServiceRun
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.execute.table_access import Progress, SessionFactory, locate, open_table
+from tideline.ingest.execute.table_access import (
+    Progress,
+    SessionFactory,
+    locate,
+    open_serviced,
+    open_table,
+)
 from tideline.ingest.operation.operation import MakeSavepoint, Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.settings.setting import Place
+from tideline.lake_table import LakeTable
+from tideline.services.run import ServiceRun
 from tideline.wording import counted
-from tideline.write_and_serve import open_services, published, published_after_restore
+from tideline.write_and_serve import published_after_restore
 
 SAVEPOINT_USER = "tideline"
+_COUNTS = ("files_read", "bytes_read", "files_written", "bytes_written", "rows_written",
+           "files_deleted", "bytes_deleted")  # fmt: skip
 
 
 def execute_service(
@@ -33,19 +42,21 @@ def execute_service(
 ) -> OperationResult:
     """Finish what dead runs of the service left, then do what is due.
 
-    Raises ConflictError when another process got in the way, CorruptTableError,
-    StorageUnavailableError.
+    Raises ConflictError when another process got in the way, ConfigError, CorruptTableError,
+    UnsupportedTableError, UnknownOutcomeError, FailedAfterCommitError, StorageUnavailableError.
     """
-    table = open_table(operation.table, operation.writer)
-    if table is None:
-        return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
     started_s = clock.monotonic_s()
     progress(f"running {work.service}")
-    given = table.writer.given(work.settings, Place.SERVICE)
-    place = locate(operation.table.location)
-    services = open_services(table.writer, given, lambda: session_factory((place,)))
-    result = _service_result(operation.id, services.run(work.service))
-    result = replace(result, notes=(*result.notes, *published(table.hoodie_table, given)))
+    table = open_serviced(operation, work.service, clock)
+    if table is None:
+        return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
+    # Tasks on an Iceberg table read and write through our own clients: Spark need not reach it.
+    is_reached = isinstance(table, LakeTable)
+    places = (locate(operation.table.location),) if is_reached else ()
+    run = table.run(
+        work.service.name, options=work.settings, spark=partial(session_factory, places)
+    )
+    result = _service_result(operation.id, run)
     return replace(result, seconds=round(clock.monotonic_s() - started_s, 3))
 
 
@@ -92,7 +103,8 @@ def execute_restore(operation: Operation, work: RestoreTable) -> OperationResult
 
 
 def _service_result(operation_id: str, run: ServiceRun) -> OperationResult:
-    notes = tuple(f"{time} is being executed elsewhere" for time in run.left_alone)
+    left_alone = tuple(f"{time} is being executed elsewhere" for time in run.left_alone)
+    notes = (*left_alone, *run.notes)
     if not run.done:
         reason = run.not_due.reason if run.not_due is not None else "nothing to do"
         return OperationResult(operation_id, Outcome.NOTHING, reason, notes=notes)
@@ -103,13 +115,8 @@ def _service_result(operation_id: str, run: ServiceRun) -> OperationResult:
         Outcome.SUCCEEDED,
         message="; ".join(one.words for one in reports),
         instant=str(instants[-1]) if instants else None,
-        files_written=sum(one.files_written for one in reports),
-        rows_written=sum(one.rows_written for one in reports),
-        bytes_written=sum(one.bytes_written for one in reports),
-        bytes_read=sum(one.bytes_read for one in reports),
-        files_deleted=sum(one.files_deleted for one in reports),
-        bytes_deleted=sum(one.bytes_deleted for one in reports),
+        **{name: sum(getattr(one, name) for one in reports) for name in _COUNTS},
         saved=run.saving,
-        notes=notes,
+        notes=(*notes, *(note for one in reports for note in one.notes)),
         audit=tuple(done.to_json_object() for done in run.done),
     )

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.hudi.table.table_config import TIMEZONE
-from tideline.ingest.operation.operation import Place, TableTarget
+from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
+from tideline.ingest.operation.operation import CatalogEntry, Operation, Place, TableTarget
 from tideline.lake_table import LakeTable
+from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_errors import MissingBucketError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+OPERATION_PROPERTY = "tideline.operation-id"
+"""In the summary of an Iceberg table's snapshot: the operation that made it."""
 
 SessionFactory = Callable[[Iterable[StoreLocation]], "SparkSession"]
 """Gives the warm Spark session, connected to the locations."""
@@ -44,6 +50,28 @@ def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
         raise
     table.hoodie_table.writer = writer
     table.hoodie_table.declare_zone(target.write_properties.get(TIMEZONE))
+    return table
+
+
+def open_serviced(
+    operation: Operation, service: Service, clock: Clock
+) -> LakeTable | IcebergLakeTable | None:
+    """The table that a service is to run on, or None when there is none. Raises as `open_table`."""
+    target = operation.table
+    if service.table_format == "hudi":
+        return open_table(target, operation.writer)
+    entry = target.catalog or CatalogEntry("", target.location.uri)
+    try:
+        table = open_iceberg(
+            entry.table,
+            catalog=entry.catalog or None,
+            catalog_properties=dict(entry.properties),
+            storage_options=dict(target.location.options),
+            clock=clock,
+        )
+    except ObjectNotFoundError:
+        return None
+    table.summary = {OPERATION_PROPERTY: operation.id}
     return table
 
 

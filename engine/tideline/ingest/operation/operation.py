@@ -14,16 +14,24 @@ from hashlib import blake2b
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
+from tideline.hudi.services import registry
+from tideline.hudi.services.registry import ROLLBACK
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
-from tideline.iceberg.service import IcebergService
+from tideline.iceberg.services import registry as iceberg_registry
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.services.service import Service
 
 _VERSION = 1
 _NAME_CHARACTERS = 32
 _DIGEST_BYTES = 6
+
+
+def _services() -> tuple[Service, ...]:
+    """The services that operations run; rolling back has a kind of its own."""
+    hudi = (one for one in registry.all_services() if one != ROLLBACK)
+    return (*hudi, *iceberg_registry.all_services())
 
 
 class OperationKind(Enum):
@@ -37,21 +45,16 @@ class OperationKind(Enum):
     ROLLBACK = "rollback"
     SAVEPOINT = "savepoint"
     RESTORE = "restore"
-    REWRITE_DATA_FILES = "rewrite"
-    REWRITE_POSITION_DELETES = "rewrite-deletes"
-    REWRITE_MANIFESTS = "rewrite-manifests"
-    EXPIRE_SNAPSHOTS = "expire"
-    REMOVE_ORPHAN_FILES = "orphans"
     # What a class body defines are the members of an enum: a new service needs no line here.
-    vars().update({one.name.upper(): one.name for one in all_services() if one != ROLLBACK})
+    vars().update({one.name.upper(): one.operation_kind for one in _services()})
 
     @classmethod
-    def of(cls, service: TableService | IcebergService) -> OperationKind:
+    def of(cls, service: Service) -> OperationKind:
         """The kind of operation that runs a service."""
-        return cls(service.name if isinstance(service, TableService) else service.value)
+        return cls(service.operation_kind)
 
     @property
-    def service(self) -> TableService | IcebergService | None:
+    def service(self) -> Service | None:
         """The table service an operation of this kind runs, if it runs one."""
         return _SERVICE_OF.get(self)
 
@@ -59,10 +62,7 @@ class OperationKind(Enum):
         return self.value
 
 
-_SERVICE_OF: Mapping[OperationKind, TableService | IcebergService] = {
-    **{OperationKind.of(one): one for one in all_services() if one != ROLLBACK},
-    **{OperationKind.of(one): one for one in IcebergService},
-}
+_SERVICE_OF: Mapping[OperationKind, Service] = {OperationKind.of(one): one for one in _services()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +161,11 @@ class IngestFiles:
 class RunService:
     """Run a table service once, with `settings` over the table's own.
 
-    `basis` is the newest instant the plan knew of, `resumes` are plans of dead runs it found.
-    `rerun` is the number of the run a person asked for, None when the trigger did.
+    `basis` is the newest instant, or metadata file, the plan knew of, `resumes` are plans of dead
+    runs it found. `rerun` is the number of the run a person asked for, None when the trigger did.
     """
 
-    service: TableService
+    service: Service
     basis: str
     settings: Mapping[str, str] = field(default_factory=dict)
     resumes: tuple[str, ...] = ()
@@ -189,32 +189,16 @@ class RestoreTable:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class MaintainIceberg:
-    """Run a piece of an Iceberg table's maintenance once.
-
-    `arguments` and `options` are those of Iceberg's procedure of that purpose, as texts. `basis`
-    is the metadata that the plan was made from. `rerun` is the number of the run a person asked
-    for, None when the trigger did. A run that `is_dry` only counts what it would do.
-    """
-
-    service: IcebergService
-    basis: str
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    rerun: int | None = None
-    is_dry: bool = False
+Work = CreateTable | IngestFiles | RollBack | RunService | MakeSavepoint | RestoreTable
 
 
-Work = (
-    CreateTable
-    | IngestFiles
-    | RollBack
-    | RunService
-    | MakeSavepoint
-    | RestoreTable
-    | MaintainIceberg
-)
+_KIND_OF: Mapping[type, OperationKind] = {
+    CreateTable: OperationKind.CREATE,
+    IngestFiles: OperationKind.INGEST,
+    RollBack: OperationKind.ROLLBACK,
+    MakeSavepoint: OperationKind.SAVEPOINT,
+    RestoreTable: OperationKind.RESTORE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,19 +216,9 @@ class Operation:
 
     @property
     def kind(self) -> OperationKind:
-        match self.work:
-            case CreateTable():
-                return OperationKind.CREATE
-            case IngestFiles():
-                return OperationKind.INGEST
-            case RollBack():
-                return OperationKind.ROLLBACK
-            case RunService() | MaintainIceberg():
-                return OperationKind.of(self.work.service)
-            case MakeSavepoint():
-                return OperationKind.SAVEPOINT
-            case RestoreTable():
-                return OperationKind.RESTORE
+        if isinstance(self.work, RunService):
+            return OperationKind.of(self.work.service)
+        return _KIND_OF[type(self.work)]
 
     @property
     def subject(self) -> str:
@@ -362,21 +336,9 @@ def _work_object(work: Work) -> dict[str, Any]:
         case RollBack():
             return {"instants": list(work.instants), "gone": list(work.gone)}
         case RunService():
-            return {
-                "service": work.service.name,
-                "basis": work.basis,
-                "settings": dict(work.settings),
-                "resumes": list(work.resumes),
-                "rerun": work.rerun,
-            }
-        case MaintainIceberg():
-            return {
-                "basis": work.basis,
-                "arguments": dict(work.arguments),
-                "options": dict(work.options),
-                "rerun": work.rerun,
-                "dryRun": work.is_dry,
-            }
+            resumes = {"resumes": list(work.resumes)} if work.service.leaves_plans else {}
+            settings = work.service.stored_settings(work.settings)
+            return {"basis": work.basis, **settings, **resumes, "rerun": work.rerun}
         case MakeSavepoint():
             return {"name": work.name, "instant": work.instant}
         case RestoreTable():
@@ -410,21 +372,12 @@ def _work_object(work: Work) -> dict[str, Any]:
 
 def _read_work(kind: OperationKind, content: Any) -> Work:
     service = kind.service
-    if isinstance(service, IcebergService):
-        return MaintainIceberg(
-            service=service,
-            basis=str(content["basis"]),
-            arguments=_text_mapping(content["arguments"]),
-            options=_text_mapping(content["options"]),
-            rerun=None if content["rerun"] is None else int(content["rerun"]),
-            is_dry=bool(content["dryRun"]),
-        )
     if service is not None:
         return RunService(
             service=service,
             basis=str(content["basis"]),
-            settings=_text_mapping(content["settings"]),
-            resumes=_texts(content["resumes"]),
+            settings=service.read_settings(content),
+            resumes=_texts(content.get("resumes", ())),
             rerun=None if content["rerun"] is None else int(content["rerun"]),
         )
     match kind:

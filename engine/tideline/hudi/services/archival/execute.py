@@ -36,8 +36,6 @@ from tideline.hudi.services.archival.plan import (
     ArchivalPlan,
     plan_archival,
 )
-from tideline.hudi.services.explanation import NotDue
-from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.table.file_group import FileGroupId, replaced_groups
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -51,6 +49,8 @@ from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.lock_timing import LockTiming
 from tideline.plain_json import members
 from tideline.saving import Saving
+from tideline.services.explanation import NotDue
+from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
 PAUSE_S = 1.5

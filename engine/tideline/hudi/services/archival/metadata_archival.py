@@ -15,12 +15,12 @@ from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTa
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import ArchivalDone, execute_archival
 from tideline.hudi.services.archival.plan import ArchivalPlan
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableConfig
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
+from tideline.services.explanation import NotDue
 from tideline.storage.store_below import StoreBelow
 from tideline.wording import counted
 

@@ -27,12 +27,12 @@ from typing import Any
 
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.saving import Saving
+from tideline.services.explanation import Explanation, NotDue
 from tideline.wording import counted
 
 OBJECTS_PER_INSTANT = 3

@@ -11,10 +11,12 @@ from tideline.hudi.services.archival.metadata_archival import archive_metadata_t
 from tideline.hudi.services.archival.plan import ArchivalFacts, plan_archival
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
-from tideline.hudi.services.service import Company, ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.run import ServiceRun
+from tideline.services.service import Company
 
 
 class Archival(TableService):

@@ -43,9 +43,7 @@ from tideline.hudi.services.cleaning.retention import (
 )
 from tideline.hudi.services.cleaning.standing import StandingFiles
 from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.past_cleans import read_last_clean
-from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.run_metrics import CLEAN_CORE_SECONDS
 from tideline.hudi.services.savepoint.record import savepointed_files
 from tideline.hudi.table.file_group import FileGroupId, join_path, split_path
@@ -60,6 +58,8 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import require_lease
 from tideline.saving import Saving
+from tideline.services.explanation import NotDue
+from tideline.services.report import ServiceReport
 from tideline.spending import NOTHING, Spending
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
 from tideline.storage.lock import Guard

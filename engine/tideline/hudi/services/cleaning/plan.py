@@ -28,7 +28,6 @@ from typing import Any
 from tideline.formats.bounded import parser
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.retention import Retention
-from tideline.hudi.services.explanation import Explanation
 from tideline.hudi.services.last_clean import SAVEPOINTED
 from tideline.hudi.table.file_group import (
     FileGroup,
@@ -43,6 +42,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.saving import Saving
+from tideline.services.explanation import Explanation
 from tideline.wording import counted
 
 PLAN_VERSION = 2

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, NotDue
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
+from tideline.services.explanation import Due, NotDue
 from tideline.wording import counted
 
 _HOUR_MS = 3_600_000

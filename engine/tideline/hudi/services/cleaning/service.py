@@ -15,14 +15,16 @@ from tideline.hudi.services.cleaning.execute import (
 from tideline.hudi.services.cleaning.retention import find_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Estimate, Explanation, NotDue
 from tideline.hudi.services.run_metrics import estimate_by_amount
-from tideline.hudi.services.service import Company, ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.services.table_history import past_cleans
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
+from tideline.services.explanation import Due, Estimate, Explanation, NotDue
+from tideline.services.run import ServiceRun
+from tideline.services.service import Company
 
 
 class Cleaning(TableService):

@@ -31,7 +31,6 @@ from tideline.hudi.services.clustering.config import (
     PartitionFilter,
 )
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.slice_metrics import slice_metrics
 from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
@@ -41,6 +40,7 @@ from tideline.hudi.table.settings import compiled_pattern
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import Explanation, NotDue
 from tideline.wording import counted
 
 _NO_LOGS = (

@@ -16,15 +16,16 @@ from tideline.hudi.services.clustering.execute import (
 from tideline.hudi.services.clustering.plan import clustering_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Company, Turn
+from tideline.hudi.services.service import Turn
 from tideline.hudi.services.table_history import clusterings as clusterings_of
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.service import Company
 
 
 class Clustering(RowService):

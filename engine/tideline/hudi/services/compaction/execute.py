@@ -25,7 +25,6 @@ from tideline.hudi.services.compaction.plan import (
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.due_facts import completion_times
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
 from tideline.hudi.services.slice_saving import saved_by_rewrite
@@ -41,6 +40,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
+from tideline.services.explanation import NotDue
 from tideline.wording import counted
 
 NAME = "compaction"

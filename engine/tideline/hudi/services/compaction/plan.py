@@ -22,7 +22,6 @@ from tideline.hudi.services.compaction.config import CompactionConfig, Compactio
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations
 from tideline.hudi.services.due_facts import DueFacts, completion_times
-from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
@@ -31,6 +30,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
+from tideline.services.explanation import Explanation, NotDue
 from tideline.wording import counted
 
 PLAN_VERSION = 2

@@ -16,12 +16,13 @@ from tideline.hudi.services.compaction.execute import (
 from tideline.hudi.services.compaction.plan import compaction_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts, next_time
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Company, Turn
+from tideline.hudi.services.service import Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.service import Company
 
 
 class Compaction(RowService):

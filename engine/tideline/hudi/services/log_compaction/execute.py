@@ -17,7 +17,6 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.plan import (
     LogCompactionPlan,
@@ -36,6 +35,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.committed import CommittedInstants
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.write.config import WriteConfig
+from tideline.services.explanation import NotDue
 from tideline.wording import counted
 
 NAME = "log_compaction"

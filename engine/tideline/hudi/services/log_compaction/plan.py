@@ -17,7 +17,6 @@ from typing import Any
 from tideline.formats.bounded import parser
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.slice_saving import saving_of_merged_logs
 from tideline.hudi.table.file_group import FileGroupId
@@ -25,6 +24,7 @@ from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.services.explanation import Explanation, NotDue
 from tideline.wording import counted
 
 PLAN_VERSION = 2

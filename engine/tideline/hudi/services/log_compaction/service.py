@@ -9,7 +9,6 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import execute_rollback
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
     NAME,
@@ -19,10 +18,11 @@ from tideline.hudi.services.log_compaction.execute import (
 )
 from tideline.hudi.services.log_compaction.plan import log_compaction_due
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Company
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.service import Company
 
 
 class LogCompaction(RowService):

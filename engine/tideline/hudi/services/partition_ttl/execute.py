@@ -21,7 +21,6 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
 from tideline.hudi.services.partition_ttl.plan import (
     NO_PARTITIONS,
@@ -29,7 +28,6 @@ from tideline.hudi.services.partition_ttl.plan import (
     PartitionTtlPlan,
     plan_partition_ttl,
 )
-from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.slice_saving import saving_of_dropped, saving_of_rewrite
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -43,6 +41,8 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone
 from tideline.plain_json import members
 from tideline.saving import NO_SAVING, Saving
+from tideline.services.explanation import NotDue
+from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
 NAME = "partition_ttl"

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
 from tideline.saving import NO_SAVING, Saving
+from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.wording import counted
 
 NO_PARTITIONS = "the table has no partitions"

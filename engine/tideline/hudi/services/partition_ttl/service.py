@@ -5,7 +5,6 @@ from __future__ import annotations
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
 from tideline.hudi.services.partition_ttl.execute import (
     NAME,
@@ -14,9 +13,11 @@ from tideline.hudi.services.partition_ttl.execute import (
     plan_table_partition_ttl,
 )
 from tideline.hudi.services.partition_ttl.plan import find_due
-from tideline.hudi.services.service import Pace, ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.run import ServiceRun
 
 
 class PartitionTtl(TableService):
@@ -26,7 +27,7 @@ class PartitionTtl(TableService):
     permission = Permission.TTL
     asks_for_buckets = True
     inline_settings = ("hoodie.partition.ttl.inline",)
-    pace = Pace(86_400_000, "partitions were looked over within a day")
+    pause_ms = 86_400_000
     """Partitions do not grow old faster than days pass."""
 
     def settings(self, read: Settings) -> PartitionTtlConfig:

@@ -10,12 +10,13 @@ from tideline.hudi.recovery.execute import RolledBack, plan_instant_rollback
 from tideline.hudi.recovery.recover import find_recoverable_writes
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
-from tideline.hudi.services.explanation import Due, Explanation, NotDue
-from tideline.hudi.services.report import ServiceReport
-from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
+from tideline.services.explanation import Due, Explanation, NotDue
+from tideline.services.report import ServiceReport
+from tideline.services.run import ServiceRun
 from tideline.wording import counted
 
 _NO_WRITER_DIED = NotDue("no writer died")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError, FailedAfterCommitError, TidelineError
@@ -41,9 +42,11 @@ from tideline.iceberg.table.table_operations import (
     Conflicted,
     Loaded,
     TableOperations,
+    committed_location,
 )
 from tideline.iceberg.table.table_roots import TableRoots
 from tideline.saving import Saving
+from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
 _BATCH_FILES = 1000
@@ -61,6 +64,30 @@ class ExpireRun:
     left: tuple[str, ...] = ()
     failure: FailedAfterCommitError | None = None
 
+    def refuse_failure(self, table: str) -> None:
+        """Raises ConflictError and UnknownOutcomeError for an expiry that is not certain, and the
+        failure to delete files."""
+        committed_location(self.outcome, table=table)
+        if self.failure is not None:
+            raise self.failure
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        plan = self.plan
+        refs = f" and {counted(len(plan.refs), 'branch or tag')}" if plan.refs else ""
+        expired = f"{counted(len(plan.snapshot_ids), 'snapshot')}{refs}"
+        return ServiceReport(
+            f"expired {expired}, {len(plan.kept_ids):,} stay",
+            files_deleted=self.deleted.counts.total(),
+            bytes_deleted=self.deleted.size_bytes,
+            saving=self.saving,
+            notes=self.left,
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """What was done, for machines."""
+        return expiry_json(self.plan, self.deleted, self.left)
+
     @property
     def saving(self) -> Saving:
         """What the store need not keep, as far as metadata says sizes."""
@@ -74,6 +101,19 @@ class ExpirePreview:
     plan: ExpirePlan
     files: tuple[ReachableFile, ...]
     left: tuple[str, ...]
+
+
+def expiry_json(plan: ExpirePlan, deleted: FileTally, left: tuple[str, ...]) -> dict[str, Any]:
+    """An expiry for machines, of which `deleted` are the files."""
+    return {
+        "expired_snapshots": plan.snapshot_ids,
+        "kept_snapshots": len(plan.kept_ids),
+        "removed_refs": plan.refs,
+        "removed_specs": plan.spec_ids,
+        "removed_schemas": plan.schema_ids,
+        **{f"deleted_{name}": count for name, count in deleted.json().items()},
+        "left": left,
+    }
 
 
 def preview_expire(

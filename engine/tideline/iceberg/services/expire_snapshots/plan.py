@@ -32,7 +32,7 @@ from tideline.iceberg.metadata.metadata_update import (
 )
 from tideline.iceberg.metadata.snapshot import MAIN, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.services.table_setting import whole_property
+from tideline.iceberg.metadata.table_property import whole_property
 
 AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
 COUNT_PROPERTY = "history.expire.min-snapshots-to-keep"

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, UnsupportedTableError
@@ -53,21 +54,57 @@ from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.iceberg.table.table_roots import TableRoots
+from tideline.saving import Saving
+from tideline.services.report import ServiceReport
 from tideline.storage.nested_tables import CONTROL_FOLDER
 from tideline.storage.unfinished_files import remove_unfinished_below
 from tideline.trust.named_places import normalised
+from tideline.wording import counted
 
 _BATCH_FILES = 1000
 _CONFLICTS_NAMED_MAX = 3
+_ORPHANS_NAMED = 1_000
 _CONTROL = f"/{CONTROL_FOLDER}/"
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanRun:
-    """What was deleted; `saved` are planned files that a commit has taken in since."""
+    """What was deleted of a plan, nothing by one that `is_dry`; `saved` are planned files that a
+    commit has taken in since."""
 
-    deleted: tuple[OrphanFile, ...]
-    saved: tuple[OrphanFile, ...]
+    plan: OrphanPlan
+    deleted: tuple[OrphanFile, ...] = ()
+    saved: tuple[OrphanFile, ...] = ()
+    is_dry: bool = False
+
+    @property
+    def files(self) -> tuple[OrphanFile, ...]:
+        """What was deleted, or would be."""
+        return self.plan.orphans if self.is_dry else self.deleted
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of these files."""
+        return sum(one.size_bytes for one in self.files)
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        if self.is_dry:
+            found = f"{counted(len(self.files), 'orphan file')} of {self.size_bytes:,}"
+            words = f"found {found} bytes that could be deleted{self.plan.shared_words}"
+            return ServiceReport(words)
+        again = f", {len(self.saved):,} are used again" if self.saved else ""
+        deleted = counted(len(self.deleted), "orphan file")
+        return ServiceReport(
+            f"deleted {deleted}{again}{self.plan.shared_words}",
+            files_deleted=len(self.deleted),
+            bytes_deleted=self.size_bytes,
+            saving=Saving(bytes_stored=self.size_bytes),
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """What was found or deleted, for machines."""
+        return {"orphans": [one.location for one in self.files[:_ORPHANS_NAMED]]}
 
 
 def plan_orphans(
@@ -124,7 +161,7 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
         roots.remove_many((one.location for one in batch), "the removal of orphan files")
     for location in search.locations:
         remove_unfinished_below(*search.io.place(location), plan.cutoff_ms)
-    return OrphanRun(tuple(deleted), tuple(saved))
+    return OrphanRun(plan, tuple(deleted), tuple(saved))
 
 
 @dataclass(slots=True)

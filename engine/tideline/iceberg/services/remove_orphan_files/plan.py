@@ -26,6 +26,8 @@ from tideline.wording import counted, size_text
 AGE_MS_DEFAULT = 3 * 24 * 60 * 60 * 1000
 AGE_MS_MIN = 24 * 60 * 60 * 1000
 _METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
+DROPPED_TABLES = "dropped_tables"
+"""Tideline's own setting: UUIDs of tables that were in the folder before, with commas between."""
 
 
 class PrefixMismatch(Enum):
@@ -191,6 +193,11 @@ class OrphanPlan:
     def size_bytes(self) -> int:
         """The bytes that would be free."""
         return sum(one.size_bytes for one in self.orphans)
+
+    @property
+    def shared_words(self) -> str:
+        """What stays in folders that may be others' as well, as the end of a sentence."""
+        return "".join(f"; {one.words}" for one in self.shared if one.files)
 
 
 @dataclass(frozen=True, slots=True)

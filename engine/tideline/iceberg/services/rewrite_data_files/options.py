@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from typing import Self
 
 from tideline.errors import ConfigError
+from tideline.iceberg.services.option_reader import OptionReader
 from tideline.iceberg.services.rewrite_data_files.sort_terms import SortTerm, parse_sort_order
 from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
 
 """Tideline's own, as for Hudi tables; all others are Iceberg's."""
 QUIET_FOR = "tideline.quiet-for-ms"
 """Tideline's own: partitions in which others changed rows in place later than that are left."""
+NAME = "rewrite_data_files"
 TARGET_SIZE_PROPERTY = "write.target-file-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024
 GROUP_SIZE_BYTES_DEFAULT = 100 * 1024 * 1024 * 1024
@@ -101,11 +102,11 @@ class RewriteOptions:
         """
         is_zorder, terms = parse_sort_order(sort_order or "")
         chosen = _strategy(strategy, is_zorder=is_zorder, has_terms=bool(terms))
-        read = _Reader(options)
+        read = OptionReader(options)
         # Options of other strategies are not asked for, and so refused.
-        shuffling = read if chosen.shuffles else _Reader({})
-        curving = read if chosen is RewriteStrategy.ZORDER else _Reader({})
-        default_target = _Reader(properties).integer(
+        shuffling = read if chosen.shuffles else OptionReader({})
+        curving = read if chosen is RewriteStrategy.ZORDER else OptionReader({})
+        default_target = OptionReader(properties).integer(
             TARGET_SIZE_PROPERTY, TARGET_SIZE_BYTES_DEFAULT, at_least=1
         )
         target = read.integer("target-file-size-bytes", default_target, at_least=1)
@@ -144,7 +145,7 @@ class RewriteOptions:
             small_engine=_small_engine(read.text(SMALL_ENGINE, SmallEngine.IN_PROCESS.value)),
             quiet_for_ms=read.integer(QUIET_FOR, 0, at_least=0),
         )
-        read.refuse_others(chosen)
+        read.refuse_others(f"a {chosen.value} rewrite")
         return parsed._checked()
 
     @property
@@ -187,62 +188,6 @@ class RewriteOptions:
                 value=self.size_bytes_max,
             )
         return self
-
-
-class _Reader:
-    """Options as typed values; remembers which were asked for."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = options
-        self._known: set[str] = set()
-
-    def text(self, name: str, default: str) -> str:
-        self._known.add(name)
-        return str(self._options.get(name, default)).strip()
-
-    def integer(self, name: str, default: int, *, at_least: int) -> int:
-        return self._integer(name, self.text(name, str(default)), at_least)
-
-    def limit(self, name: str, *, at_least: int) -> int | None:
-        text = self.text(name, "")
-        return self._integer(name, text, at_least) if text else None
-
-    def ratio(self, name: str, default: float, *, at_most: float | None = None) -> float:
-        text = self.text(name, str(default))
-        try:
-            value = float(text)
-        except ValueError:
-            raise ConfigError(f"{name} takes a number", value=text) from None
-        if not 0 < value < float("inf") or (at_most is not None and value > at_most):
-            upper = "" if at_most is None else f" and at most {at_most:g}"
-            raise ConfigError(f"{name} must be above 0{upper}", value=text)
-        return value
-
-    def switch(self, name: str, default: bool) -> bool:
-        text = self.text(name, str(default)).lower()
-        if text not in ("true", "false"):
-            raise ConfigError(f"{name} takes true or false", value=text)
-        return text == "true"
-
-    def refuse_others(self, strategy: RewriteStrategy) -> None:
-        unknown = sorted(set(self._options) - self._known)
-        if unknown:
-            close = get_close_matches(unknown[0], self._known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ConfigError(
-                f"there is no such option of a {strategy.value} rewrite{hint}",
-                value=", ".join(unknown),
-            )
-
-    @staticmethod
-    def _integer(name: str, text: str, at_least: int) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ConfigError(f"{name} takes a whole number", value=text) from None
-        if value < at_least:
-            raise ConfigError(f"{name} must be at least {at_least}", value=text)
-        return value
 
 
 def _strategy(name: str | None, *, is_zorder: bool, has_terms: bool) -> RewriteStrategy:

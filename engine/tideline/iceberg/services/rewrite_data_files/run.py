@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnsupportedTableError
@@ -56,6 +57,7 @@ from tideline.iceberg.table.table_operations import (
     unknown_error,
 )
 from tideline.saving import NO_SAVING, Saving
+from tideline.services.report import ServiceReport, left_undone
 from tideline.wording import counted
 
 
@@ -89,6 +91,43 @@ class RewriteReport:
     saving: Saving = NO_SAVING
     failed_groups: tuple[GroupFailed, ...] = ()
     failed_commits: tuple[FailedCommit, ...] = ()
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Why a part of it was left undone."""
+        groups = (str(failed.error) for failed in self.failed_groups)
+        commits = (failed.reason for failed in self.failed_commits)
+        return (*groups, *commits, *((self.deletes_left,) if self.deletes_left else ()))
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Which files a rewrite cannot take, and why."""
+        return tuple(one.words for one in self.plan.skipped if one.reason.is_by_name)
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        return ServiceReport(
+            f"rewrote {counted(self.files_rewritten, 'data file')} as {self.files_added:,}",
+            self.snapshot_ids[-1] if self.snapshot_ids else None,
+            files_read=self.files_rewritten,
+            bytes_read=self.bytes_rewritten,
+            files_written=self.files_added,
+            bytes_written=self.bytes_added,
+            saving=self.saving,
+            notes=(*left_undone(self.failures), *self.left),
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """What was done, for machines."""
+        return {
+            "snapshots": [str(snapshot_id) for snapshot_id in self.snapshot_ids],
+            "files_rewritten": self.files_rewritten,
+            "files_added": self.files_added,
+            "bytes_rewritten": self.bytes_rewritten,
+            "bytes_added": self.bytes_added,
+            "delete_files_removed": self.deletes_removed,
+            "delete_files_left": self.deletes_left,
+        }
 
 
 def rewrite_data_files(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
@@ -34,8 +35,14 @@ from tideline.iceberg.services.rewrite_manifests.plan import (
 from tideline.iceberg.services.rewrite_manifests.sorting import ENTRIES_MAX, SortedEntries
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import RetryPolicy
-from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.iceberg.table.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    TableOperations,
+)
 from tideline.saving import Saving
+from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
 
@@ -53,12 +60,38 @@ class ManifestRun:
         return sum(len(one.manifests) for one in self.groups)
 
     @property
+    def size_bytes(self) -> tuple[int, int]:
+        """The bytes of the manifests that went, and of the new ones."""
+        created = sum(one.length_bytes for one in self.created)
+        return sum(group.size_bytes for group in self.groups), created
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        created, (bytes_read, bytes_written) = len(self.created), self.size_bytes
+        return ServiceReport(
+            f"rewrote {counted(self.replaced_count, 'manifest')} as {created:,}",
+            self.outcome.snapshot_id if isinstance(self.outcome, Committed) else None,
+            files_read=self.replaced_count,
+            bytes_read=bytes_read,
+            files_written=created,
+            bytes_written=bytes_written,
+            saving=self.saving,
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """What was done, for machines."""
+        return {
+            "rewritten_manifests": self.replaced_count,
+            "added_manifests": len(self.created),
+            "groups": [group.to_json_object() for group in self.groups],
+        }
+
+    @property
     def saving(self) -> Saving:
         """What readers save who plan a scan of the whole table."""
-        bytes_before = sum(group.size_bytes for group in self.groups)
+        before, after = self.size_bytes
         return Saving(
-            files_opened=self.replaced_count - len(self.created),
-            bytes_scanned=bytes_before - sum(one.length_bytes for one in self.created),
+            files_opened=self.replaced_count - len(self.created), bytes_scanned=before - after
         )
 
 
@@ -84,7 +117,8 @@ def execute_manifests(
     Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError; then
     nothing was published.
     """
-    if not preview_manifests(operations, options):
+    found = preview_manifests(operations, options)
+    if sum(len(group.manifests) for group in found) < options.manifests_min:
         return ManifestRun((), (), None)
     writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
     change = _Reclustering(operations.io, writer, options, entries_max)

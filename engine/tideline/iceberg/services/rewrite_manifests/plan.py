@@ -25,10 +25,13 @@ from tideline.iceberg.metadata.field_type import FieldType
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.single_value import decode_value
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.services.table_setting import whole_property
+from tideline.iceberg.metadata.table_property import whole_property
 
+NAME = "rewrite_manifests"
 TARGET_PROPERTY = "commit.manifest.target-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 8 * 1024 * 1024
+MIN_MANIFESTS = "min-manifests"
+"""Tideline's own setting: a rewrite that takes fewer is not worth a snapshot."""
 _SMALL, _LARGE = 0.75, 1.8
 
 SortValue = tuple[int, Any]
@@ -50,11 +53,13 @@ def sort_value(value: Any) -> SortValue:
 @dataclass(frozen=True, slots=True)
 class ManifestOptions:
     """`spec_id` of None is the table's current spec; `sort_by` names its partition fields, most
-    important first, all of them in their order by default. `rewrite_all` takes every manifest."""
+    important first, all of them in their order by default. `rewrite_all` takes every manifest. A
+    rewrite that takes fewer than `manifests_min` is not worth a snapshot."""
 
     spec_id: int | None = None
     sort_by: tuple[str, ...] = ()
     rewrite_all: bool = False
+    manifests_min: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,16 @@ class ManifestGroup:
     def size_bytes(self) -> int:
         """The manifests' bytes."""
         return sum(one.length_bytes for one in self.manifests)
+
+    def to_json_object(self) -> dict[str, object]:
+        """The group for machines."""
+        return {
+            "spec_id": self.spec_id,
+            "content": self.content.name.lower(),
+            "manifests": [one.path for one in self.manifests],
+            "bytes": self.size_bytes,
+            "expected": self.outputs,
+        }
 
 
 def plan_manifests(

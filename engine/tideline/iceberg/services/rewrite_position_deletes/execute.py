@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tideline.clock import Clock
-from tideline.errors import TidelineError
+from tideline.errors import ConflictError, TidelineError
 from tideline.iceberg.commit.file_identity import partition_key
 from tideline.iceberg.commit.rewrite_files import AddedDelete, RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest.manifest_entry import ManifestEntry
@@ -39,8 +40,11 @@ from tideline.iceberg.table.table_operations import (
     Conflicted,
     TableOperations,
     Unknown,
+    unknown_error,
 )
 from tideline.saving import Saving
+from tideline.services.report import ServiceReport, left_undone
+from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,42 @@ class DeleteRewriteRun:
     positions_added: int = 0
     bytes_removed: int = 0
     bytes_added: int = 0
+
+    def refuse_failure(self, table: str) -> None:
+        """Raises ConflictError or UnknownOutcomeError when nothing was certainly committed."""
+        if not self.failures or self.files_removed:
+            return
+        unknown = next((one for one in self.outcomes if isinstance(one, Unknown)), None)
+        if unknown is not None:
+            raise unknown_error(unknown, table=table, what="the deletes are rewritten")
+        raise ConflictError(f"not committed: {self.failures[0]}", table=table)
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        removed = counted(self.files_removed, "position delete file")
+        committed = [one.snapshot_id for one in self.outcomes if isinstance(one, Committed)]
+        return ServiceReport(
+            f"rewrote {removed} as {self.files_added:,}",
+            committed[-1] if committed else None,
+            files_read=self.files_removed,
+            bytes_read=self.bytes_removed,
+            files_written=self.files_added,
+            bytes_written=self.bytes_added,
+            saving=self.saving,
+            notes=(*left_undone(self.failures), *self.plan.left),
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """What was done, for machines."""
+        return {
+            "rewritten_delete_files": self.files_removed,
+            "added_delete_files": self.files_added,
+            "rewritten_positions": self.positions_removed,
+            "added_positions": self.positions_added,
+            "failures": self.failures,
+            "skipped": self.plan.skipped,
+            "named": self.plan.named,
+        }
 
     @property
     def saving(self) -> Saving:

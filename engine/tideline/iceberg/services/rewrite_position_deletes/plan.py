@@ -29,9 +29,11 @@ from tideline.iceberg.services.rewrite_data_files.options import (
     RewriteOptions,
 )
 
+NAME = "rewrite_position_deletes"
 DELETE_TARGET_PROPERTY = "write.delete.target-file-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 64 * 1024 * 1024
 _POSITION_FIELD_ID = 2147483545
+_NAMED_IN_WORDS = 3
 _OPTIONS = frozenset(
     {
         "target-file-size-bytes",
@@ -101,6 +103,14 @@ class DeletePlan:
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return not self.groups and not self.dangling
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Which files cannot be rewritten, and why."""
+        return tuple(
+            f"left {self.skipped[reason]:,} {reason}: {', '.join(paths[:_NAMED_IN_WORDS])}"
+            for reason, paths in self.named.items()
+        )
 
 
 def plan_position_deletes(

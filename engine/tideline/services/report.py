@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.saving import NO_SAVING, Saving
+
+_FAILURES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReport:
     """One finished run in words and numbers. `words` is a sentence without a full stop.
 
+    `instant` is that of the commit, or its snapshot, if it made one; `notes` are further sentences.
     `saving` is what readers and the store save from now on, by what was really done.
     """
 
     words: str
-    instant: InstantTime | None = None
+    instant: Any = None
+    files_read: int = 0
     bytes_read: int = 0
     files_written: int = 0
     bytes_written: int = 0
@@ -25,6 +29,12 @@ class ServiceReport:
     files_deleted: int = 0
     bytes_deleted: int = 0
     saving: Saving = NO_SAVING
+    notes: tuple[str, ...] = ()
+
+
+def left_undone(failures: Sequence[str]) -> tuple[str, ...]:
+    """The first of the reasons for which a run left something undone, as notes."""
+    return tuple(f"left undone: {reason}" for reason in failures[:_FAILURES_NAMED])
 
 
 class Done(Protocol):

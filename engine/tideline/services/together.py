@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tideline.hudi.services.service import Company, TableService
+from tideline.services.service import Company, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TableWork:
     that a pending clustering may refuse.
     """
 
-    service: TableService | None = None
+    service: Service | None = None
     is_planned: bool = False
     meets_clustering: bool = True
     is_alone: bool = False

@@ -1,0 +1,1 @@
+"""What a table service is, of whichever format the table is."""
