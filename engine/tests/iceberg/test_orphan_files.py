@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import tideline
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.metadata.metadata_update import SetProperties
@@ -25,6 +29,7 @@ from tideline.iceberg.services.remove_orphan_files.plan import (
     SharedFolder,
     UriRules,
 )
+from tideline.iceberg.services.service import DRY_RUN
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Committed
 from tideline.storage.location import StoreLocation
@@ -306,3 +311,28 @@ def test_mismatched_prefixes_are_an_error_ignored_or_orphans() -> None:
     assert equal.orphans == ()
     with pytest.raises(ConfigError, match="ERROR, IGNORE, DELETE"):
         PrefixMismatch.parse("keep")
+
+
+def test_what_a_killed_writer_left_unfinished_goes_though_nothing_is_an_orphan(
+    tmp_path: Path,
+) -> None:
+    sql_catalog = pytest.importorskip("pyiceberg.catalog.sql")
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": tmp_path.as_uri()}
+    catalog = sql_catalog.SqlCatalog("test", **properties)
+    catalog.create_namespace("db")
+    rows = pa.table({"id": pa.array(range(3), pa.int64())})
+    catalog.create_table("db.t", rows.schema).append(rows)
+    opened = tideline.open_iceberg(
+        "db.t", catalog="test", catalog_properties={"type": "sql", **properties}
+    )
+    old, young = (tmp_path / f"db/t/metadata/.tmp-{name}" for name in ("old", "young"))
+    for file in (old, young):
+        file.write_bytes(b"half a manif")
+    os.utime(old, (1_000, 1_000))
+    opened.run("remove_orphan_files", options={DRY_RUN: "true"})
+    assert old.exists()
+    run = opened.run("remove_orphan_files")
+    assert run.not_due is not None
+    assert not old.exists()
+    assert young.exists()
+    assert opened.count() == 3

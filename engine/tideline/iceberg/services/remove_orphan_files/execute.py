@@ -137,7 +137,7 @@ def plan_orphans(
 
 
 def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
-    """Delete what was planned and is still an orphan.
+    """Delete what was planned and is still an orphan, and what dead writers left unfinished.
 
     Raises ConflictError when the table was replaced by another since, and what `plan_orphans`
     raises; a second run goes on where a failure ended the first.
@@ -150,7 +150,8 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
             message, table=loaded.metadata.location, value=loaded.metadata.table_uuid
         )
     search = _Search.of(operations.io, loaded, plan.options)
-    search.collect(loaded, known=plan.snapshot_ids)
+    if plan.orphans:
+        search.collect(loaded, known=plan.snapshot_ids)
     deleted: list[OrphanFile] = []
     saved: list[OrphanFile] = []
     for one in plan.orphans:

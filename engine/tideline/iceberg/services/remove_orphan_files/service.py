@@ -62,11 +62,13 @@ class RemoveOrphanFiles(IcebergService):
 
     def execute(self, context: IcebergContext) -> ServiceRun:
         plan = self._search(context)
+        if context.settings.get(DRY_RUN) == "true":
+            done = OrphanRun(plan, is_dry=True)
+        else:
+            done = execute_orphans(context.table.operations, plan)
         if not plan.orphans:
             return ServiceRun(self, not_due=_no_orphans(plan))
-        if context.settings.get(DRY_RUN) == "true":
-            return ServiceRun(self, (OrphanRun(plan, is_dry=True),))
-        return ServiceRun(self, (execute_orphans(context.table.operations, plan),))
+        return ServiceRun(self, (done,))
 
     def _search(self, context: IcebergContext) -> OrphanPlan:
         options = self.options(context.settings, context.clock.now_ms())
