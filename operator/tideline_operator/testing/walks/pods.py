@@ -113,6 +113,7 @@ class PretendedPods:
             if job["metadata"].get("deletionTimestamp"):
                 self._cluster.remove(job)
             elif WORKER_LABEL in job["metadata"]["labels"]:
+                self.ran += 1
                 self._cluster.lose(job)
             elif self._cluster.can_start(job):
                 self._carry_out(job)
