@@ -164,7 +164,7 @@ class Followers:
         expected = self._expected_now()
         for name, lake in (("a new reader", self.lake), ("a reader that stays", self._held)):
             if columns:
-                _same(_rows(lake.to_arrow(), columns), expected, f"{name} sees")
+                _same(_rows(lake.to_arrow(), columns), expected, f"{name} sees", columns)
 
     def check_as_of(self, asked: InstantTime) -> None:
         """The rows of then, or a refusal that is justified."""
@@ -180,7 +180,7 @@ class Followers:
         assert not self.model.was_taken_back(time), f"as of {asked}, which a restore took back"
         assert _columns(found) == then.columns, f"as of {asked}: {_columns(found)}"
         expected = [row.values for row in then.state.values()]
-        _same(_rows(found, then.columns), expected, f"as of {asked}")
+        _same(_rows(found, then.columns), expected, f"as of {asked}", then.columns)
 
     def check_changes(self, asked: Range) -> None:
         """What each commit of a range did, or a refusal that is justified."""

@@ -44,6 +44,20 @@ def test_followers_see_what_the_model_says_after_every_step(seed: int) -> None:
         raise shortest(seed, steps()) or failure from None
 
 
+@pytest.mark.parametrize(
+    ("seed", "only"),
+    [
+        # A savepoint keeps the oldest commit, archived ones are later: as of these, in logs.
+        (61, (1, 2, 8, 11)),
+        (461, (1, 3, 4, 5, 8)),
+        # A commit that begins before a new column is there, and ends after it.
+        (360, (13, 14)),
+    ],
+)
+def test_what_longer_histories_found(seed: int, only: tuple[int, ...]) -> None:
+    FollowedHistory(seed, only=only).run()
+
+
 # The history itself
 
 

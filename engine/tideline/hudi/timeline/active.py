@@ -45,10 +45,11 @@ class ActiveTimeline:
     Filters return timelines again. A filtered timeline keeps the `start` of the whole one, so
     `is_committed` does not take a removed instant for an archived one. `kept` are commits before
     the start that count only where they are shown: savepoints keep them from the archive, or they
-    are archived and `left_out`, as later than what is shown. `has_archive` is whether
-    instants may have been archived from it, `has_schemas` whether its folder may hold versions of
-    the schema. `made_ms` has, where the timeline is of a listing, every state of every instant with
-    the time of its object. `is_moving`: it is the former one of a table whose version changed.
+    are archived and `left_out`, as later than what is shown; None where these are not known.
+    `has_archive` is whether instants may have been archived from it, `has_schemas` whether its
+    folder may hold versions of the schema. `made_ms` has, where the timeline is of a listing, every
+    state of every instant with the time of its object. `is_moving`: it is the former one of a table
+    whose version changed.
     """
 
     instants: tuple[Instant, ...] = ()
@@ -57,7 +58,7 @@ class ActiveTimeline:
     has_schemas: bool = field(default=True, repr=False, compare=False)
     made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
     is_moving: bool = field(default=False, repr=False, compare=False)
-    left_out: frozenset[InstantTime] = field(default=frozenset(), repr=False, compare=False)
+    left_out: frozenset[InstantTime] | None = field(default=None, repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
     kept: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
     _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
@@ -78,7 +79,7 @@ class ActiveTimeline:
         )
         object.__setattr__(self, "_committed", committed)
         kept = self.whole.kept if self.whole else _before(self.start, committed)
-        object.__setattr__(self, "kept", kept | self.left_out)
+        object.__setattr__(self, "kept", kept | (self.left_out or frozenset()))
 
     def completed(self) -> ActiveTimeline:
         """Only completed instants."""
@@ -117,8 +118,9 @@ class ActiveTimeline:
         return self._where(lambda one: one.completed_at is not None and one.completed_at <= time)
 
     def leaving_out(self, archived: frozenset[InstantTime]) -> ActiveTimeline:
-        """The same, and these archived commits do not count."""
-        return replace(self._where(lambda _: True), left_out=self.left_out | archived)
+        """The same, and these archived commits do not count; all others do."""
+        left_out = archived | (self.left_out or frozenset())
+        return replace(self._where(lambda _: True), left_out=left_out)
 
     def within(self, after: InstantTime, until: InstantTime) -> ActiveTimeline:
         """Instants later than `after` and not later than `until`."""

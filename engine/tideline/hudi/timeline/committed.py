@@ -14,7 +14,8 @@ class CommittedInstants:
     """The completed commits of a timeline; times before `archived_before` are archived ones.
 
     Those `left_out` are not: the timeline does not show them, the whole one has them.
-    `latest` is the newest completed commit: what is later does not exist for a reader.
+    What is later than `latest` does not exist for a reader: the newest completed commit, unless it
+    is known which archived ones are later than what is shown.
     """
 
     times: frozenset[InstantTime]
@@ -32,7 +33,7 @@ class CommittedInstants:
         return cls(
             times,
             archived_before=timeline.start if timeline.has_archive else None,
-            latest=until or max(times, default=None),
+            latest=until or (max(times, default=None) if timeline.left_out is None else None),
             left_out=timeline.kept - times,
         )
 

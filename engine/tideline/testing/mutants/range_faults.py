@@ -30,6 +30,13 @@ RANGE_FAULTS = (
         _TRAVEL_TESTS,
     ),
     Fault(
+        "a read as of a time has no archived log after a commit that a savepoint keeps",
+        "engine/tideline/hudi/timeline/committed.py",
+        "latest=until or (max(times, default=None) if timeline.left_out is None else None),\n",
+        "latest=until or max(times, default=None),\n",
+        ("engine/tests/hudi/read/test_histories_of_followers.py", "-k", "longer"),
+    ),
+    Fault(
         "a range may end in what a restore took back",
         "engine/tideline/hudi/read/change_plan.py",
         "    lost = None if end is None else taken_back(table, timeline, end)\n",
