@@ -27,8 +27,16 @@ from pathlib import Path
 
 from tideline.testing.mutants.fault import Fault, write_source
 
-_COPIED = ("engine/tideline", "engine/tests", "operator", "charts", "examples", "conftest.py",
-           "pyproject.toml")  # fmt: skip
+_COPIED = (
+    "engine/tideline",
+    "engine/tests",
+    "operator",
+    "charts",
+    "examples",
+    "tools",
+    "conftest.py",
+    "pyproject.toml",
+)
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis")
 _TIMEOUT_S = 300.0
 _FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
