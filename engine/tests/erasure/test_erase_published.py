@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -17,14 +18,15 @@ from tideline.iceberg.manifest.manifest_reading import live_paths, manifests_of
 from tideline.iceberg.table.catalog_name import DEFAULT_CATALOG, address_variable
 from tideline.iceberg.table.catalog_table import CatalogTable
 from tideline.iceberg.table.file_system_table import FileSystemTable
-from tideline.publication.expiry import unlisted_files
+from tideline.publication.expiry import remove_unlisted, unlisted_files
 from tideline.publication.place import CatalogPlace
 from tideline.publication.published_table import PublishedTable
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
+from tideline.storage.object_store import ObjectInfo, ObjectStore
 from tideline.testing.condition_in_arrow import condition_of, conditions_in_arrow
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.files_with_text import files_with_text
+from tideline.testing.patience import PATIENCE_S
 from tideline.testing.published_rows import published_values
 from tideline.testing.small_table import COMPACTED_OFTEN, QUIET, SmallTable, batch
 from tideline.testing.table_audit import unexplained_objects
@@ -156,6 +158,42 @@ def test_a_publication_that_is_under_way_begins_anew_after_the_erasure(
         assert table.lake().publish().instant
     assert reports[0].is_complete
     assert dict(files_with_text(table.store(), ["k002", "k003"])) == {}
+    assert missing(table) == []
+    assert published_values(table.lake()) == table.merged_values()
+
+
+@TYPES
+def test_a_publication_that_begins_during_an_erasure_keeps_its_files(
+    table_type: TableType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path / "t", table_type)
+    assert erase(table).is_complete
+    has_written, may_commit = Event(), Event()
+
+    def wait_to_commit() -> None:
+        has_written.set()
+        assert may_commit.wait(PATIENCE_S)
+
+    publishing = Thread(target=table.lake().publish)
+
+    def listed_after_it_has_written(place: PublishedTable) -> list[ObjectInfo]:
+        table.write("insert", batch([7], 3))
+        publishing.start()
+        assert has_written.wait(PATIENCE_S)
+        return unlisted_files(place)
+
+    def removed_before_it_commits(place: PublishedTable, files: list[ObjectInfo]) -> None:
+        remove_unlisted(place, files)
+        may_commit.set()
+        publishing.join(PATIENCE_S)
+
+    # Nothing but the erasure's own snapshot keeps the publication from committing: no file that was
+    # removed has bounds any more.
+    with at_the_commit(monkeypatch, wait_to_commit), monkeypatch.context() as patched:
+        patched.setattr("tideline.erasure.execute.unlisted_files", listed_after_it_has_written)
+        patched.setattr("tideline.erasure.execute.remove_unlisted", removed_before_it_commits)
+        erase(table)
+    assert not publishing.is_alive()
     assert missing(table) == []
     assert published_values(table.lake()) == table.merged_values()
 
