@@ -30,15 +30,11 @@ def remove_unfinished(store: ObjectStore, directory: str) -> None:
 def remove_unfinished_below(store: ObjectStore, directory: str, before_ms: int) -> None:
     """Remove what dead processes were writing, until so long ago, at any depth below a directory of
     a local folder. Links are not followed."""
-    root, folder = store.local_path(""), store.local_path(directory)
-    if root is None or folder is None:
-        return
-    with suppress(OSError, UnsupportedTableError):
-        real_directory(root, directory)
-        for current, _, names in os.walk(folder):
-            for name in names:
-                if name.startswith(TEMPORARY_PREFIX):
-                    _remove_if_old(Path(current, name), before_ms)
+    folder = _real_folder(store, directory)
+    for current, _, names in () if folder is None else os.walk(folder):
+        for name in names:
+            if name.startswith(TEMPORARY_PREFIX):
+                _remove_if_old(Path(current, name), before_ms)
 
 
 def has_unfinished(store: ObjectStore, directory: str) -> bool:
@@ -50,13 +46,21 @@ def has_unfinished(store: ObjectStore, directory: str) -> bool:
 
 
 def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
+    folder = _real_folder(store, directory)
+    with suppress(OSError):
+        return [] if folder is None else sorted(folder.glob(f"{TEMPORARY_PREFIX}*"))
+    return []
+
+
+def _real_folder(store: ObjectStore, directory: str) -> Path | None:
+    """The directory; None in other stores, and where a link takes it out of the folder."""
     root, folder = store.local_path(""), store.local_path(directory)
     if root is None or folder is None:
-        return []
+        return None
     with suppress(OSError, UnsupportedTableError):
         real_directory(root, directory)
-        return sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*"))
-    return []
+        return Path(folder)
+    return None
 
 
 def _remove_if_old(file: Path, before_ms: int) -> None:

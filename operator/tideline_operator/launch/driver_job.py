@@ -67,10 +67,9 @@ def job_name(operation_id: str, attempt: int) -> str:
     return f"{operation_id}-{attempt}"[-_NAME_LENGTH_MAX:].lstrip("-")
 
 
-def operation_name(operation_id: str, attempt: int, owner: Manifest) -> str:
-    """The name of the ConfigMap with the operation. It is the LakeTable's own: that of a LakeTable
-    of the same name that was deleted just now may still be there, and go at any moment."""
-    uid = str(owner["metadata"]["uid"])
+def operation_name(operation_id: str, attempt: int, uid: str) -> str:
+    """The name of the ConfigMap with the operation, for the LakeTable or the worker's pod of this
+    UID alone: that of one that was deleted just now may still be there, and go at any moment."""
     return f"{job_name(operation_id, attempt)}-{uid.partition('-')[0]}"
 
 
@@ -106,7 +105,7 @@ def driver_job(
     """
     metadata = _metadata(operation, table, attempt, owner)
     metadata["labels"] |= {MADE_FROM_LABEL: made_from(table, asdict(settings))}
-    held_in = operation_name(operation.id, attempt, owner)
+    held_in = operation_name(operation.id, attempt, owner["metadata"]["uid"])
     job = one_pod_job(metadata, _driver_template(operation, table, held_in, settings), settings)
     if settings.deadline_s is not None:
         job["spec"]["activeDeadlineSeconds"] = settings.deadline_s
@@ -127,7 +126,7 @@ def operation_config_map(
     """
     content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
     data = {OPERATION_KEY: content}
-    name = operation_name(operation.id, attempt, owner)
+    name = operation_name(operation.id, attempt, owner["metadata"]["uid"])
     if moves_rows(operation):
         driver = _driver_template(operation, table, name, settings)
         executor = _executor_template(operation, table, settings)

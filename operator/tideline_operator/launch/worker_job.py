@@ -18,7 +18,13 @@ from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, H
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import worker_memory_bytes
-from tideline_operator.launch.driver_job import DRIVER_ROLE, ROLE_LABEL, in_pod, job_name, labels_of
+from tideline_operator.launch.driver_job import (
+    DRIVER_ROLE,
+    ROLE_LABEL,
+    in_pod,
+    labels_of,
+    operation_name,
+)
 from tideline_operator.launch.engine_pod import (
     MANAGED_BY,
     MANAGED_BY_LABEL,
@@ -105,7 +111,7 @@ def hand_over_of(
 ) -> HandOver:
     """The operation as the worker in the pod gets it."""
     content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
-    name = f"{job_name(operation.id, attempt)}-{pod_uid.partition('-')[0]}"
+    name = operation_name(operation.id, attempt, pod_uid)
     owner = table.resource.metadata.name
     return HandOver(name, owner, operation.id, operation.kind.value, attempt, content)
 
