@@ -36,7 +36,7 @@ from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import (
     JOBS,

@@ -46,7 +46,7 @@ SDK_HOMES = {
         "operator/tideline_operator/controller/table_metrics.py",
     ),
     "pyroaring": ("engine/tideline/iceberg/data/deletion_vector.py", "engine/tideline/testing/"),
-    "minio": ("engine/tideline/storage/bucket.py", "engine/tideline/testing/"),
+    "minio": ("engine/tideline/storage/s3/bucket.py", "engine/tideline/testing/"),
 }
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.
@@ -70,7 +70,7 @@ NEEDS_AN_EXTRA = (
     "tideline.row_update.",
     "tideline.in_process.service_engine.",
     "tideline.in_process.service_size.",
-    "tideline.in_process.source_rows.",
+    "tideline.in_process.source_files.rows.",
     "tideline.iceberg.services.rewrite_position_deletes.execute.",
     "tideline.iceberg.data.arrow_schema.",
     "tideline.iceberg.data.table_rows.",
@@ -86,7 +86,7 @@ NEEDS_AN_EXTRA = (
     "tideline.ingest.execute.arrow_schema",
     "tideline.ingest.execute.ingest_files.",
     "tideline.ingest.execute.ingest_on_spark.",
-    "tideline.ingest.execute.sources_on_spark.",
+    "tideline.ingest.execute.write_files_on_spark.",
     "tideline.hudi.table.column_type",
     "tideline.hudi.table.create",
     "tideline.hudi.table.meta_column.",
@@ -104,18 +104,18 @@ RAW_DELETES = re.compile(r"delete(_many|_prefix)?|unlink|rmtree|rmdir|removedirs
 REMOVE = ("os", "remove")
 DELETING_PLACES = {
     "engine/tideline/storage/delete_scope.py": "the guard itself",
-    "engine/tideline/storage/local.py": "a store: below the guard",
-    "engine/tideline/storage/local_folders.py": "a store: below the guard",
-    "engine/tideline/storage/memory.py": "a store: below the guard",
-    "engine/tideline/storage/s3.py": "a store: below the guard",
+    "engine/tideline/storage/local/store.py": "a store: below the guard",
+    "engine/tideline/storage/local/folders.py": "a store: below the guard",
+    "engine/tideline/storage/memory/store.py": "a store: below the guard",
+    "engine/tideline/storage/s3/store.py": "a store: below the guard",
     "engine/tideline/storage/store_below.py": "a store: below the guard",
-    "engine/tideline/storage/unfinished_files.py": "temporary names of dead processes",
-    "engine/tideline/storage/linking.py": "a temporary name of its own making",
+    "engine/tideline/storage/local/unfinished_files.py": "temporary names of dead processes",
+    "engine/tideline/storage/local/linking.py": "a temporary name of its own making",
     "engine/tideline/storage/new_root.py": "empty folders that a failed creation made",
     "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",
-    "engine/tideline/storage/liveness.py": "a lock file of its own in the control folder",
+    "engine/tideline/storage/local/liveness.py": "a lock file of its own in the control folder",
     "engine/tideline/storage/probe/": "objects of checks, in a folder of theirs alone",
-    "engine/tideline/ingest/landing/quarantine.py": "rows of its own, at a path of its own making",
+    "engine/tideline/ingest/sources/files/quarantine.py": "rows of its own, at a path it makes",
     "engine/tideline/testing/": "never part of a service",
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launch/": "objects of Kubernetes",
@@ -165,8 +165,8 @@ VERSION_KEYS = {"hoodie.table.version", "hoodie.timeline.layout.version"}
 LAYOUT_MODULES = re.compile(r"\.(layout_v[0-9]+|lsm_history|known_layouts|version_[0-9]+)$")
 SLOWS_A_START = (
     "tideline.iceberg.table.open_table.",
-    "tideline.storage.s3.",
-    "tideline.storage.s3_client.",
+    "tideline.storage.s3.store.",
+    "tideline.storage.s3.client.",
 )
 """Of commands that do not need it, by a tenth or more."""
 LOADED_LATE = ("engine/tideline/__init__.py", "operator/tideline_operator/local/run.py")

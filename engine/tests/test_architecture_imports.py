@@ -12,7 +12,7 @@ from pathlib import Path
 
 OPTIONAL_DEPENDENCIES = ("pyspark", "pyarrow", "pandas", "numpy", "kubernetes", "minio")
 MOVING_NO_ROWS = (
-    "tideline.storage.s3",
+    "tideline.storage.s3.store",
     "tideline.storage.lock",
     "tideline.hudi.timeline.active",
     "tideline.formats.avro",

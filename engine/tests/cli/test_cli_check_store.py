@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.cli.main import run
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import Changed, Written
 from tideline.storage.probe.report import StorePromise, StoreReport
 

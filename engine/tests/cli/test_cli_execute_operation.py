@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.cli.main import run
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
@@ -22,6 +21,7 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
 
 COLUMNS = (Column("id", ColumnType.parse("string")), Column("n", ColumnType.parse("long")))

@@ -17,13 +17,13 @@ import pytest
 import yaml
 
 from tideline.cli.main import run
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.proposal.lake_table_text import lake_table_text
 from tideline.ingest.proposal.places import names_of
 from tideline.ingest.proposal.proposal import propose
 from tideline.ingest.proposal.sample import read_sample
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ def at_a_prompt(uri: str, *lines: str) -> str:
     ("command", "not_loaded"),
     [
         (["--help"], {"rich", "pyarrow", "tideline.settings", "tideline.hudi"}),
-        (["show", "{uri}"], {"pyarrow", "tideline.storage.s3", "http"}),
+        (["show", "{uri}"], {"pyarrow", "tideline.storage.s3.store", "http"}),
         (["read", "{uri}", "--limit", "1"], {"pandas.core", "pyspark", "duckdb"}),
         (["sql", "{uri}", "-c", "select timestamp_ns '2020-01-01 00:00:00.123456789'"],
          {"pandas.core", "pyspark", "tideline.lake_table"}),

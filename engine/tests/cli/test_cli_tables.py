@@ -18,9 +18,9 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.landing.checkpoint import advance, checkpoint_metadata
-from tideline.ingest.landing.landed_file import Landing, LandingFile
-from tideline.ingest.landing.quarantine import quarantine, quarantine_rows
+from tideline.ingest.sources.checkpoint import advance, checkpoint_metadata
+from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
 from tideline.testing.write_batch import batch_engine, write_batch
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     IngestFiles,
@@ -27,6 +26,7 @@ from tideline.ingest.operation.operation import (
     Work,
 )
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.patience import PATIENCE_S

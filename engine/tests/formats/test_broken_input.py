@@ -53,7 +53,7 @@ from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.manifest.manifest_list import read_manifest_list
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.services.reachable_file import live_files
-from tideline.ingest.landing.checkpoint import Checkpoint
+from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.read_limits import SETTING
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.puffin_file import encode_deletion_vector, encode_puffin

@@ -13,8 +13,8 @@ import pytest
 
 from tideline.cli.main import run
 from tideline.errors import FailedAfterCommitError, StorageUnavailableError, UnknownOutcomeError
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.hostile_catalog import Answer, Received
 from tideline.testing.iceberg_delete_table import DeleteTable
 from tideline.testing.iceberg_model import IcebergModel

@@ -24,9 +24,9 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
-from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.memory.store import MemoryStore
+from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.s3.store import S3Store
 from tideline.testing.iceberg_model import SCHEMA, IcebergModel
 from tideline.testing.iceberg_row_delta import RowDelta
 from tideline.testing.in_time import in_time

@@ -20,7 +20,7 @@ from tideline.iceberg.services.remove_orphan_files.plan import OrphanOptions
 from tideline.iceberg.table.clean_up import remove_old_metadata
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_roots import TableRoots
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_audit import referenced, rows_by_snapshot, stored

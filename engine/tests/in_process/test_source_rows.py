@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.in_process.source_rows import read_source_rows
-from tideline.in_process.source_schema import memory_bytes
+from tideline.in_process.source_files.rows import read_source_rows
+from tideline.in_process.source_files.schema import memory_bytes
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.execute.source_files import SourceWrite, write_sources
+from tideline.ingest.execute.write_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 

@@ -15,10 +15,10 @@ import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.execute.source_files import SourceWrite, write_sources
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.execute.write_files import SourceWrite, write_sources
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 

@@ -19,9 +19,6 @@ from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import FILES_KEY
 from tideline.ingest.execute.table_access import locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.landing.checkpoint import Checkpoint
-from tideline.ingest.landing.landed_file import FileFormat, Landing, list_landing
-from tideline.ingest.landing.plan import plan_batch
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
@@ -32,6 +29,9 @@ from tideline.ingest.operation.operation import (
     TableTarget,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.files.listing import FileFormat, Landing, list_landing
+from tideline.ingest.sources.files.plan import plan_batch
 from tideline.lake_table import LakeTable
 
 if TYPE_CHECKING:

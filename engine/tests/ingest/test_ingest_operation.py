@@ -19,7 +19,6 @@ from tideline.hudi.services.service import TableService
 from tideline.iceberg.services.registry import DRY_RUN
 from tideline.iceberg.services.registry import all_services as iceberg_services
 from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
@@ -36,6 +35,7 @@ from tideline.ingest.operation.operation import (
     operation_id,
 )
 from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
+from tideline.ingest.sources.files.listing import FileFormat, LandingFile
 from tideline.saving import Saving
 
 TARGET = TableTarget(

@@ -10,9 +10,9 @@ from tideline.errors import ConflictError, UnknownOutcomeError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.execute_operation import failed_result
 from tideline.ingest.execute.table_checkpoints import current_checkpoints, require_generation
-from tideline.ingest.landing.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
-from tideline.ingest.landing.landed_file import FileFormat, Landing, LandingFile
 from tideline.ingest.operation.operation import IngestFiles, Place
+from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
+from tideline.ingest.sources.files.listing import FileFormat, Landing, LandingFile
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.going_away_store import GoingAway
 from tideline.testing.small_table import SmallTable, batch

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.assignment import HAND_OVER_REFUSED, HandOver, WorkerReport
 from tideline.ingest.operation.column_type import Column, ColumnType
-from tideline.ingest.operation.hand_over import HAND_OVER_REFUSED, HandOver, WorkerReport
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
@@ -26,8 +25,9 @@ from tideline.ingest.operation.operation import (
     Work,
 )
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.ingest.workers import warm_worker
-from tideline.ingest.workers.hand_overs import ApiSilentError
+from tideline.ingest.workers.assignments import ApiSilentError
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan
 from tideline.testing.patience import PATIENCE_S

@@ -28,7 +28,7 @@ from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.small_table import SCHEMA, SmallTable, batch, memory_place
 from tideline.testing.stepping_store import Step, SteppingStore

@@ -23,7 +23,7 @@ from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.power_loss import Names, PowerLoss, Remains
 from tideline.testing.service_process import local_services

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from tideline.errors import StorageUnavailableError
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fault_counts import FaultClass
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.simulated_lake import check_run

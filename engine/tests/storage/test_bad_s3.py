@@ -8,8 +8,8 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.object_store import AlreadyExists, Changed, Written
-from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import RequestLimits, S3Endpoint
+from tideline.storage.s3.client import RequestLimits, S3Endpoint
+from tideline.storage.s3.store import S3Store
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
 from tideline.testing.minio_server import MinioServer
 

@@ -8,9 +8,9 @@ import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.lake_table import LakeTable
-from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_errors import MissingBucketError
+from tideline.storage.s3.bucket import create_missing_bucket
+from tideline.storage.s3.errors import MissingBucketError
 from tideline.testing.minio_server import MinioServer
 
 pytestmark = [pytest.mark.minio, pytest.mark.usefixtures("minio_credentials")]

@@ -10,7 +10,7 @@ import pytest
 from tideline.errors import ObjectNotFoundError
 from tideline.storage.copying import copy_object
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.minio_server import MinioServer
 

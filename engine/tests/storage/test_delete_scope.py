@@ -10,8 +10,8 @@ import pytest
 
 from tideline.errors import CorruptTableError
 from tideline.storage.delete_scope import DeleteScope
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.nested_tables import HUDI, ICEBERG, nested_tables, root_around
 from tideline.storage.object_store import ObjectStore
 

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from tideline.errors import StorageUnavailableError
-from tideline.storage.egress_proxy import EgressLimits
+from tideline.storage.egress.proxy import EgressLimits
 from tideline.testing.egress_case import (
     HOST,
     Names,

@@ -13,10 +13,10 @@ import requests
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import masked
-from tideline.storage.egress_proxy import EgressLimits
+from tideline.storage.egress.proxy import EgressLimits
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Written
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.egress_case import (
     HOST,
     LIMITS,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import StorageUnavailableError
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
 from tideline.testing.faulty_store import (
     FaultPlan,
@@ -157,7 +157,7 @@ def test_an_unavailable_close_aborts_the_upload(local: LocalStore) -> None:
 def test_it_can_kill_its_own_process(tmp_path: Path) -> None:
     program = """if True:
         import sys
-        from tideline.storage.local import LocalStore
+        from tideline.storage.local.store import LocalStore
         from tideline.testing.faulty_store import FaultPlan, FaultyStore
         store = FaultyStore(
             LocalStore(sys.argv[1]), FaultPlan(crash_after_write=2, kill_process=True)

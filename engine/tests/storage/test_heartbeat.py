@@ -15,9 +15,9 @@ from tideline.storage.heartbeat import (
     heartbeat_writer,
     is_heartbeat_dead,
 )
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.patience import PATIENCE_S

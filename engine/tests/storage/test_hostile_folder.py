@@ -18,14 +18,14 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.read_limits import SETTING
-from tideline.storage import regular_file
 from tideline.storage.copying import copy_object
-from tideline.storage.liveness import KernelWord, WriterLock, ask_kernel, list_writer_locks
-from tideline.storage.local import LocalStore
+from tideline.storage.local import regular_file
+from tideline.storage.local.liveness import KernelWord, WriterLock, ask_kernel, list_writer_locks
+from tideline.storage.local.regular_file import native_file
+from tideline.storage.local.store import LocalStore
+from tideline.storage.local.unfinished_files import has_unfinished, remove_unfinished
 from tideline.storage.lock import LOCAL_LOCK_PATH, open_table_lock
 from tideline.storage.object_store import AlreadyExists, Changed
-from tideline.storage.regular_file import native_file
-from tideline.storage.unfinished_files import has_unfinished, remove_unfinished
 from tideline.testing.in_time import in_time
 
 MIB = 1024 * 1024

@@ -10,14 +10,14 @@ import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import masked
-from tideline.storage import web_identity
-from tideline.storage.bucket import create_missing_bucket
-from tideline.storage.egress_proxy import EgressProxy
+from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
-from tideline.storage.machine_credentials import MachineCredentials
-from tideline.storage.s3_client import Audience, Keyless, S3Connection, S3Credentials, S3Endpoint
-from tideline.storage.s3_identity import allow_only_explicit_identities
-from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3 import web_identity
+from tideline.storage.s3.bucket import create_missing_bucket
+from tideline.storage.s3.client import Audience, Keyless, S3Connection, S3Credentials, S3Endpoint
+from tideline.storage.s3.identity import allow_only_explicit_identities
+from tideline.storage.s3.machine_credentials import MachineCredentials
+from tideline.storage.s3.web_identity import IdentityError, WebIdentity
 from tideline.testing.egress_case import PATIENT
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.patience import PATIENCE_S

@@ -17,7 +17,7 @@ from tideline.errors import (
     StorageUnavailableError,
     UnsupportedTableError,
 )
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import Written
 from tideline.testing.patience import PATIENCE_S
@@ -156,7 +156,7 @@ def test_compare_and_swap_holds_across_processes(tmp_path: Path) -> None:
     store.put("counter", b"0")
     program = """if True:
         import sys
-        from tideline.storage.local import LocalStore
+        from tideline.storage.local.store import LocalStore
         from tideline.storage.object_store import Written
         store, done = LocalStore(sys.argv[1]), 0
         while done < 40:
@@ -242,7 +242,7 @@ def test_a_folder_without_permission_is_named() -> None:
     program = """if True:
         import os, sys
         from tideline.errors import StorageUnavailableError
-        from tideline.storage.local import LocalStore
+        from tideline.storage.local.store import LocalStore
         if os.getuid() == 0:
             os.setgid(65534); os.setuid(65534)
         store = LocalStore(sys.argv[1])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import Written
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.store_contract import StoreContract

@@ -8,8 +8,8 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.s3.store import S3Store
 from tideline.testing.minio_server import MinioServer
 
 

@@ -13,10 +13,10 @@ import pytest
 from minio.credentials.providers import AssumeRoleProvider
 
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline.storage.s3_identity import IdentitySource, S3Identity
+from tideline.storage.s3.bucket import create_missing_bucket
+from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.s3.identity import IdentitySource, S3Identity
 from tideline.testing.library_apart import import_from, prepare_library
 from tideline.testing.loopback_server import LoopbackServer
 from tideline.testing.minio_server import MinioServer

@@ -10,7 +10,7 @@ import pytest
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, StorageUnavailableError
 from tideline.hudi.table.settings import Settings
 from tideline.lock_timing import LockTiming
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import VersionedBody
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH, StorageLock
 from tideline.testing.fake_clock import FakeClock

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
-from tideline.storage.s3 import S3Store
+from tideline.storage.memory.store import MemoryStore
+from tideline.storage.s3.store import S3Store
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
@@ -29,7 +29,7 @@ from tideline.storage.probe.left_behind import CHECKS_FOLDER, check_folder
 from tideline.storage.probe.race import QUICK, THOROUGH
 from tideline.storage.probe.report import ProbeOutcome, StorePromise, StoreReport
 from tideline.storage.probe.run import QUICK_PROMISES, check_store, probe_conditional_writes
-from tideline.storage.s3_errors import S3Failure
+from tideline.storage.s3.errors import S3Failure
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 
 BETWEEN_CHECK_AND_WRITE_S = 0.001

@@ -14,10 +14,10 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.errors import ConflictError
 from tideline.lock_timing import LockTiming
-from tideline.storage.fcntl_lock import FcntlLock
+from tideline.storage.local.fcntl_lock import FcntlLock
 from tideline.storage.location import StoreLocation
 from tideline.storage.lock import LOCAL_LOCK_PATH, open_table_lock
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH, StorageLock
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.store_contract import in_parallel

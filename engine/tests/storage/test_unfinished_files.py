@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
-from tideline.storage.unfinished_files import remove_unfinished, remove_unfinished_below
+from tideline.storage.local.store import LocalStore
+from tideline.storage.local.unfinished_files import remove_unfinished, remove_unfinished_below
+from tideline.storage.memory.store import MemoryStore
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tideline.storage.heartbeat import (
     is_heartbeat_dead,
     list_heartbeats,
 )
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan

@@ -187,7 +187,7 @@ class _Run:
     def _has_lost_java(self) -> bool:
         if self._session is None:
             return False
-        from tideline.spark.landing.landed_rows import is_alive
+        from tideline.spark.source_files.landed_rows import is_alive
 
         return not is_alive(self._session)
 

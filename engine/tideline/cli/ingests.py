@@ -9,9 +9,9 @@ from tideline.errors import CorruptTableError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
-from tideline.ingest.landing.checkpoint import read_newest_checkpoints
-from tideline.ingest.landing.continuation import prefix_uri
-from tideline.ingest.landing.landed_file import QUARANTINE, describe_noted
+from tideline.ingest.sources.checkpoint import read_newest_checkpoints
+from tideline.ingest.sources.files.listing import QUARANTINE, describe_noted
+from tideline.ingest.sources.resume import prefix_uri
 from tideline.storage.location import StoreLocation
 
 

@@ -17,9 +17,9 @@ from tideline.cli.options import json_option, parse_pairs, split_names, storage_
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import end_progress
 from tideline.errors import ConfigError
-from tideline.ingest.landing.landed_file import FileFormat, Landing, list_landing
-from tideline.ingest.landing.read_options import require_known
 from tideline.ingest.proposal.places import Names, landing_location, names_of
+from tideline.ingest.sources.files.listing import FileFormat, Landing, list_landing
+from tideline.ingest.sources.files.read_options import require_known
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
 

@@ -26,7 +26,7 @@ from tideline.clock import SystemClock
 from tideline.errors import ConfigError
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import ThisPod, heap_mib
-from tideline.ingest.workers.hand_overs import HandOvers, PodHandOvers
+from tideline.ingest.workers.assignments import HandOvers, PodHandOvers
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.machine import memory_bytes
 from tideline.masked_stream import mask_standard_error
@@ -71,7 +71,7 @@ class LazySpark:
     def has_died(self) -> bool:
         if self._kept is None or self._kept.first is None:
             return False
-        from tideline.spark.landing.landed_rows import is_alive
+        from tideline.spark.source_files.landed_rows import is_alive
 
         return not is_alive(self._kept.first)
 

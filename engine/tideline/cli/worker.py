@@ -116,7 +116,7 @@ class Worker:
     def _is_spark_dead(self) -> bool:
         if self._session is None:
             return False
-        from tideline.spark.landing.landed_rows import is_alive
+        from tideline.spark.source_files.landed_rows import is_alive
 
         return not is_alive(self._session)
 

@@ -14,10 +14,10 @@ from tideline.cli.progress import progress
 from tideline.commit_report import CommitReport
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.execute.source_files import SourceWrite, SourceWritten, write_sources
-from tideline.ingest.landing.landed_file import FileFormat
-from tideline.ingest.landing.read_options import require_known
-from tideline.ingest.landing.source_listing import find_sources, source_bytes
+from tideline.ingest.execute.write_files import SourceWrite, SourceWritten, write_sources
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.named_files import find_sources, source_bytes
+from tideline.ingest.sources.files.read_options import require_known
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation

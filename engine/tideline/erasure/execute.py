@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tideline.erasure.landing import delete_files, search_landing
 from tideline.erasure.prove import prove
 from tideline.erasure.report import Erasure, LandingSearch
+from tideline.erasure.source_files import delete_files, search_landing
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.permission import Permission

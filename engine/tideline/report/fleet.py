@@ -14,7 +14,7 @@ from tideline.report.fleet_page import FleetRow
 from tideline.report.level import Level
 from tideline.report.table_facts import TableFacts, facts_of
 from tideline.report.time_axis import at_utc
-from tideline.storage.local_listing import list_folders
+from tideline.storage.local.listing import list_folders
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import size_text

@@ -9,10 +9,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tideline.storage.local import LocalStore
+from tideline.storage.local.regular_file import native_file
+from tideline.storage.local.store import LocalStore
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.regular_file import native_file
-from tideline.storage.s3 import S3Store
+from tideline.storage.s3.store import S3Store
 
 SERVER_COPY_BYTES_MAX = 5 * 1024**3
 """The largest object that S3 copies in one request."""

@@ -33,9 +33,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
+from tideline.storage.local.real_path import real_path_in
 from tideline.storage.nested_tables import is_in_control_folder, root_around
 from tideline.storage.object_store import ObjectStore, checked_path
-from tideline.storage.real_path import real_path_in
 from tideline.wording import counted
 
 

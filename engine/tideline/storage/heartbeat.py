@@ -20,7 +20,7 @@ from typing import Self
 from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError, StorageUnavailableError, TidelineError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
-from tideline.storage.liveness import (
+from tideline.storage.local.liveness import (
     KernelWord,
     WriterLock,
     ask_kernel,

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.secret_values import sounds_secret
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
 
 if TYPE_CHECKING:
-    from tideline.storage.s3_client import S3Connection, S3Endpoint
+    from tideline.storage.s3.client import S3Connection, S3Endpoint
 
 OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
 _AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
@@ -87,7 +87,7 @@ class StoreLocation:
         if self.scheme == "memory":
             return MemoryStore(bucket, prefix)
         # With HTTP and TLS: a sixth of the start of a command, wasted on local tables.
-        from tideline.storage.s3 import S3Store
+        from tideline.storage.s3.store import S3Store
 
         return S3Store(bucket, prefix, endpoint=self._endpoint(), connection=connection)
 
@@ -115,7 +115,7 @@ class StoreLocation:
         raise ConfigError("Spark cannot read a memory:// location", value=self.uri)
 
     def _endpoint(self) -> S3Endpoint:
-        from tideline.storage.s3_client import S3Endpoint
+        from tideline.storage.s3.client import S3Endpoint
 
         options = dict(self.options)
         return S3Endpoint(

@@ -12,9 +12,9 @@ from typing import Protocol, Self
 
 from tideline.clock import Clock
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
-from tideline.storage.fcntl_lock import FcntlLock
+from tideline.storage.local.fcntl_lock import FcntlLock
+from tideline.storage.local.real_path import real_path_in
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.real_path import real_path_in
 from tideline.storage.storage_lock import StorageLock
 
 LOCAL_LOCK_PATH = ".hoodie/.locks/table.lock"

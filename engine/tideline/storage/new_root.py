@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tideline.errors import ConfigError
-from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
+from tideline.storage.s3.bucket import create_missing_bucket
 
 _FOLDERS_INSIDE = (".hoodie/.locks", ".hoodie")
 

@@ -34,7 +34,7 @@ from tideline.hudi.timeline.zone import UTC_ZONE
 from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.pieces import ThreadRunner
 from tideline.in_process.run import open_matched_engine
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.followed_model import Restore, Values

@@ -23,7 +23,7 @@ from tideline.hudi.write.config import BloomSettings
 from tideline.hudi.write.create_handle import create_base_files
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.merge_handle import merge_base_file
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 
 FILE_ID_PREFIX = "11111111-2222-3333-4444-555555555555"

@@ -28,7 +28,7 @@ from tideline.hudi.table.properties import PROPERTIES_PATH
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.simulator import (

@@ -22,7 +22,7 @@ from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.table_audit import Row, open_fresh, read_rows

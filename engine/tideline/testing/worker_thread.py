@@ -10,7 +10,7 @@ from typing import Any
 from tideline.clock import SystemClock
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import ThisPod
-from tideline.ingest.workers.hand_overs import PodHandOvers
+from tideline.ingest.workers.assignments import PodHandOvers
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.storage.location import StoreLocation
 

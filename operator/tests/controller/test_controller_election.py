@@ -12,7 +12,7 @@ from tideline.clock import SystemClock
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LAKE_STORES, LEASES, SECRETS, Manifest

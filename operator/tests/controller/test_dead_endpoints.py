@@ -14,7 +14,7 @@ import pytest
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
 from tideline_operator.controller.budgets import Limits

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tideline.ingest.operation.operation import Place
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash

@@ -19,7 +19,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import next_instant_time
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.hand_over import REPORT_ANNOTATION
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION
 from tideline.ingest.operation.operation import RollBack, writer_name
 from tideline.ingest.operation.result import Outcome
 from tideline.storage.heartbeat import heartbeat_path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.ingest.operation.hand_over import REPORT_ANNOTATION, WorkerReport
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION, WorkerReport
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import JOBS, ApiResource, Manifest

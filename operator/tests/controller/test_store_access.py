@@ -14,7 +14,7 @@ import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.secret_values import masked
-from tideline.storage.egress_proxy import EgressProxy
+from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.egress_case import PATIENT

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.operation.hand_over import REPORT_ANNOTATION
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
     JOBS,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.landing.checkpoint import (
+from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.checkpoint import (
     TAKEN_WITHOUT_LISTING_MAX,
     Checkpoint,
     advance,
 )
-from tideline.ingest.landing.landed_file import Landing, LandingFile
-from tideline.ingest.landing.taken_policy import TakenPolicy
-from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
-from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.listing import Landing, LandingFile
 from tideline_operator.decide.actions import Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import (
     Observed,

@@ -9,7 +9,6 @@ import pytest
 
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
@@ -19,6 +18,7 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
+from tideline.ingest.sources.files.listing import FileFormat, LandingFile
 from tideline_operator.decide.worker_assignment import (
     PATIENCE_MS,
     Assignment,

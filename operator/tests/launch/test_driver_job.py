@@ -17,7 +17,6 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
@@ -30,6 +29,7 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
+from tideline.ingest.sources.files.listing import FileFormat, LandingFile
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import operation_memory_bytes
 from tideline_operator.launch.driver_job import (

@@ -20,8 +20,8 @@ from tideline.ingest.executors.executor_admission import (
 )
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import SparkPods, ThisPod
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
 from tideline_operator.decide.planned_operation import ingest_operation

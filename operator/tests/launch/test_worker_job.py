@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
+from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
 from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import LaunchSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.ingest.operation.hand_over import REPORT_ANNOTATION, WorkerReport
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION, WorkerReport
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch import worker_outcome as outcomes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.reconciler import SET_ASIDE
 

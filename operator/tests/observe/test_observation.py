@@ -15,10 +15,10 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.landing.landed_file import Landing, LandingFile
-from tideline.ingest.landing.plan import LOCAL_SETTLE_MS
 from tideline.ingest.operation.operation import Place, RollBack
+from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
+from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.plan import LOCAL_SETTLE_MS
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
 from tideline_operator.decide.observed import LOCATION_TAKEN

@@ -19,8 +19,8 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.checkpoint import INGEST_KEY
 from tideline.ingest.operation.operation import Place, RunService
+from tideline.ingest.sources.checkpoint import INGEST_KEY
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
 from tideline_operator.decide.observed import FileCounts, ObservedTable

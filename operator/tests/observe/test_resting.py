@@ -13,9 +13,9 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.operation import Place
+from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
+from tideline.ingest.sources.files.listing import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.storage.egress_proxy import EgressProxy
+from tideline.storage.egress.proxy import EgressProxy
 from tideline.trust.addresses import AddressRules
 from tideline.trust.sql_address import resource_sql_address
 from tideline_operator.reading.access import Access

@@ -11,8 +11,8 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import StorageUnavailableError, TidelineError
-from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.s3.web_identity import IdentityError, WebIdentity
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access, ConnectionPool, HandedAccess, StoreKeys

@@ -16,8 +16,8 @@ import pytest
 
 from tideline.ingest.operation.operation import Place
 from tideline.secret_values import note_secrets
-from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline.storage.web_identity import WebIdentity
+from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.s3.web_identity import WebIdentity
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.decide.observed import Observed, Problem

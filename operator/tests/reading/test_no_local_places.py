@@ -6,7 +6,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Place
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline_operator.reading.access import Access
 
 

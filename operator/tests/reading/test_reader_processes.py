@@ -26,7 +26,7 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_client import RequestLimits, S3Connection, S3Credentials
+from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.observe.table_identity import identity_of

@@ -11,9 +11,9 @@ import pytest
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.checkpoint import advance
-from tideline.ingest.landing.landed_file import Landing, RowsSetAside
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline.ingest.sources.checkpoint import advance
+from tideline.ingest.sources.files.listing import Landing, RowsSetAside
 from tideline_operator.decide.adoption import Adoption, AdoptionReason
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.observed import Observed, ObservedLanding, Problem

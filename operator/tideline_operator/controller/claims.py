@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
 from tideline_operator.api_objects import LeadershipLostError, Manifest
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import key_of

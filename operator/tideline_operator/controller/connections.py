@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.secret_values import note_secrets
-from tideline.storage.egress_proxy import EgressProxy
+from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_client import (
+from tideline.storage.s3.client import (
     Audience,
     Keyless,
     RequestLimits,
@@ -34,7 +34,7 @@ from tideline.storage.s3_client import (
     S3Credentials,
     S3Endpoint,
 )
-from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3.web_identity import IdentityError, WebIdentity
 from tideline_operator.api_objects import (
     SECRETS,
     ApiRefusedError,

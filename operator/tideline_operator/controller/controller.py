@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tideline.clock import Clock, SystemClock
-from tideline.ingest.operation.hand_over import REPORT_ANNOTATION
-from tideline.storage.egress_proxy import EgressProxy
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION
+from tideline.storage.egress.proxy import EgressProxy
 from tideline_operator.api_objects import (
     JOBS,
     LAKE_CATALOGS,

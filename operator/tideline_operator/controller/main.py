@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
-from tideline.storage.s3_identity import allow_only_explicit_identities
+from tideline.storage.s3.identity import allow_only_explicit_identities
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.cluster_pages import PAGE_HEADERS, ClusterPages
 from tideline_operator.controller.connections import STORE_WRITE_S

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.operation.operation import Place
-from tideline.storage.egress_proxy import EgressProxy
+from tideline.storage.egress.proxy import EgressProxy
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.claims import Claims, taken_message

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.hand_over import HandOver
+from tideline.ingest.operation.assignment import HandOver
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.job_starter import JobStarter

@@ -12,8 +12,8 @@ from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone
-from tideline.ingest.landing.checkpoint import Checkpoint
-from tideline.ingest.landing.landed_file import Landing
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.files.listing import Landing
 from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tideline.ingest.landing.landed_file import LandingFile
 from tideline.ingest.operation.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
@@ -25,6 +24,7 @@ from tideline.ingest.operation.operation import (
     Work,
     operation_id,
 )
+from tideline.ingest.sources.files.listing import LandingFile
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,

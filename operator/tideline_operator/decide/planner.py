@@ -28,16 +28,16 @@ from dataclasses import replace
 
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
-from tideline.ingest.landing.continuation import (
+from tideline.ingest.operation.operation import Operation
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.plan import Batch, plan_batch
+from tideline.ingest.sources.resume import (
     Claim,
     GoesOn,
     Refused,
     continuation,
     landing_prefix,
 )
-from tideline.ingest.landing.plan import Batch, plan_batch
-from tideline.ingest.landing.taken_policy import TakenPolicy
-from tideline.ingest.operation.operation import Operation
 from tideline.wording import counted
 from tideline_operator.decide.actions import (
     Advise,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideline.ingest.landing.checkpoint import TAKEN_WITHOUT_LISTING_MAX
-from tideline.ingest.landing.continuation import newest_of
+from tideline.ingest.sources.checkpoint import TAKEN_WITHOUT_LISTING_MAX
+from tideline.ingest.sources.resume import newest_of
 from tideline_operator.decide.observed import ObservedTable
 from tideline_operator.decide.planned_operation import once_number
 from tideline_operator.resources.ingest import Ingest

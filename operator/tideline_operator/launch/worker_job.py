@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from tideline.ingest.operation.hand_over import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
+from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import worker_memory_bytes

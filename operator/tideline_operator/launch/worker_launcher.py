@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.hand_over import HandOver
+from tideline.ingest.operation.assignment import HandOver
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefusedError, Created, Manifest
 from tideline_operator.kube import KubeApi

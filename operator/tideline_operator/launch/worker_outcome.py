@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tideline.ingest.operation.hand_over import REPORT_ANNOTATION, WorkerReport
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION, WorkerReport
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.job_outcome import (
     Active,

@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tideline.clock import Clock
-from tideline.ingest.landing.continuation import Refused
-from tideline.ingest.landing.landed_file import LandingFile
-from tideline.ingest.landing.plan import plan_batch
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline.ingest.sources.files.listing import LandingFile
+from tideline.ingest.sources.files.plan import plan_batch
+from tideline.ingest.sources.resume import Refused
 from tideline.wording import counted, counted_of, size_text
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planned_operation import ingest_operation

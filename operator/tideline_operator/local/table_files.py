@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
-from tideline.ingest.landing.landed_file import Landing
+from tideline.ingest.sources.files.listing import Landing
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources

@@ -31,20 +31,20 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.checkpoint import (
+from tideline.ingest.operation.operation import Place
+from tideline.ingest.sources.checkpoint import (
     CHECKPOINT_PREFIX,
     INGEST_KEY,
     Checkpoint,
     read_checkpoints,
     read_newest_checkpoints,
 )
-from tideline.ingest.operation.operation import Place
 from tideline.read_limits import reading_in_turn
 from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_errors import MissingBucketError
+from tideline.storage.s3.errors import MissingBucketError
 from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed import (
     LOCATION_TAKEN,
@@ -62,9 +62,9 @@ from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.known_nature import KnownNature
-from tideline_operator.observe.landing_looks import LandingLooks
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.observe.resting import RestingTables, is_quiet
+from tideline_operator.observe.source_looks import LandingLooks
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tideline.ingest.landing.continuation import newest_of
-from tideline.ingest.landing.plan import plan_batch
-from tideline.ingest.landing.taken_policy import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.plan import plan_batch
+from tideline.ingest.sources.resume import newest_of
 from tideline_operator.decide.observed import ObservedLanding, ObservedTable
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable

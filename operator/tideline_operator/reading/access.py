@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.operation.operation import Place
-from tideline.storage.egress_route import Egress
+from tideline.storage.egress.route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.request_gate import RequestGate
-from tideline.storage.s3_client import Audience, Keyless, RequestLimits, S3Connection, S3Credentials
-from tideline.storage.web_identity import WebIdentity
+from tideline.storage.s3.client import Audience, Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.storage.s3.web_identity import WebIdentity
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
 

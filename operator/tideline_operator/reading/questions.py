@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.secret_values import masked
-from tideline.storage.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3.web_identity import IdentityError, WebIdentity
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.calls import CATALOG_GATE, STORE_GATE
 from tideline_operator.reading.codec import from_bytes, to_bytes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import OperationKind
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import batch_of
 from tideline_operator.decide.service_triggers import ServiceNeed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tideline.backoff import doubled
-from tideline.ingest.landing.continuation import newest_of
 from tideline.ingest.operation.operation import (
     Operation,
     OperationKind,
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.resume import newest_of
 from tideline_operator.decide.actions import Blocked, PlannedAction, Wait
 from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.due_services import needs_of

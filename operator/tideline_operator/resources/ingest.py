@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from tideline.ingest.landing.landed_file import FileFormat
-from tideline.ingest.landing.read_options import unknown_option
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import ColumnType
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.read_options import unknown_option
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.metadata import NAME
 from tideline_operator.resources.schedule import Cron, Duration

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from tideline.errors import ConfigError
-from tideline.ingest.landing.taken_policy import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec

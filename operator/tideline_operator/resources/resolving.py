@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import ConfigError
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import Place
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
 from tideline.storage.location import StoreLocation
 from tideline_operator.resources.ingest import Source
 from tideline_operator.resources.lake_store import LakeStoreSpec

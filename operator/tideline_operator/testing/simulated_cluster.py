@@ -22,14 +22,6 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.checkpoint import (
-    INGEST_KEY,
-    advance,
-    checkpoint_metadata,
-    read_checkpoints,
-)
-from tideline.ingest.landing.continuation import newest_of
-from tideline.ingest.landing.landed_file import list_landing
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
@@ -38,6 +30,14 @@ from tideline.ingest.operation.operation import (
     Place,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.checkpoint import (
+    INGEST_KEY,
+    advance,
+    checkpoint_metadata,
+    read_checkpoints,
+)
+from tideline.ingest.sources.files.listing import list_landing
+from tideline.ingest.sources.resume import newest_of
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.patience import PATIENCE_S

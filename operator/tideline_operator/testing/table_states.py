@@ -10,8 +10,8 @@ from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.operation.operation import Place
+from tideline.ingest.sources.files.listing import Landing, LandingFile
 from tideline_operator.decide.actions import PlannedAction, Start
 from tideline_operator.decide.observed import (
     Observed,

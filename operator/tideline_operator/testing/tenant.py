@@ -10,7 +10,7 @@ from typing import Any
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase

@@ -15,7 +15,7 @@ from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.table.table_config import TableType
 from tideline.services.explanation import NotDue
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh

@@ -14,7 +14,7 @@ from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.timeline.instant import Action, Instant, State
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table

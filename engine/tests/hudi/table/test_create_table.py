@@ -26,8 +26,8 @@ from tideline.hudi.table.properties import (
     parse_properties,
 )
 from tideline.hudi.table.schema import avro_to_arrow
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 
 SCHEMA = pa.schema(
     [

@@ -9,7 +9,7 @@ import pytest
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.table.location_conflict import find_table_conflict
 from tideline.lake_table import LakeTable
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
 

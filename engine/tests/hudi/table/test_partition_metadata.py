@@ -10,7 +10,7 @@ import pytest
 from tideline.hudi.table.partition_metadata import find_partitions, write_partition_metadata
 from tideline.hudi.table.properties import parse_properties
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 
 T = InstantTime("20250922202154428")
 

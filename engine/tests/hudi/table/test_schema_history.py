@@ -23,7 +23,7 @@ from tideline.hudi.table.stored_names import StoredName, names_in_file, renamed_
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 
 FIRST, RENAMED, READDED = (f"2026112218210{number}000" for number in (1, 2, 3))
 

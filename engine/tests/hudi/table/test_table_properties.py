@@ -22,7 +22,7 @@ from tideline.hudi.table.properties import (
     table_checksum,
     update_table_properties,
 )
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import AlreadyExists, Written
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 

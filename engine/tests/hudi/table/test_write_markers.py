@@ -18,8 +18,8 @@ from tideline.hudi.table.markers import (
     marked_names,
 )
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 
 T = InstantTime("20250101000000000")

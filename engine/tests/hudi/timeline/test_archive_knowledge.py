@@ -10,7 +10,7 @@ from tideline.clock import SystemClock
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 
 FIRST = InstantTime("20250101000000001")
 EARLIER = InstantTime("20240101000000001")

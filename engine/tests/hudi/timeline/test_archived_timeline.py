@@ -12,7 +12,7 @@ from tideline.hudi.timeline.archived import ArchivedTimeline, ArchiveFile
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.fixtures import fixture_table
 

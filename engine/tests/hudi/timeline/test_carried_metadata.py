@@ -10,7 +10,7 @@ import pytest
 from tideline.formats.archive_block import encode_archive_block
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.carried import REMEMBERED_PATH, read_carried
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_store import FaultyStore
 
 PREFIX = "tideline.checkpoint."

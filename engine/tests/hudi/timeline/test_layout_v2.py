@@ -16,7 +16,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, RuntimeStats,
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v2 import LayoutV2
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fixtures import fixture_table
 
 T = InstantTime("20250922140627028")

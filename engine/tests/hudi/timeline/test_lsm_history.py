@@ -15,7 +15,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fixtures import fixture_table
 
 V9 = "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor"

@@ -19,7 +19,7 @@ from tideline.hudi.timeline.lsm_writer import (
     merge_history,
     sweep_history,
 )
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 
 FILES_PER_MERGE = 10

@@ -18,8 +18,8 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
-from tideline.storage.local import LocalStore
-from tideline.storage.memory import MemoryStore
+from tideline.storage.local.store import LocalStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import Listing, ObjectInfo, ObjectStore
 from tideline.testing.fixtures import fixture_table
 

@@ -23,7 +23,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.append_handle import append_log_files
 from tideline.hudi.write.config import LogSettings
 from tideline.hudi.write.handle_context import HandleContext
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.handle_case import handle_input
 from tideline.testing.stepping_store import Step, SteppingStore
 

@@ -15,7 +15,7 @@ from tideline.hudi.write.completion import LEASE_MARGIN_S, InstantCompletion
 from tideline.lock_timing import LockTiming
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.lock import Lease, open_table_lock
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import AlreadyExists, Written
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh

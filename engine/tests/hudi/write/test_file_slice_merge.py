@@ -32,7 +32,7 @@ from tideline.hudi.write.create_handle import create_base_files
 from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext, read_file_slice
 from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.slice_rewrite import RewriteContext, compact_log
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.handle_case import handle_input
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32()), ("v", pa.string())])

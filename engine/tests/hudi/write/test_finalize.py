@@ -9,7 +9,7 @@ from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.finalize import delete_unreported_files
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 
 T = InstantTime("20250101000000009")
 OTHER = InstantTime("20250101000000008")

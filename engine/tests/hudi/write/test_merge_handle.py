@@ -17,7 +17,7 @@ from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import BloomSettings, ParquetSettings
 from tideline.hudi.write.merge_handle import merge_base_file
-from tideline.storage.local import LocalStore
+from tideline.storage.local.store import LocalStore
 from tideline.testing.handle_case import FIRST, HandleCase, base_file, handle_input
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])

@@ -8,7 +8,7 @@ from tideline.errors import InvalidDataError
 from tideline.hudi.table.partition_metadata import write_partition_metadata
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.partition_path import check_new_partition, check_partition_paths
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 
 INSTANT = InstantTime("20250101000000000")
 

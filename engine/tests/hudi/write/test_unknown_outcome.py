@@ -19,7 +19,7 @@ from tideline.errors import (
 from tideline.hudi.timeline.instant import State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.storage.memory import MemoryStore
+from tideline.storage.memory.store import MemoryStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.going_away_store import FOREVER, GoingAway

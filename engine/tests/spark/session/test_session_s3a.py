@@ -21,7 +21,7 @@ from tideline.spark.session.s3a_jars import (
     s3a_jars_folder,
 )
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.hand_written_table import HandWrittenTable
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, OpenIdIssuer, role_arn, trusting

@@ -10,7 +10,7 @@ from tideline.hudi.recovery.sweep import control_folders
 from tideline.hudi.table.markers import MARKER_DIRECTORY
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.heartbeat import HEARTBEAT_DIRECTORY, list_heartbeats
-from tideline.storage.unfinished_files import has_unfinished
+from tideline.storage.local.unfinished_files import has_unfinished
 
 NAME = "leftovers"
 _SWEEP = Repair(RepairKind.SWEEP_LEFTOVERS)

@@ -26,7 +26,7 @@ from tideline.hudi.table.partition_metadata import write_partition_metadata
 from tideline.hudi.table.properties import recover_table_properties
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.delete_scope import DeleteScope
-from tideline.storage.unfinished_files import remove_unfinished
+from tideline.storage.local.unfinished_files import remove_unfinished
 
 _DELETING = (RepairKind.DELETE_FILE,)
 

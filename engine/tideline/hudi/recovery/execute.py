@@ -51,7 +51,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import delete_heartbeat, heartbeat_writer, is_heartbeat_dead
-from tideline.storage.unfinished_files import remove_unfinished
+from tideline.storage.local.unfinished_files import remove_unfinished
 
 
 @dataclass(frozen=True, slots=True)

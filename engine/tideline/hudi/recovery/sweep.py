@@ -36,7 +36,7 @@ from tideline.storage.heartbeat import (
     delete_heartbeat,
     list_heartbeats,
 )
-from tideline.storage.unfinished_files import remove_unfinished
+from tideline.storage.local.unfinished_files import remove_unfinished
 
 
 def sweep_leftovers(

@@ -20,7 +20,7 @@ from tideline.hudi.table.file_group import BaseFile, SourceFile
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3 import S3Store
+from tideline.storage.s3.store import S3Store
 from tideline.trust.named_places import normalised, not_named
 
 

@@ -21,8 +21,8 @@ from tideline.hudi.index.bucket_count import StoredKey
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.meta_column import RECORD_KEY
 from tideline.hudi.write.base_file_reader import open_bytes
+from tideline.storage.local.regular_file import native_file
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.regular_file import native_file
 
 FILES_MAX = 8
 ROWS_MAX = 2_000

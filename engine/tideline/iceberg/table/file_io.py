@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
-from tideline.storage.regular_file import native_file
-from tideline.storage.s3 import S3Store
+from tideline.storage.s3.store import S3Store
 from tideline.trust.named_places import (
     NamedPlaces,
     checked_place,

@@ -19,8 +19,8 @@ from tideline.iceberg.metadata.data_locations import DATA_PATHS
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.local.real_path import real_directory
 from tideline.storage.location import StoreLocation
-from tideline.storage.real_path import real_directory
 from tideline.trust.named_places import normalised
 
 DECLARING = (

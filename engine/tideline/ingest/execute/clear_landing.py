@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from tideline.errors import InvalidDataError, ObjectNotFoundError
 from tideline.ingest.execute.table_access import Progress, locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.landing.checkpoint import Checkpoint
-from tideline.ingest.landing.continuation import newest_of
-from tideline.ingest.landing.landed_file import Landing, LandingFile
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.resume import newest_of
 from tideline.storage.copying import copy_object
 from tideline.storage.delete_scope import DeleteScope
-from tideline.storage.local_listing import list_regular
+from tideline.storage.local.listing import list_regular
 from tideline.storage.nested_tables import nested_tables, root_around
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted

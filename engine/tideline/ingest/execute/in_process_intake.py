@@ -1,5 +1,6 @@
-"""From parquet files to the rows a table takes, in this process: `tideline.spark.landing.intake`
-without Spark.
+"""From parquet files to the rows a table takes, in this process.
+
+It is `tideline.spark.source_files.intake` without Spark.
 
 What Spark's expressions do (a transform in SQL, a condition for deletes) is Spark's, and so is the
 parsing of text. Nothing here judges: where something does not fit, Spark reads the files once more
@@ -17,8 +18,8 @@ from tideline.distribution import installation
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.table_access import locate
-from tideline.ingest.landing.source_listing import PARQUET
 from tideline.ingest.operation.operation import IngestFiles
+from tideline.ingest.sources.files.named_files import PARQUET
 from tideline.lake_table import LakeTable
 from tideline.machine import memory_bytes
 from tideline.row_batch import running_zone
@@ -97,7 +98,7 @@ class InProcessIntake:
         if reason is not None:
             return ForSpark(reason)
         from tideline.in_process.run import BATCH_BYTES_MAX
-        from tideline.in_process.source_rows import read_source_rows
+        from tideline.in_process.source_files.rows import read_source_rows
 
         size_bytes_max = min(BATCH_BYTES_MAX, memory_bytes() // _MEMORY_SHARE)
         found = read_source_rows(self.location.open(), paths, size_bytes_max)

@@ -18,15 +18,15 @@ from tideline.hudi.index.uniqueness import IN_TABLE
 from tideline.ingest.execute.arrow_schema import arrow_schema
 from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
 from tideline.ingest.execute.table_checkpoints import require_generation
-from tideline.ingest.landing.checkpoint import (
+from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.ingest.sources.checkpoint import (
     INGEST_KEY,
     Checkpoint,
     advance,
     checkpoint_metadata,
 )
-from tideline.ingest.landing.continuation import landing_prefix, newest_of
-from tideline.ingest.landing.landed_file import Landing, LandingFile
-from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.resume import landing_prefix, newest_of
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
 

@@ -8,10 +8,10 @@
 4. Write, with the new checkpoint in the commit's extra metadata. Rows and checkpoint become
    visible together or not at all.
 5. Should the batch fail, Spark reads it once more and finds the files, or the rows, at fault
-   (`tideline.spark.landing.judgement`). Rows are set aside where that is allowed. Bad files: Fail
-   stops, naming them; Quarantine notes each next to the landing files. Then go on with the rest
-   from 3. Both are written before the commit: see `tideline.ingest.landing.quarantine` for what
-   dying in between leaves.
+   (`tideline.spark.source_files.bad_input`). Rows are set aside where that is allowed. Bad files:
+   Fail stops, naming them; Quarantine notes each next to the landing files. Then go on with the
+   rest from 3. Both are written before the commit: see `tideline.ingest.sources.files.quarantine`
+   for what dying in between leaves.
 6. Where the policy says so, what the table has taken in leaves the landing prefix
    (`tideline.ingest.execute.clear_landing`): only after the commit, and after an attempt that died
    between the two by the next one.
@@ -31,26 +31,26 @@ from tideline.ingest.execute.in_process_intake import ForSpark, InProcessIntake,
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress, SessionFactory, locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.landing.checkpoint import Checkpoint
-from tideline.ingest.landing.continuation import newest_of
-from tideline.ingest.landing.landed_file import (
+from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.listing import (
     QUARANTINE,
     Landing,
     LandingFile,
     list_landing,
     list_landing_after,
 )
-from tideline.ingest.landing.quarantine import quarantine, quarantine_rows, release_rows
-from tideline.ingest.landing.taken_policy import TakenPolicy
-from tideline.ingest.operation.operation import IngestFiles, Operation
-from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
+from tideline.ingest.sources.files.quarantine import quarantine, quarantine_rows, release_rows
+from tideline.ingest.sources.resume import newest_of
 from tideline.storage.object_store import ObjectInfo, ObjectStore
 from tideline.wording import counted
 
 if TYPE_CHECKING:
-    from tideline.spark.landing.bad_rows import BadRow
-    from tideline.spark.landing.judgement import Verdict
-    from tideline.spark.landing.sources import SourceSettings
+    from tideline.spark.source_files.bad_input import Verdict
+    from tideline.spark.source_files.bad_rows import BadRow
+    from tideline.spark.source_files.sources import SourceSettings
 
 _PATHS_NAMED_MAX = 3
 

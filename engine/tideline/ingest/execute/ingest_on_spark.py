@@ -15,10 +15,10 @@ from tideline.ingest.execute.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
 from tideline.ingest.execute.table_access import locate, open_table
 from tideline.lake_table import LakeTable
-from tideline.spark.landing.column_inference import Roles
-from tideline.spark.landing.intake import Intake
-from tideline.spark.landing.judgement import Verdict, judge, misfits
-from tideline.spark.landing.landed_rows import (
+from tideline.spark.source_files.bad_input import Verdict, judge, misfits
+from tideline.spark.source_files.column_inference import Roles
+from tideline.spark.source_files.intake import Intake
+from tideline.spark.source_files.landed_rows import (
     column_types,
     count_rows_and_keys,
     is_infrastructure_failure,
@@ -26,7 +26,7 @@ from tideline.spark.landing.landed_rows import (
     new_columns,
     struct_of,
 )
-from tideline.spark.landing.sources import (
+from tideline.spark.source_files.sources import (
     SPARK_FAILURES,
     ClashingFilesError,
     SourceSettings,

@@ -29,10 +29,10 @@ from tideline.ingest.execute.table_access import (
     open_table,
 )
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.operation.column_type import plain_name
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
+from tideline.ingest.sources.files.listing import Landing, LandingFile
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
@@ -40,8 +40,8 @@ from tideline.wording import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tideline.spark.landing.bad_rows import BadRow
-    from tideline.spark.landing.sources import SourceSettings
+    from tideline.spark.source_files.bad_rows import BadRow
+    from tideline.spark.source_files.sources import SourceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _check_sql(operation: Operation, work: IngestFiles, session_factory: Session
     if work.transform is None and work.delete_when is None:
         return
     require_spark(ForSpark("SQL is Spark's"))
-    from tideline.spark.landing.landed_rows import check_sql, struct_of
+    from tideline.spark.source_files.landed_rows import check_sql, struct_of
 
     columns = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
     try:

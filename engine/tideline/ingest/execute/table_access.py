@@ -13,7 +13,7 @@ from tideline.ingest.operation.operation import CatalogEntry, Operation, Place, 
 from tideline.lake_table import LakeTable
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_errors import MissingBucketError
+from tideline.storage.s3.errors import MissingBucketError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ from tideline.errors import ConflictError
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.ingest.landing.checkpoint import CHECKPOINT_PREFIX, Checkpoint, read_checkpoints
-from tideline.ingest.landing.continuation import newest_of
 from tideline.ingest.operation.operation import IngestFiles
+from tideline.ingest.sources.checkpoint import CHECKPOINT_PREFIX, Checkpoint, read_checkpoints
+from tideline.ingest.sources.resume import newest_of
 from tideline.lake_table import LakeTable
 
 

@@ -18,9 +18,9 @@ from tideline.hudi.services import registry
 from tideline.hudi.services.registry import ROLLBACK
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.iceberg.services import registry as iceberg_registry
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.listing import FileFormat, LandingFile
 from tideline.services.service import Service
 
 _VERSION = 1

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
-from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.proposal.places import STORE_NAME, Names
 from tideline.ingest.proposal.proposal import NamedColumn, Proposal
+from tideline.ingest.sources.files.listing import FileFormat
 
 _LINE_MAX = 100
 _STORE_FIELDS = {"endpoint": "endpoint", "region": "region", "path_style": "pathStyle"}

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from tideline.errors import ConfigError
-from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.operation.column_type import ColumnType
 from tideline.ingest.proposal.column_types import (
     ProposedColumn,
@@ -21,6 +20,7 @@ from tideline.ingest.proposal.column_types import (
 )
 from tideline.ingest.proposal.key_evidence import KeyCounts, KeyProposal, propose_keys
 from tideline.ingest.proposal.sample import Sample
+from tideline.ingest.sources.files.listing import FileFormat
 from tideline.wording import counted, counted_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -20,8 +20,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.ingest.landing.landed_file import FileFormat, Landing
 from tideline.ingest.proposal.dialect import CsvDialect, find_encoding, find_separator, has_header
+from tideline.ingest.sources.files.listing import FileFormat, Landing
 from tideline.storage.object_store import ObjectStore
 
 FILES_MAX = 200

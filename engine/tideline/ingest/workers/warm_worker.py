@@ -27,7 +27,7 @@ from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.execute.execute_operation import execute_operation, failed_result
 from tideline.ingest.execute.table_access import Progress
-from tideline.ingest.operation.hand_over import (
+from tideline.ingest.operation.assignment import (
     HAND_OVER_REFUSED,
     HandOver,
     WorkerReport,
@@ -37,7 +37,7 @@ from tideline.ingest.operation.hand_over import (
 )
 from tideline.ingest.operation.operation import Operation, writer_name
 from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
-from tideline.ingest.workers.hand_overs import ApiSilentError, HandOvers
+from tideline.ingest.workers.assignments import ApiSilentError, HandOvers
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from tideline.hudi.read.partition_values import PartitionLayout, split_by_certai
 from tideline.hudi.table.file_group import BaseFile
 from tideline.spark.quoting import quoted
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
+from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import checked_path
-from tideline.storage.regular_file import native_file
 
 _compiled: dict[tuple[int, str], Any] = {}
 _compiling = Lock()

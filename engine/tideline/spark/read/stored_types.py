@@ -34,7 +34,7 @@ from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.storage.regular_file import native_file
+from tideline.storage.local.regular_file import native_file
 
 _REQUESTS_AT_ONCE = 16
 

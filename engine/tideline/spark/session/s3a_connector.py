@@ -19,7 +19,7 @@ from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_identity import S3Identity
+from tideline.storage.s3.identity import S3Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,47 +4,47 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_CONTINUATION = "engine/tideline/ingest/landing/continuation.py"
-_CONTINUATION_TESTS = ("engine/tests/ingest/test_continuation.py",)
-_NESTED_NUMBERS = "engine/tideline/spark/landing/nested_numbers.py"
-_NESTED_NUMBERS_TESTS = ("engine/tests/ingest/test_inferred_types.py", "-k", "inside")
+_CONTINUATION = "engine/tideline/ingest/sources/resume.py"
+_CONTINUATION_TESTS = ("engine/tests/ingest/sources/test_resume.py",)
+_NESTED_NUMBERS = "engine/tideline/spark/source_files/nested_numbers.py"
+_NESTED_NUMBERS_TESTS = ("engine/tests/spark/source_files/test_inferred_types.py", "-k", "inside")
 
 INGEST_FAULTS = (
     Fault(
         "the checkpoint forgets what it took before",
-        "engine/tideline/ingest/landing/checkpoint.py",
+        "engine/tideline/ingest/sources/checkpoint.py",
         "taken=start.taken | {file.identity for file in files},",
         "taken=frozenset(file.identity for file in files),",
-        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
+        ("engine/tests/ingest/sources/test_checkpoint.py", "-k", "not in_any_order"),
     ),
     Fault(
         "an overtaken copy of a checkpoint is believed",
-        "engine/tideline/ingest/landing/checkpoint.py",
+        "engine/tideline/ingest/sources/checkpoint.py",
         "            if name not in found or checkpoint.generation > found[name].generation:\n"
         "                found[name] = checkpoint\n        searched",
         "            found[name] = checkpoint\n        searched",
-        ("engine/tests/ingest/test_checkpoint.py",),
+        ("engine/tests/ingest/sources/test_checkpoint.py",),
     ),
     Fault(
         "the floor of a checkpoint passes files that were not taken",
-        "engine/tideline/ingest/landing/checkpoint.py",
+        "engine/tideline/ingest/sources/checkpoint.py",
         "        if too_young or file.identity not in taken:\n            break\n",
         "        if too_young:\n            break\n        taken.add(file.identity)\n",
-        ("engine/tests/ingest/test_checkpoint.py",),
+        ("engine/tests/ingest/sources/test_checkpoint.py",),
     ),
     Fault(
         "the watermark of a checkpoint goes back with an older file",
-        "engine/tideline/ingest/landing/checkpoint.py",
+        "engine/tideline/ingest/sources/checkpoint.py",
         "watermark=max(start.watermark, newest),",
         "watermark=newest,",
-        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
+        ("engine/tests/ingest/sources/test_checkpoint.py", "-k", "not in_any_order"),
     ),
     Fault(
         "files that left the landing prefix hide as many late ones",
-        "engine/tideline/ingest/landing/checkpoint.py",
+        "engine/tideline/ingest/sources/checkpoint.py",
         "settled = min(start.settled, _count_settled(landing, start.floor))",
         "settled = start.settled",
-        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
+        ("engine/tests/ingest/sources/test_checkpoint.py", "-k", "not in_any_order"),
     ),
     Fault(
         "a prefix that moved keeps a checkpoint that is not about it",
@@ -76,7 +76,7 @@ INGEST_FAULTS = (
     ),
     Fault(
         "later numbers in objects of JSON are rounded",
-        "engine/tideline/spark/landing/written_values.py",
+        "engine/tideline/spark/source_files/written_values.py",
         "is_bad = is_bad | any_at(value, path, _is_changed_number)",
         "is_bad = is_bad | any_at(value, path, lambda _: F.lit(False))",
         _NESTED_NUMBERS_TESTS,

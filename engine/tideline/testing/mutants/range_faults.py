@@ -118,11 +118,11 @@ RANGE_FAULTS = (
     ),
     Fault(
         "a landing file that was replaced since it was read is deleted",
-        "engine/tideline/erasure/landing.py",
+        "engine/tideline/erasure/source_files.py",
         "        return None if is_same else ",
         "        return None if is_same or path else ",
         (
-            "engine/tests/erasure/test_erase_landing.py::"
+            "engine/tests/erasure/test_erase_source_files.py::"
             "test_a_file_that_was_replaced_since_it_was_read_stays",
         ),
     ),

@@ -6,7 +6,7 @@ from tideline.testing.mutants.fault import Fault
 
 _STORAGE = "engine/tideline/storage"
 _TESTS = "engine/tests/storage"
-_LOCAL, _LOCK = f"{_STORAGE}/local.py", f"{_STORAGE}/storage_lock.py"
+_LOCAL, _LOCK = f"{_STORAGE}/local/store.py", f"{_STORAGE}/storage_lock.py"
 _HEARTBEAT, _PROBE = f"{_STORAGE}/heartbeat.py", f"{_STORAGE}/probe/conditions.py"
 _SCOPE, _SCOPE_TESTS = f"{_STORAGE}/delete_scope.py", (f"{_TESTS}/test_delete_scope.py",)
 _POWER = ("engine/tests/simulation/test_power_loss.py",)
@@ -60,7 +60,7 @@ STORAGE_FAULTS = (
     ),
     Fault(
         "the name of a new folder is not flushed",
-        f"{_STORAGE}/local_folders.py",
+        f"{_STORAGE}/local/folders.py",
         "        flush_folder(made.parent)\n",
         "        pass\n",
         _POWER,

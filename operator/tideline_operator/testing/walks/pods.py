@@ -13,9 +13,9 @@ from collections.abc import Callable
 from enum import Enum
 
 from tideline.errors import ConflictError, TidelineError
-from tideline.ingest.landing.taken_policy import TakenPolicy
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.sources.files.after_ingest import TakenPolicy
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import (
     CONFIG_MAPS,

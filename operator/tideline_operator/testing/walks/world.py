@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile, list_landing
 from tideline.ingest.operation.operation import Place
+from tideline.ingest.sources.files.listing import FileFormat, LandingFile, list_landing
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline_operator.api_objects import (
     NAMESPACES,
     ROLE_BINDINGS,

@@ -56,8 +56,8 @@ from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.iceberg.table.table_roots import TableRoots
 from tideline.saving import Saving
 from tideline.services.report import ServiceReport
+from tideline.storage.local.unfinished_files import remove_unfinished_below
 from tideline.storage.nested_tables import CONTROL_FOLDER
-from tideline.storage.unfinished_files import remove_unfinished_below
 from tideline.trust.named_places import normalised
 from tideline.wording import counted
 

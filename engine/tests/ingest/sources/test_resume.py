@@ -1,0 +1,109 @@
+"""Which checkpoint an ingest goes on from when its source or its name changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tideline.ingest.sources.checkpoint import Checkpoint, advance
+from tideline.ingest.sources.files.listing import Landing, LandingFile, Position
+from tideline.ingest.sources.resume import (
+    Claim,
+    GoesOn,
+    Refused,
+    continuation,
+    landing_prefix,
+)
+
+FILES = (LandingFile("1.csv", 10, 1), LandingFile("2.csv", 10, 2))
+HERE, THERE = "s3://lake/landing", "s3://lake/elsewhere"
+TAKEN = replace(advance(None, Landing(FILES), FILES), prefix=HERE)
+
+
+def claim(name: str = "landing", *others: str, **fields: str) -> Claim:
+    given = {"operation": "insert", "prefix": HERE, **fields}
+    return Claim(name, frozenset({name, *others}), **given)
+
+
+def settled(wanted: Claim, **checkpoints: Checkpoint) -> GoesOn | Refused:
+    return continuation(wanted, checkpoints, FILES)
+
+
+def test_an_ingest_goes_on_from_its_own_checkpoint_or_starts() -> None:
+    assert settled(claim(), landing=TAKEN) == GoesOn(TAKEN)
+    assert settled(claim()) == GoesOn()
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "delete"])
+def test_another_prefix_under_the_same_name_is_refused_with_what_to_do(operation: str) -> None:
+    found = settled(claim(prefix=THERE, operation=operation), landing=TAKEN)
+    assert isinstance(found, Refused)
+    assert found.reason == "SourceMoved"
+    for words in (HERE, THERE, "source.movedFrom", "a new name"):
+        assert words in found.message
+
+
+def test_files_that_moved_along_keep_their_checkpoint() -> None:
+    moved = claim(prefix=THERE, former_prefix=HERE)
+    assert settled(moved, landing=TAKEN) == GoesOn(TAKEN)
+    assert isinstance(
+        settled(replace(moved, former_prefix="s3://lake/typo"), landing=TAKEN), Refused
+    )
+
+
+def test_a_checkpoint_of_before_prefixes_goes_on_where_the_spec_is() -> None:
+    old = replace(TAKEN, prefix="")
+    assert settled(claim(), landing=old) == GoesOn(old)
+    assert (
+        Checkpoint.decode(
+            old.encode().replace('"prefix":"","tookOver":""', '"else":1'), name="landing"
+        )
+        == old
+    )
+
+
+@pytest.mark.parametrize("before", [TAKEN, replace(TAKEN, prefix="")])
+def test_a_renamed_insert_is_refused_unless_it_says_what_it_was_called(before: Checkpoint) -> None:
+    found = settled(claim("renamed"), landing=before)
+    assert isinstance(found, Refused)
+    assert found.reason == "IngestRenamed"
+    assert "'landing'" in found.message
+    assert "renamedFrom: landing" in found.message
+    assert settled(claim("renamed", former_name="landing"), landing=before) == GoesOn(
+        before, "landing"
+    )
+
+
+def test_an_upsert_may_start_over_under_a_new_name_and_two_ingests_may_share_a_prefix() -> None:
+    assert settled(claim("again", operation="upsert"), landing=TAKEN) == GoesOn()
+    assert settled(claim("second", "landing"), landing=TAKEN) == GoesOn()
+    assert settled(claim("elsewhere", prefix=THERE), landing=TAKEN) == GoesOn()
+    one_left = settled(claim("first"), first=TAKEN, second=replace(TAKEN, generation=9))
+    assert one_left == GoesOn(TAKEN)
+
+
+def test_a_name_that_is_given_back_does_not_fall_behind() -> None:
+    newer = replace(TAKEN, generation=2, took_over="landing")
+    back = settled(claim("landing"), landing=TAKEN, renamed=newer)
+    assert isinstance(back, Refused)
+    again = settled(claim("landing", former_name="renamed"), landing=TAKEN, renamed=newer)
+    assert again == GoesOn(newer, "renamed")
+    newest = replace(newer, generation=3, took_over="renamed")
+    assert settled(claim("landing"), landing=newest, renamed=newer) == GoesOn(newest)
+
+
+def test_a_former_name_must_not_be_in_use() -> None:
+    found = settled(claim("renamed", "landing", former_name="landing"), landing=TAKEN)
+    assert isinstance(found, Refused)
+
+
+def test_a_local_folder_is_known_relative_to_the_table_so_that_both_may_move() -> None:
+    here = landing_prefix("file:///a/b/landing", "file:///a/b/table")
+    assert here == landing_prefix("file:///moved/landing", "file:///moved/table") == "../landing"
+    assert landing_prefix("s3://lake/in/", "s3://lake/table") == "s3://lake/in"
+
+
+def test_a_new_position_keeps_the_prefix() -> None:
+    start = Checkpoint(1, Position(1, "1.csv"), None, 0, frozenset(), prefix=HERE)
+    assert advance(start, Landing(FILES), FILES).prefix == HERE

@@ -1,0 +1,1 @@
+"""Parquet files of others, read in this process."""

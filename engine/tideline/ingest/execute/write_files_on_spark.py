@@ -1,0 +1,137 @@
+"""Source files that a person names, written through Spark.
+
+They are judged as landing files are: bad ones fail the write, or are passed over; rows fail their
+file, or are kept in `_quarantine/` next to the files before the commit (see
+`tideline.ingest.sources.files.quarantine`). There is no checkpoint: the same files written again
+are written again, and a file that was passed over is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
+from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.ingest.execute.write_files import SourceWrite, SourceWritten
+from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.quarantine import quarantine_rows
+from tideline.lake_table import LakeTable
+from tideline.spark.source_files.bad_input import Verdict, judge, misfits
+from tideline.spark.source_files.bad_rows import BadRow
+from tideline.spark.source_files.column_inference import Roles
+from tideline.spark.source_files.intake import Intake
+from tideline.spark.source_files.landed_rows import is_infrastructure_failure
+from tideline.spark.source_files.sources import (
+    SPARK_FAILURES,
+    ClashingFilesError,
+    SourceSettings,
+    UnreadableFilesError,
+    failure_reason,
+    types_of,
+)
+from tideline.spark.write.run import try_write
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def write_on_spark(
+    table: LakeTable,
+    spark: SparkSession,
+    wanted: SourceWrite,
+    folder: StoreLocation,
+    found: Sequence[str],
+) -> SourceWritten:
+    """Write the files `found` in the folder. Raises as `write_sources` does."""
+    paths = list(found)
+    skipped: dict[str, str] = {}
+    rows: dict[str, tuple[BadRow, ...]] = {}
+    intake = _intake(table, spark, wanted, folder)
+    while paths:
+        try:
+            rows_now = intake.rows(paths)
+            report = table.write(
+                rows_now, wanted.operation, options=wanted.write_options, token=wanted.token
+            )
+            return SourceWritten(report, skipped, rows)
+        except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
+            verdict = _judge(table, wanted, intake, paths, error)
+        if verdict.files and not wanted.skips_bad_files:
+            raise UnreadableFilesError(
+                {f"{folder.uri}/{path}": why for path, why in verdict.files.items()}
+            )
+        _keep_rows(folder, verdict)
+        skipped |= verdict.files
+        rows |= verdict.rows
+        if verdict.settings is not None:
+            intake = intake.without(verdict.digests, verdict.settings)
+        left = {*verdict.files, *verdict.waiting}
+        paths = [path for path in paths if path not in left]
+        skipped |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
+    path, reason = next(iter(skipped.items()))
+    raise InvalidDataError(f"no source file can be taken in: {path}: {reason}", path=folder.uri)
+
+
+def _intake(
+    table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
+) -> Intake:
+    hoodie = table.hoodie_table
+    operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
+    deletes = operation is WriteOperation.DELETE
+    schema = hoodie.table_schema(table.timeline())
+    known = types_of(schema)
+    return Intake(
+        spark,
+        SourceSettings(
+            folder,
+            wanted.file_format,
+            wanted.reading,
+            known=known,
+            roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
+            inferred=frozenset(known.keys() - hoodie.config.declared_columns),
+        ),
+        schema,
+        fits=not deletes and config.partial_update_columns is None,
+        only_keys=deletes,
+        keys=key_generator(hoodie),
+        ordering=() if deletes else hoodie.config.ordering_fields,
+    )
+
+
+def _judge(
+    table: LakeTable, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
+) -> Verdict:
+    """What is at fault. Raises the error itself where no file is."""
+    if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
+        message = f"Spark could not do its work: {failure_reason(error)}"
+        raise StorageUnavailableError(message, table=table.uri) from error
+    if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
+        return Verdict(error.reasons)
+    if isinstance(error, ConfigError):
+        verdict = Verdict(misfits(intake, paths))
+    else:
+        operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
+
+        def try_rows(rows: DataFrame) -> None:
+            try_write(rows, table.hoodie_table, operation, config)
+
+        verdict = judge(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
+    if verdict.files or verdict.digests - intake.left_out:
+        return verdict
+    if isinstance(error, SPARK_FAILURES):
+        message = f"the rows cannot be written: {failure_reason(error)}"
+        raise InvalidDataError(message, table=table.uri) from error
+    raise error
+
+
+def _keep_rows(folder: StoreLocation, verdict: Verdict) -> None:
+    store = folder.open()
+    for path, found in verdict.rows.items():
+        info = store.head(path)
+        if info is None:
+            raise InvalidDataError("source file has gone", path=f"{folder.uri}/{path}")
+        file = LandingFile(path, info.size_bytes, info.modified_ms)
+        quarantine_rows(store, file, [row.to_json_object() for row in found], Landing())

@@ -1,0 +1,1 @@
+"""Files that land in a folder, or below a prefix of a bucket, as a source of rows."""

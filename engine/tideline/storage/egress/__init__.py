@@ -1,0 +1,1 @@
+"""The proxy through which requests to the endpoints of others leave a process."""

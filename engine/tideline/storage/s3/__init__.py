@@ -1,0 +1,1 @@
+"""S3, and whatever speaks its protocol."""

@@ -1,0 +1,171 @@
+"""What went wrong on S3, in our words.
+
+obstore's messages carry whole responses (and some servers put access key ids into those), so only
+the status, the S3 error code and the kind of transport failure are taken from them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tideline.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    TidelineError,
+)
+from tideline.storage.egress.route import NO_TICKET_CODE, REFUSED_CODE, UNREACHED_CODE
+from tideline.storage.object_store import UnsupportedRequestError
+from tideline.storage.s3.web_identity import IdentityError
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_TRANSPORT = (
+    ("ConnectionRefused", "connection refused"),
+    ("dns error", "host name not found"),
+    ("TimedOut", "timed out"),
+    ("kind: Timeout", "timed out"),
+    ("ertificate", "TLS certificate refused"),
+    ("NetworkUnreachable", "network unreachable"),
+    ("HostUnreachable", "host unreachable"),
+    ("kind: Connect", "cannot connect"),
+    ("IncompleteMessage", "connection dropped"),
+    ("ConnectionReset", "connection dropped"),
+    ("BrokenPipe", "connection dropped"),
+)
+_CREDENTIALS = re.compile(r"External AWS credential provider: (\w+)(?:: (.*))?")
+_NO_BUCKET = "NoSuchBucket"
+_NOT_IMPLEMENTED = 501
+_DENIED = (401, 403)
+_WRONG_REQUEST = {
+    "InvalidBucketName": "the bucket name is not valid",
+    "AuthorizationHeaderMalformed": "the region is not the bucket's",
+    "PermanentRedirect": "the bucket lives at another endpoint or region",
+}
+_REFUSED_KEYS = {
+    "InvalidAccessKeyId": "the access key is not known there",
+    "SignatureDoesNotMatch": "the secret key is not that of the access key",
+    "ExpiredToken": "the session token has expired",
+    "RequestTimeTooSkewed": "this machine's clock is off",
+}
+
+
+class MissingBucketError(ConfigError):
+    """The bucket does not exist."""
+
+
+class AccessDeniedError(StorageUnavailableError):
+    """The store answered, and does not let these credentials do it."""
+
+    kind = StorageUnavailableError.kind
+
+
+@dataclass(frozen=True, slots=True)
+class S3Failure:
+    """One failed request: HTTP status and S3 code where there was an answer, else the transport.
+
+    `credentials` says why there were none to sign it with. `is_unsent` is known of requests for
+    which there was no connection.
+    """
+
+    status: int | None
+    code: str | None
+    transport: str
+    credentials: str | None = None
+    is_unsent: bool = False
+
+    @classmethod
+    def of(cls, error: BaseException) -> S3Failure:
+        text = str(error)
+        if unsigned := _CREDENTIALS.search(text):
+            kind, words = unsigned[1], unsigned[2]
+            known = words if words and kind == IdentityError.__name__ else kind
+            return cls(None, None, "not sent", known)
+        status = _STATUS.search(text)
+        code = _CODE.search(text)
+        redirected = "PermanentRedirect" if "redirect without LOCATION" in text else None
+        transport = next(
+            (words for sign, words in _TRANSPORT if sign in text), "the request was not answered"
+        )
+        return cls(int(status[1]) if status else None, code[1] if code else redirected, transport)
+
+    @classmethod
+    def unconnected(cls, problem: str) -> S3Failure:
+        """A request that was not sent, because no connection was made."""
+        return cls(None, None, problem, is_unsent=True)
+
+    @property
+    def may_be_unconnected(self) -> bool:
+        """Whether the egress proxy knows more, where there is one."""
+        return self.status is None or self.code in (REFUSED_CODE, UNREACHED_CODE, NO_TICKET_CODE)
+
+    @property
+    def is_missing(self) -> bool:
+        """The object does not exist; a missing bucket is something else."""
+        return self.status == 404 and self.code != _NO_BUCKET
+
+    @property
+    def is_past_the_end(self) -> bool:
+        return self.status == 416
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """Whether a write may have taken place although no success was reported."""
+        if self.credentials is not None or self.is_unsent:
+            return False
+        if self.status is None:
+            return self.transport not in ("connection refused", "host name not found")
+        if self.is_unsupported:
+            return False
+        return self.status >= 500 or self.status in (408, 409, 429)
+
+    @property
+    def no_answer(self) -> str | None:
+        """Why there was none that came from the service itself; None where there was one."""
+        if self.status is not None and (self.status < 500 or self.is_unsupported):
+            return None
+        return self._reason()
+
+    @property
+    def is_unsupported(self) -> bool:
+        """The server understood the request and has no such function."""
+        return self.status == _NOT_IMPLEMENTED or self.code == "NotImplemented"
+
+    def error(
+        self, action: str, *, uri: str, endpoint: str, denied_advice: str | None = None
+    ) -> TidelineError:
+        """The exception to raise for this failure of `action` on `uri`. `denied_advice` is what to
+        do when access is denied, where that is known better than here."""
+        if self.code == _NO_BUCKET:
+            return MissingBucketError(
+                f"Cannot {action} at {endpoint}: the bucket does not exist; create it, or have "
+                "Tideline create it (tideline create --create-bucket, createBuckets of the "
+                "LakeStore, or the storage option create_bucket)",
+                path=uri,
+            )
+        if self.code in _WRONG_REQUEST or self.status in (301, 307):
+            reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
+            return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
+        if self.is_unsupported:
+            return UnsupportedRequestError(
+                f"cannot {action} at {endpoint}: {self._reason()}", path=uri
+            )
+        if self.is_missing:
+            return ObjectNotFoundError(f"no such object at {endpoint}", path=uri)
+        is_denied = self.status in _DENIED
+        kind = AccessDeniedError if is_denied else StorageUnavailableError
+        reason = self._reason(denied_advice)
+        return kind(f"Cannot {action} at {endpoint}: {reason}", path=uri)
+
+    def _reason(self, denied_advice: str | None = None) -> str:
+        if self.credentials is not None:
+            return f"there are no credentials: {self.credentials}"
+        if self.status is None:
+            return self.transport
+        answer = f"{self.status} {self.code}" if self.code else str(self.status)
+        if self.status in _DENIED:
+            advice = denied_advice or "check the credentials and their permissions"
+            why = _REFUSED_KEYS.get(self.code or "", advice)
+            return f"access denied, {why} ({answer})"
+        return f"the server answered {answer}"
