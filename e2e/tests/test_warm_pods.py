@@ -91,7 +91,7 @@ def test_an_idle_worker_that_is_killed_costs_the_next_operation_nothing(warm: La
     assert done["worker"] != first
 
 
-def test_leaders_that_are_killed_while_they_hand_over_lose_and_repeat_nothing(
+def test_leaders_that_are_killed_while_they_assignment_lose_and_repeat_nothing(
     warm: Lake, operator: Operator
 ) -> None:
     operator.scale(2)

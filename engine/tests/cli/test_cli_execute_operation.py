@@ -21,7 +21,7 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
 
 COLUMNS = (Column("id", ColumnType.parse("string")), Column("n", ColumnType.parse("long")))
@@ -73,7 +73,7 @@ def test_ingesting_says_how_many_rows_came_in(
     landing = tmp_path / "landing"
     landing.mkdir()
     pq.write_table(pa.table({"id": ["a", "b"], "n": [1, 2]}), landing / "1.parquet")
-    files = list_landing(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
+    files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
     work = IngestFiles("landing", place(landing), FileFormat.PARQUET, files, generation=0)
     assert run(["execute", "--operation", written_down(tmp_path, work)]) == 0
     result = result_line(capsys)

@@ -21,7 +21,7 @@ from tideline.ingest.proposal.lake_table_text import lake_table_text
 from tideline.ingest.proposal.places import names_of
 from tideline.ingest.proposal.proposal import propose
 from tideline.ingest.proposal.sample import read_sample
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
 
@@ -324,7 +324,7 @@ def test_what_is_in_s3_gets_a_store(
     monkeypatch.setattr("tideline.ingest.proposal.places._is_taken", lambda _: False)
     (tmp_path / "1.csv").write_text("id\n1\n")
     store = StoreLocation.of(tmp_path).open()
-    landing = list_landing(store, FileFormat.CSV)
+    landing = list_arrived(store, FileFormat.CSV)
     proposal = propose(read_sample(store, landing, FileFormat.CSV, {}), {}).with_keys(("id",), ())
     options = {"endpoint": "https://minio.example:9000", "region": "1e3", "path_style": "false"}
     place = StoreLocation.of(landing_uri, options)

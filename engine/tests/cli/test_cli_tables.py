@@ -19,7 +19,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.sources.checkpoint import advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.files.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
 from tideline.testing.write_batch import batch_engine, write_batch
@@ -168,11 +168,13 @@ def test_show_counts_what_readers_see(uri: str, capsys: pytest.CaptureFixture[st
 def test_show_says_where_ingests_are_and_what_they_set_aside(
     uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = LandingFile("1.csv", 10, 1)
+    file = ArrivedFile("1.csv", 10, 1)
     quarantined = StoreLocation.of(str(tmp_path / "landing")).open()
     quarantine(quarantined, file, reason="why", now_ms=1)
-    quarantine_rows(quarantined, LandingFile("2.csv", 10, 1), [{"row": 1}, {"row": 2}], Landing())
-    checkpoint = replace(advance(None, Landing((file,)), [file]), prefix="../landing")
+    quarantine_rows(
+        quarantined, ArrivedFile("2.csv", 10, 1), [{"row": 1}, {"row": 2}], FileListing()
+    )
+    checkpoint = replace(advance(None, FileListing((file,)), [file]), prefix="../landing")
     rows = [{"id": "a", "day": "mon", "n": 1}]
     write(uri, rows, extra_metadata=checkpoint_metadata({"landing": checkpoint}))
     assert run(["show", uri, "--json"]) == 0

@@ -26,7 +26,7 @@ from tideline.ingest.operation.operation import (
     Work,
 )
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.patience import PATIENCE_S
@@ -115,7 +115,7 @@ def landed(folder: Path) -> IngestFiles:
         "text": [os.urandom(30).hex() for _ in range(ROWS)],
     }
     pq.write_table(pa.table(rows), landing / "1.parquet")
-    files = list_landing(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
+    files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
     place = Place(StoreLocation.of(landing).uri)
     return IngestFiles("landing", place, FileFormat.PARQUET, files, generation=0)
 

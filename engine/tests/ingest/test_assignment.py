@@ -9,7 +9,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.assignment import (
-    HandOver,
+    Assignment,
     WorkerReport,
     is_acknowledged,
     is_altered,
@@ -17,7 +17,7 @@ from tideline.ingest.operation.assignment import (
 )
 from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome
 
-GIVEN = HandOver("people-ingest-1-1-0f", "people", "people-ingest-1", "ingest", 2, '{"a": "ö"}')
+GIVEN = Assignment("people-ingest-1-1-0f", "people", "people-ingest-1", "ingest", 2, '{"a": "ö"}')
 POD = "0f-1"
 
 
@@ -32,14 +32,14 @@ def table(**entry: Any) -> dict[str, Any]:
     return {"metadata": {"name": "people"}, "status": {"operations": [known | entry]}}
 
 
-def test_a_hand_over_is_read_back_as_it_was_written() -> None:
-    assert HandOver.parse(GIVEN.name, GIVEN.to_json()) == GIVEN
+def test_an_assignment_is_read_back_as_it_was_written() -> None:
+    assert Assignment.parse(GIVEN.name, GIVEN.to_json()) == GIVEN
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}'])
-def test_what_is_no_hand_over_is_refused(text: str) -> None:
+def test_what_is_no_assignment_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
-        HandOver.parse("x", text)
+        Assignment.parse("x", text)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])

@@ -18,7 +18,7 @@ from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.write_files import SourceWrite, write_sources
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 
@@ -259,7 +259,7 @@ def test_ingests_of_parquet_files_commit_the_same_on_either_engine(
     )
 
     def run(generation: int, name: str) -> OperationResult:
-        found = list_landing(landing.open(), FileFormat.PARQUET).files
+        found = list_arrived(landing.open(), FileFormat.PARQUET).files
         files = tuple(file for file in found if name in file.path)
         work = IngestFiles("landing", Place(landing.uri), FileFormat.PARQUET, files, generation)
         return execute_operation(Operation("feed-ingest", target, work), session_factory=session)

@@ -30,7 +30,7 @@ from tideline.ingest.operation.operation import (
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import FileFormat, Landing, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, FileListing, list_arrived
 from tideline.ingest.sources.files.plan import plan_batch
 from tideline.lake_table import LakeTable
 
@@ -78,8 +78,8 @@ class Feed:
         files = [item.path for item in self.listing().rows_set_aside]
         return [json.loads(line) for path in files for line in store.get(path).splitlines()]
 
-    def listing(self) -> Landing:
-        return list_landing(locate(self.place).open(), self.file_format)
+    def listing(self) -> FileListing:
+        return list_arrived(locate(self.place).open(), self.file_format)
 
     def checkpoint(self, name: str = "landing") -> Checkpoint | None:
         return current_checkpoints(open_table(self.target), name).get(name)

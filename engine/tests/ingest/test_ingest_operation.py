@@ -35,7 +35,7 @@ from tideline.ingest.operation.operation import (
     operation_id,
 )
 from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
-from tideline.ingest.sources.files.listing import FileFormat, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
 from tideline.saving import Saving
 
 TARGET = TableTarget(
@@ -51,7 +51,7 @@ INGEST = IngestFiles(
     name="landing",
     landing=Place("s3://lake/landing"),
     file_format=FileFormat.CSV,
-    files=(LandingFile("a ü.csv", 10, 5), LandingFile("b.csv", 11, 6)),
+    files=(ArrivedFile("a ü.csv", 10, 5), ArrivedFile("b.csv", 11, 6)),
     generation=3,
     options={"sep": ";"},
     source_schema=(Column("fares", ColumnType.parse("map<string,decimal(10,2)>")),),

@@ -12,7 +12,7 @@ from tideline.ingest.execute.execute_operation import failed_result
 from tideline.ingest.execute.table_checkpoints import current_checkpoints, require_generation
 from tideline.ingest.operation.operation import IngestFiles, Place
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import FileFormat, Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat, FileListing
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.going_away_store import GoingAway
 from tideline.testing.small_table import SmallTable, batch
@@ -20,7 +20,7 @@ from tideline.testing.write_batch import batch_engine, write_batch
 
 LONG_S = 3600.0
 NAME = "landing"
-FILES = (LandingFile("1.csv", 10, 1_000),)
+FILES = (ArrivedFile("1.csv", 10, 1_000),)
 ROWS = batch([10, 11], 2)
 
 
@@ -40,7 +40,7 @@ def ingest(table: SmallTable, generation: int, store: ObjectStore | None = None)
     """What `execute_ingest` does once it has rows: an insert that takes the files in."""
     lake = table.lake(store)
     work = IngestFiles(NAME, Place("memory://landing"), FileFormat.CSV, FILES, generation)
-    advanced = advance(checkpoint(table), Landing(FILES), FILES)
+    advanced = advance(checkpoint(table), FileListing(FILES), FILES)
     write_batch(
         lake,
         batch_engine(lake, ROWS, WriteOperation.INSERT),

@@ -1,4 +1,4 @@
-"""A warm worker with hand-overs of a test: what it takes, what it leaves alone, when it ends."""
+"""A warm worker with assignments of a test: what it takes, what it leaves alone, when it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.operation.assignment import HAND_OVER_REFUSED, HandOver, WorkerReport
+from tideline.ingest.operation.assignment import HAND_OVER_REFUSED, Assignment, WorkerReport
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
@@ -25,7 +25,7 @@ from tideline.ingest.operation.operation import (
     Work,
 )
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.ingest.workers import warm_worker
 from tideline.ingest.workers.assignments import ApiSilentError
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
@@ -56,12 +56,12 @@ class NoSpark:
 
 @dataclass
 class Lake:
-    """Tables in a folder, their statuses, and the queue of hand-overs for one worker."""
+    """Tables in a folder, their statuses, and the queue of assignments for one worker."""
 
     folder: Path
     clock: FakeClock = field(default_factory=FakeClock)
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
-    queue: list[HandOver] = field(default_factory=list)
+    queue: list[Assignment] = field(default_factory=list)
     shown: list[tuple[WorkerReport | None, str]] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     acknowledges: bool = True
@@ -69,7 +69,7 @@ class Lake:
     spark: NoSpark = field(default_factory=NoSpark)
     is_stopping: bool = False
 
-    def next(self, timeout_s: float) -> HandOver | None:
+    def next(self, timeout_s: float) -> Assignment | None:
         if self.queue:
             return self.queue.pop(0)
         self.clock.advance(timeout_s)
@@ -79,14 +79,14 @@ class Lake:
         self._answer()
         return self.statuses.get(name)
 
-    def show(self, report: WorkerReport | None, busy_with: HandOver | None) -> None:
+    def show(self, report: WorkerReport | None, busy_with: Assignment | None) -> None:
         self._answer()
         self.shown.append((report, "" if busy_with is None else busy_with.operation_id))
         if report is not None and report.result is not None and self.acknowledges:
             self.acknowledge(report)
 
-    def forget(self, hand_over: HandOver) -> None:
-        self.forgotten.append(hand_over.name)
+    def forget(self, assignment: Assignment) -> None:
+        self.forgotten.append(assignment.name)
 
     def acknowledge(self, report: WorkerReport) -> None:
         for content in self.statuses.values():
@@ -94,12 +94,12 @@ class Lake:
                 if entry["id"] == report.operation_id:
                     entry["phase"] = "Succeeded"
 
-    def hand_over(self, table: str, work: Work, *, number: int = 1, **entry: Any) -> HandOver:
+    def assignment(self, table: str, work: Work, *, number: int = 1, **entry: Any) -> Assignment:
         """Write it into the table's status, then into the queue."""
         target = TableTarget(table, self.place(table), ("id",), schema=COLUMNS)
         operation = Operation(f"{table}-{number}", target, work)
         content = json.dumps(operation.to_json_object())
-        made = HandOver(
+        made = Assignment(
             f"{table}-{number}-1", table, operation.id, operation.kind.value, 1, content
         )
         known = {"id": operation.id, "podUid": POD, "phase": "Running", "digest": made.digest}
@@ -117,7 +117,7 @@ class Lake:
         landing = self.folder / f"{table}-landing"
         landing.mkdir()
         pq.write_table(pa.table(rows), landing / "1.parquet")
-        files = list_landing(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
+        files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
         where = Place(StoreLocation.of(landing).uri)
         return IngestFiles("landing", where, FileFormat.PARQUET, files, generation=0)
 
@@ -156,9 +156,9 @@ def lake(tmp_path: Path) -> Lake:
 
 def test_one_process_works_for_many_tables_and_ends_when_it_is_idle(lake: Lake) -> None:
     for name in ("one", "two"):
-        lake.hand_over(name, CreateTable())
+        lake.assignment(name, CreateTable())
         rows: dict[str, list[Any]] = {"id": [name], "n": [1]}
-        lake.hand_over(name, lake.landed(name, rows), number=2)
+        lake.assignment(name, lake.landed(name, rows), number=2)
     assert lake.worker().run() is WorkerEnd.IDLE
     assert {result.outcome for result in lake.results().values()} == {Outcome.SUCCEEDED}
     assert lake.rows("one") == [{"id": "one", "n": 1}]
@@ -168,7 +168,7 @@ def test_one_process_works_for_many_tables_and_ends_when_it_is_idle(lake: Lake) 
 
 
 def test_it_shows_what_it_takes_before_it_begins(lake: Lake) -> None:
-    lake.hand_over("one", CreateTable())
+    lake.assignment("one", CreateTable())
     lake.worker().run()
     (taken, busy), (done, free) = lake.shown
     assert (taken, busy) == (WorkerReport("one-1", 1), "one-1")
@@ -178,8 +178,8 @@ def test_it_shows_what_it_takes_before_it_begins(lake: Lake) -> None:
 
 
 def test_what_the_status_gives_to_another_is_left_alone(lake: Lake) -> None:
-    lake.hand_over("one", CreateTable(), podUid="another")
-    lake.hand_over("two", CreateTable())
+    lake.assignment("one", CreateTable(), podUid="another")
+    lake.assignment("two", CreateTable())
     assert lake.worker().run() is WorkerEnd.IDLE
     assert set(lake.results()) == {"two-1"}
     assert not (lake.folder / "one").exists()
@@ -188,7 +188,7 @@ def test_what_the_status_gives_to_another_is_left_alone(lake: Lake) -> None:
 
 
 def test_content_that_is_not_what_the_status_names_is_refused(lake: Lake) -> None:
-    lake.hand_over("one", CreateTable(), digest="0" * 64)
+    lake.assignment("one", CreateTable(), digest="0" * 64)
     lake.worker().run()
     assert lake.results()["one-1"].error == HAND_OVER_REFUSED
     assert not (lake.folder / "one").exists()
@@ -198,8 +198,8 @@ def test_a_failure_that_is_understood_leaves_the_worker_for_others(lake: Lake) -
     (lake.folder / "one" / ".hoodie").mkdir(parents=True)
     properties = lake.folder / "one" / ".hoodie" / "hoodie.properties"
     properties.write_text("hoodie.table.version=99\n")
-    lake.hand_over("one", RollBack(()))
-    lake.hand_over("two", CreateTable())
+    lake.assignment("one", RollBack(()))
+    lake.assignment("two", CreateTable())
     assert lake.worker().run() is WorkerEnd.IDLE
     assert lake.results()["one-1"].outcome is Outcome.FAILED
     assert lake.results()["two-1"].outcome is Outcome.SUCCEEDED
@@ -212,8 +212,8 @@ def test_a_failure_that_is_not_understood_ends_the_worker(
         raise RuntimeError("unforeseen")
 
     monkeypatch.setattr(warm_worker, "execute_operation", fail)
-    lake.hand_over("one", CreateTable())
-    lake.hand_over("two", CreateTable())
+    lake.assignment("one", CreateTable())
+    lake.assignment("two", CreateTable())
     assert lake.worker().run() is WorkerEnd.SPENT
     assert set(lake.results()) == {"one-1"}
     assert "unforeseen" in lake.results()["one-1"].message
@@ -223,7 +223,7 @@ def test_a_worker_whose_java_died_says_so_and_ends(lake: Lake) -> None:
     (lake.folder / "one" / ".hoodie").mkdir(parents=True)
     (lake.folder / "one" / ".hoodie" / "hoodie.properties").write_text("")
     lake.spark.died = True
-    lake.hand_over("one", RollBack(()))
+    lake.assignment("one", RollBack(()))
     assert lake.worker().run() is WorkerEnd.SPENT
     assert "Java exited" in lake.results()["one-1"].message
 
@@ -240,8 +240,8 @@ def test_environment_and_folder_are_as_before_for_the_next(
         return OperationResult(operation.id, Outcome.SUCCEEDED)
 
     monkeypatch.setattr(warm_worker, "execute_operation", look)
-    lake.hand_over("one", CreateTable())
-    lake.hand_over("two", CreateTable())
+    lake.assignment("one", CreateTable())
+    lake.assignment("two", CreateTable())
     lake.worker().run()
     assert seen == [(None, before), (None, before)]
 
@@ -256,15 +256,15 @@ def test_its_heartbeats_carry_the_operation_and_its_pod(
         return OperationResult(operation.id, Outcome.SUCCEEDED)
 
     monkeypatch.setattr(warm_worker, "execute_operation", look)
-    lake.hand_over("one", CreateTable())
+    lake.assignment("one", CreateTable())
     lake.worker().run()
     assert writers == [f"one-1/{POD}"]
 
 
 def test_a_report_stays_until_the_status_has_it(lake: Lake) -> None:
     lake.acknowledges = False
-    lake.hand_over("one", CreateTable())
-    lake.hand_over("two", CreateTable())
+    lake.assignment("one", CreateTable())
+    lake.assignment("two", CreateTable())
     assert lake.worker().run() is WorkerEnd.UNHEARD
     report, _ = lake.shown[-1]
     assert report is not None
@@ -273,7 +273,7 @@ def test_a_report_stays_until_the_status_has_it(lake: Lake) -> None:
 
 
 def test_an_api_server_that_is_silent_for_a_while_loses_nothing(lake: Lake) -> None:
-    lake.hand_over("one", CreateTable())
+    lake.assignment("one", CreateTable())
     lake.silent = 5
     assert lake.worker().run() is WorkerEnd.IDLE
     assert lake.results()["one-1"].outcome is Outcome.SUCCEEDED
@@ -287,7 +287,7 @@ def test_a_result_that_reaches_nobody_ends_the_worker(
         return OperationResult(operation.id, Outcome.SUCCEEDED)
 
     monkeypatch.setattr(warm_worker, "execute_operation", look)
-    lake.hand_over("one", CreateTable())
+    lake.assignment("one", CreateTable())
     assert lake.worker().run() is WorkerEnd.UNHEARD
 
 
@@ -296,11 +296,11 @@ def test_after_its_lifetime_it_takes_nothing(lake: Lake) -> None:
 
 
 def test_a_stopped_worker_does_not_begin_what_it_just_got(lake: Lake) -> None:
-    lake.hand_over("one", CreateTable())
+    lake.assignment("one", CreateTable())
     worker = lake.worker()
     pop = lake.next
 
-    def stop_then_pop(timeout_s: float) -> HandOver | None:
+    def stop_then_pop(timeout_s: float) -> Assignment | None:
         lake.is_stopping = True
         return pop(timeout_s)
 
@@ -318,6 +318,6 @@ def test_an_interrupted_operation_is_reported_as_stopped(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(warm_worker, "execute_operation", interrupt)
-    lake.hand_over("one", CreateTable())
+    lake.assignment("one", CreateTable())
     assert lake.worker().run() is WorkerEnd.STOPPED
     assert lake.results()["one-1"].error == STOPPED

@@ -96,7 +96,7 @@ def test_dying_before_any_write_loses_and_doubles_nothing(
         assert table.values() == rows, when
         table.fake_clock.advance(LONG_S)
         # Between portions there may be fewer left than would be due by themselves.
-        archive(table, config=config.going_on() if config is IN_PORTIONS else config)
+        archive(table, config=config.resume() if config is IN_PORTIONS else config)
         assert_nothing_lost(table, everything, when)
         archived, active = completed(table)
         assert not {*archived} & {*active}, when

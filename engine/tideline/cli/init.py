@@ -18,7 +18,7 @@ from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import end_progress
 from tideline.errors import ConfigError
 from tideline.ingest.proposal.places import Names, landing_location, names_of
-from tideline.ingest.sources.files.listing import FileFormat, Landing, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, FileListing, list_arrived
 from tideline.ingest.sources.files.read_options import require_known
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
@@ -131,9 +131,9 @@ def init_command(
 
 def _landing(
     store: ObjectStore, folder: str, format_name: str | None
-) -> tuple[FileFormat, Landing]:
+) -> tuple[FileFormat, FileListing]:
     """The files to take in. Raises ConfigError where there are none, or several kinds."""
-    landings = {one: _with_set_aside(list_landing(store, one)) for one in FileFormat}
+    landings = {one: _with_set_aside(list_arrived(store, one)) for one in FileFormat}
     if format_name is not None:
         chosen = FileFormat(format_name)
     else:
@@ -150,13 +150,13 @@ def _landing(
     return chosen, landing
 
 
-def _with_set_aside(landing: Landing) -> Landing:
+def _with_set_aside(landing: FileListing) -> FileListing:
     """Files that a run has set aside as well: how they are read may have been at fault."""
     files = sorted((*landing.files, *landing.quarantined), key=lambda file: file.position)
     return replace(landing, files=tuple(files))
 
 
-def _nothing(landing: Landing, chosen: FileFormat, format_name: str | None) -> str:
+def _nothing(landing: FileListing, chosen: FileFormat, format_name: str | None) -> str:
     formats = [chosen] if format_name is not None else list(FileFormat)
     endings = ", ".join(
         ending for one in formats for ending in one.endings if ending.count(".") == 1

@@ -26,7 +26,7 @@ from tideline.clock import SystemClock
 from tideline.errors import ConfigError
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import ThisPod, heap_mib
-from tideline.ingest.workers.assignments import HandOvers, PodHandOvers
+from tideline.ingest.workers.assignments import Assignments, PodAssignments
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.machine import memory_bytes
 from tideline.masked_stream import mask_standard_error
@@ -82,13 +82,13 @@ def work(environment: Mapping[str, str] = os.environ) -> WorkerEnd:
     if not uid:
         raise ConfigError(f"a worker needs {POD_UID_VARIABLE} set")
     log = environment.get(TERMINATION_LOG_VARIABLE)
-    hand_overs = PodHandOvers(
+    assignments = PodAssignments(
         ThisPod.of(environment), uid, KubernetesAccount(), Path(log) if log else None
     )
-    return work_on(hand_overs, uid, environment)
+    return work_on(assignments, uid, environment)
 
 
-def work_on(hand_overs: HandOvers, uid: str, environment: Mapping[str, str]) -> WorkerEnd:
+def work_on(assignments: Assignments, uid: str, environment: Mapping[str, str]) -> WorkerEnd:
     """Work on what is handed over, until the end; signals are for this worker meanwhile."""
     limits = WorkerLimits(
         _seconds(environment, IDLE_VARIABLE), _seconds(environment, LIFETIME_VARIABLE)
@@ -110,7 +110,7 @@ def work_on(hand_overs: HandOvers, uid: str, environment: Mapping[str, str]) -> 
     grace_s = float(environment.get(GRACE_VARIABLE) or _GRACE_S)
     with StopSignal(grace_s, cancel, say_last_words) as stop:
         worker = WarmWorker(
-            hand_overs,
+            assignments,
             spark,
             uid,
             limits,

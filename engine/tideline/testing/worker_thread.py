@@ -10,7 +10,7 @@ from typing import Any
 from tideline.clock import SystemClock
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import ThisPod
-from tideline.ingest.workers.assignments import PodHandOvers
+from tideline.ingest.workers.assignments import PodAssignments
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.storage.location import StoreLocation
 
@@ -29,7 +29,7 @@ class WorkerThread:
         this = ThisPod(metadata["name"], metadata["namespace"], "127.0.0.1", url)
         account = KubernetesAccount(token, authority)
         self._worker = WarmWorker(
-            PodHandOvers(this, metadata["uid"], account, message),
+            PodAssignments(this, metadata["uid"], account, message),
             _NoSpark(),
             metadata["uid"],
             WorkerLimits(_IDLE_S, _IDLE_S),

@@ -1,4 +1,4 @@
-"""A controller that dies at any write of a hand-over: the operation is carried out once."""
+"""A controller that dies at any write of an assignment: the operation is carried out once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ended(case: ControllerCase, kind: str) -> Manifest | None:
 
 @pytest.mark.parametrize("last_arrives", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("writes", range(1, 10))
-def test_a_death_at_any_write_of_a_hand_over_repeats_and_loses_nothing(
+def test_a_death_at_any_write_of_an_assignment_repeats_and_loses_nothing(
     case: ControllerCase, api_server: ApiServer, tmp_path: Path, writes: int, last_arrives: bool
 ) -> None:
     store: Manifest = {

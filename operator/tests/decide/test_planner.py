@@ -14,12 +14,12 @@ from tideline.ingest.sources.checkpoint import (
     Checkpoint,
     advance,
 )
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline_operator.decide.actions import Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import (
     Observed,
-    ObservedLanding,
+    ObservedSource,
     ObservedTable,
     Problem,
     WriterFate,
@@ -78,7 +78,7 @@ def test_landed_files_are_ingested_in_order_and_bounded() -> None:
 
 
 def test_a_source_that_moved_under_its_name_is_blocked_and_nothing_is_skipped() -> None:
-    checkpoint = replace(advance(None, Landing(FILES), FILES), prefix="s3://lake/other")
+    checkpoint = replace(advance(None, FileListing(FILES), FILES), prefix="s3://lake/other")
     observed = seen(*FILES, table=replace(TABLE, checkpoints={"landing": checkpoint}))
     (blocked,) = plan(resolved(), EMPTY, observed, NOW_MS)
     assert isinstance(blocked, Blocked)
@@ -93,7 +93,7 @@ def test_a_renamed_insert_ingests_nothing_again() -> None:
         "source": {"format": "parquet", "path": "landing"},
         "trigger": {"every": "30s"},
     }
-    before = replace(TABLE, checkpoints={"former": advance(None, Landing(FILES), FILES[:3])})
+    before = replace(TABLE, checkpoints={"former": advance(None, FileListing(FILES), FILES[:3])})
     (blocked,) = plan(resolved(ingest=[ingest]), EMPTY, seen(*FILES, table=before), NOW_MS)
     assert isinstance(blocked, Blocked)
     assert blocked.reason == "IngestRenamed"
@@ -105,7 +105,7 @@ def test_a_renamed_insert_ingests_nothing_again() -> None:
 
 
 def test_the_next_batch_builds_on_the_checkpoint() -> None:
-    checkpoint = advance(None, Landing(FILES), FILES[:2])
+    checkpoint = advance(None, FileListing(FILES), FILES[:2])
     table = replace(TABLE, checkpoints={"landing": checkpoint})
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS))
     work = start.operation.work
@@ -123,27 +123,27 @@ def emptied(taken: str = "Remove", **source: Any) -> ResolvedTable:
 
 
 def test_files_that_should_have_left_are_cleared_once_none_is_new() -> None:
-    table = replace(TABLE, checkpoints={"landing": advance(None, Landing(FILES), FILES[:4])})
+    table = replace(TABLE, checkpoints={"landing": advance(None, FileListing(FILES), FILES[:4])})
     moved = emptied("Move", movedTo="ingested")
     (start,) = starts(plan(moved, EMPTY, seen(*FILES, table=table), NOW_MS))
     work = start.operation.work
     assert isinstance(work, IngestFiles)
     assert (work.files, work.taken, str(work.moved_to and work.moved_to.uri)) == (
         FILES[4:],
-        TakenPolicy.MOVE,
+        AfterIngest.MOVE,
         "memory://ingested",
     )
     (start,) = starts(plan(emptied(), EMPTY, seen(*FILES[:4], table=table), NOW_MS))
     work = start.operation.work
     assert isinstance(work, IngestFiles)
-    assert (work.files, work.generation, work.taken) == ((), 1, TakenPolicy.REMOVE)
+    assert (work.files, work.generation, work.taken) == ((), 1, AfterIngest.REMOVE)
     assert start.reason == "4 files taken in and still there"
     assert starts(plan(resolved(), EMPTY, seen(*FILES[:4], table=table), NOW_MS)) == []
     assert starts(plan(emptied(), EMPTY, seen(table=table), NOW_MS)) == []
 
 
 def test_files_that_only_count_as_taken_in_are_left_alone() -> None:
-    checkpoint = advance(None, Landing(FILES), FILES[:4])
+    checkpoint = advance(None, FileListing(FILES), FILES[:4])
     below = replace(checkpoint, floor=FILES[3].position, settled=4, taken=frozenset())
     table = replace(TABLE, checkpoints={"landing": below})
     assert starts(plan(emptied(), EMPTY, seen(*FILES[:4], table=table), NOW_MS)) == []
@@ -162,7 +162,7 @@ def test_an_operation_lists_what_its_plan_was_made_from() -> None:
 
 def test_a_look_from_the_watermark_leaves_the_rest_of_the_status_as_it_was() -> None:
     before = polled(NOW_MS - 1, quarantined_files=3, quarantined_rows=5, late_files=7)
-    partial = replace(seen(), landings={"landing": ObservedLanding(Landing(after="f"))})
+    partial = replace(seen(), landings={"landing": ObservedSource(FileListing(after="f"))})
     status = observed_status(resolved(), before, partial, (), NOW_MS).ingest["landing"]
     assert (status.quarantined_files, status.quarantined_rows, status.late_files) == (3, 5, 7)
     status = observed_status(resolved(), before, seen(), (), NOW_MS).ingest["landing"]
@@ -187,7 +187,7 @@ def test_which_looks_are_full_ones(changes: dict[str, Any], after: str) -> None:
     trigger = changes.get("trigger", {"every": "1s"})
     table = resolved(ingest=[{"name": "landing", "source": source, "trigger": trigger}])
     taken = frozenset(f"{number:016x}" for number in range(changes.get("taken", 1)))
-    known = replace(advance(None, Landing(FILES), FILES), names_from="from", taken=taken)
+    known = replace(advance(None, FileListing(FILES), FILES), names_from="from", taken=taken)
     has_checkpoint = changes.get("checkpoint", True)
     found = replace(TABLE, checkpoints={"landing": known} if has_checkpoint else {})
     full_look_ms = changes.get("full_look_ms", NOW_MS - 3_599_000)
@@ -195,7 +195,7 @@ def test_which_looks_are_full_ones(changes: dict[str, Any], after: str) -> None:
 
 
 def test_the_same_state_gives_the_same_operation_and_another_state_another() -> None:
-    def planned(*files: LandingFile, **spec: Any) -> str:
+    def planned(*files: ArrivedFile, **spec: Any) -> str:
         return starts(plan(resolved(**spec), EMPTY, seen(*files), NOW_MS))[0].operation.id
 
     assert planned(*FILES) == planned(*FILES)
@@ -215,7 +215,7 @@ def test_the_same_state_gives_the_same_operation_and_another_state_another() -> 
         (EMPTY, seen(table=None), [(WaitKind.POLL, EVERY_MS)]),
         (
             EMPTY,
-            seen(LandingFile("a", 1, NOW_MS - 400), settle_ms=1_000),
+            seen(ArrivedFile("a", 1, NOW_MS - 400), settle_ms=1_000),
             [(WaitKind.SETTLE, 600)],
         ),
         (
@@ -427,7 +427,7 @@ def test_a_cron_trigger_counts_from_when_the_ingest_was_declared() -> None:
 
 
 def once_checkpoint(drained: int | None) -> ObservedTable:
-    checkpoint: Checkpoint = advance(None, Landing(FILES), FILES)
+    checkpoint: Checkpoint = advance(None, FileListing(FILES), FILES)
     return replace(TABLE, checkpoints={"landing": replace(checkpoint, drained=drained)})
 
 
@@ -469,7 +469,7 @@ def test_losing_the_status_changes_when_but_never_what() -> None:
 def test_running_the_plan_to_its_end_ingests_every_file_once() -> None:
     """The whole loop on values: plan, commit, observe, until nothing is due."""
     table, status, observed = resolved(), EMPTY, seen(*FILES, table=None)
-    taken: list[LandingFile] = []
+    taken: list[ArrivedFile] = []
     for step in range(10):
         now_ms = NOW_MS + step
         actions = plan(table, status, observed, now_ms)
@@ -481,7 +481,7 @@ def test_running_the_plan_to_its_end_ingests_every_file_once() -> None:
         assert isinstance(work, IngestFiles)
         status = operation_started(status, start.operation, start.attempt, now_ms)
         before = observed.table.checkpoints.get("landing") if observed.table else None
-        after = advance(before, Landing(FILES), work.files)
+        after = advance(before, FileListing(FILES), work.files)
         taken += work.files
         status = operation_finished(
             status, OperationResult(start.operation.id, Outcome.SUCCEEDED), now_ms

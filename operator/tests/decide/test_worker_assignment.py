@@ -18,16 +18,16 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
-from tideline.ingest.sources.files.listing import FileFormat, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
 from tideline_operator.decide.worker_assignment import (
     PATIENCE_MS,
-    Assignment,
     AwaitWorker,
     KnownWorker,
     NewWorker,
     OwnJob,
     TakeWorker,
     Wanted,
+    WorkerChoice,
     assign,
     too_large,
     warm_of,
@@ -44,7 +44,7 @@ BUSY = replace(IDLE, name="w2", holder="lake/people")
 OTHER = replace(IDLE, name="w3", kind="b")
 
 
-def chosen(*workers: KnownWorker, waited_ms: int = 0, **limits: Any) -> Assignment:
+def chosen(*workers: KnownWorker, waited_ms: int = 0, **limits: Any) -> WorkerChoice:
     return assign(replace(WANTED, waited_ms=waited_ms), workers, Warm(**limits), NOW_MS)
 
 
@@ -98,7 +98,7 @@ def operation(work: Work) -> Operation:
 
 
 def ingest(*sizes: int) -> IngestFiles:
-    files = tuple(LandingFile(f"f{at}", size, at) for at, size in enumerate(sizes))
+    files = tuple(ArrivedFile(f"f{at}", size, at) for at, size in enumerate(sizes))
     return IngestFiles("landing", Place("memory://in"), FileFormat.PARQUET, files, generation=0)
 
 

@@ -29,7 +29,7 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
-from tideline.ingest.sources.files.listing import FileFormat, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import operation_memory_bytes
 from tideline_operator.launch.driver_job import (
@@ -58,7 +58,7 @@ OWNER: Manifest = {
     "metadata": {"name": "people", "uid": "0f"},
 }
 INGEST = IngestFiles(
-    "landing", Place("s3://lake/in"), FileFormat.PARQUET, (LandingFile("a", 1, 1),), generation=0
+    "landing", Place("s3://lake/in"), FileFormat.PARQUET, (ArrivedFile("a", 1, 1),), generation=0
 )
 MOVES_ROWS: tuple[Work, ...] = (
     INGEST,
@@ -332,7 +332,7 @@ def test_the_operation_in_the_config_map_is_the_operation() -> None:
 
 
 def test_an_operation_too_large_for_a_config_map_says_what_to_lower() -> None:
-    files = tuple(LandingFile("x" * 1000 + str(number), 1, 1) for number in range(1000))
+    files = tuple(ArrivedFile("x" * 1000 + str(number), 1, 1) for number in range(1000))
     with pytest.raises(ConfigError, match="maxFilesPerCommit"):
         data_of(replace(INGEST, files=files))
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
+from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, ASSIGNMENT_KEY, Assignment
 from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.launch.worker_job import (
     WORKER_LABEL,
-    hand_over_config_map,
-    hand_over_of,
+    assignment_config_map,
+    assignment_of,
     worker_job,
     worker_kind,
     worker_template,
@@ -117,19 +117,19 @@ def test_a_driver_too_small_for_java_makes_no_worker() -> None:
 def test_an_operation_is_handed_to_one_pod_and_goes_with_it() -> None:
     target = TableTarget("people", Place("s3://lake/t", (("ca_bundle", "/here"),)), ("id",))
     operation = Operation("people-create-1", target, CreateTable())
-    given = hand_over_of(operation, table(), 3, "0f12-34")
+    given = assignment_of(operation, table(), 3, "0f12-34")
     assert given.name == "people-create-1-3-0f12"
     assert given.operation.table.location.options == (("ca_bundle", "/etc/tideline/ca/ca.crt"),)
-    made = hand_over_config_map(given, operation, table(), POD)
+    made = assignment_config_map(given, operation, table(), POD)
     assert made["metadata"]["labels"][ASSIGNEE_LABEL] == "0f12-34"
     (owner,) = made["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Pod", "0f12-34")
-    assert HandOver.parse(given.name, made["data"][HAND_OVER_KEY]) == given
+    assert Assignment.parse(given.name, made["data"][ASSIGNMENT_KEY]) == given
     assert json.loads(given.content)["id"] == "people-create-1"
 
 
 def test_an_operation_that_does_not_fit_says_what_to_lower() -> None:
-    given = HandOver("x", "people", "x", "ingest", 1, "x" * 1_100_000)
+    given = Assignment("x", "people", "x", "ingest", 1, "x" * 1_100_000)
     operation = Operation("x", TableTarget("people", Place("s3://lake/t"), ("id",)), CreateTable())
     with pytest.raises(ConfigError, match="maxFilesPerCommit"):
-        hand_over_config_map(given, operation, table(), POD)
+        assignment_config_map(given, operation, table(), POD)

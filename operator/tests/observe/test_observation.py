@@ -17,7 +17,7 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place, RollBack
 from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.files.plan import LOCAL_SETTLE_MS
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
@@ -117,8 +117,8 @@ def test_a_table_of_others_at_the_place_of_one_to_come_is_a_problem(
 
 def test_checkpoints_are_read_from_commits_once_each(table: ResolvedTable) -> None:
     hoodie = created(table)
-    file = LandingFile("f.parquet", 1, 5)
-    checkpoint = advance(None, Landing((file,)), [file])
+    file = ArrivedFile("f.parquet", 1, 5)
+    checkpoint = advance(None, FileListing((file,)), [file])
     write(hoodie, 1, {**checkpoint_metadata({"landing": checkpoint}), INGEST_KEY: "landing"})
     write(hoodie, 2, {})
     observer = Observer(CLOCK)

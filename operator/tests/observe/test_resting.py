@@ -15,7 +15,7 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place
 from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
@@ -79,7 +79,7 @@ class Lake:
         instant = hoodie.timelines.to_inflight(instant)
         if not complete:
             return
-        landing = list_landing(self._at("landing").open(), FileFormat.CSV)
+        landing = list_arrived(self._at("landing").open(), FileFormat.CSV)
         taken = advance(None, landing, landing.files)
         metadata = {**checkpoint_metadata({"landing": taken}), INGEST_KEY: "landing"}
         hoodie.timelines.complete(instant, CommitMetadata({}, "UPSERT", metadata).encode())

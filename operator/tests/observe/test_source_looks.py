@@ -10,16 +10,16 @@ import pytest
 
 from tideline.ingest.operation.operation import Place
 from tideline.ingest.sources.checkpoint import Checkpoint, advance
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.ingest.sources.files.plan import plan_batch
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.minio_server import MinioServer
-from tideline_operator.decide.observed import ObservedLanding
+from tideline_operator.decide.observed import ObservedSource
 from tideline_operator.observe.observation import open_with_environment
-from tideline_operator.observe.source_looks import LandingLooks
+from tideline_operator.observe.source_looks import SourceLooks
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import TABLE, resolved
 
@@ -46,7 +46,7 @@ class Looks:
     checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
-        self.looks = LandingLooks(self.clock, open_with_environment)
+        self.looks = SourceLooks(self.clock, open_with_environment)
 
     @property
     def store(self) -> ObjectStore:
@@ -59,10 +59,10 @@ class Looks:
                 pass
 
     def take_all(self) -> None:
-        landing = list_landing(self.store, FileFormat.CSV)
+        landing = list_arrived(self.store, FileFormat.CSV)
         self.checkpoint = advance(self.checkpoint, landing, landing.files)
 
-    def look(self) -> ObservedLanding:
+    def look(self) -> ObservedSource:
         known = {"landing": self.checkpoint} if self.checkpoint is not None else {}
         (ingest,) = self.table.spec.ingest
         return self.looks.look(self.table, ingest, replace(TABLE, checkpoints=known))

@@ -13,10 +13,10 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import advance
-from tideline.ingest.sources.files.listing import Landing, RowsSetAside
+from tideline.ingest.sources.files.listing import FileListing, RowsSetAside
 from tideline_operator.decide.adoption import Adoption, AdoptionReason
 from tideline_operator.decide.due_services import needs_of
-from tideline_operator.decide.observed import Observed, ObservedLanding, Problem
+from tideline_operator.decide.observed import Observed, ObservedSource, Problem
 from tideline_operator.decide.planner import plan
 from tideline_operator.local.status_file import read_status, write_status
 from tideline_operator.report.conditions import not_looked_at
@@ -81,7 +81,7 @@ def attempt(
 def test_lag_counts_the_files_that_wait_and_their_bytes() -> None:
     status = look(seen(*FILES)).ingest["landing"]
     assert (status.lag_files, status.lag_bytes) == (5, 50)
-    checkpoint = advance(None, Landing(FILES), FILES[:2])
+    checkpoint = advance(None, FileListing(FILES), FILES[:2])
     table = replace(TABLE, checkpoints={"landing": checkpoint})
     later = look(seen(*FILES, table=table)).ingest["landing"]
     assert (later.lag_files, later.checkpoint) == (3, "generation 1 up to f1.parquet")
@@ -90,7 +90,7 @@ def test_lag_counts_the_files_that_wait_and_their_bytes() -> None:
 def test_the_status_says_since_when_the_oldest_file_waits() -> None:
     status = look(seen(*FILES[1:])).ingest["landing"]
     assert status.oldest_file_at == Timestamp(FILES[1].modified_ms)
-    checkpoint = advance(None, Landing(FILES), FILES)
+    checkpoint = advance(None, FileListing(FILES), FILES)
     table = replace(TABLE, checkpoints={"landing": checkpoint})
     assert look(seen(*FILES, table=table)).ingest["landing"].oldest_file_at is None
 
@@ -154,13 +154,15 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
         (seen(), ConditionType.INGESTING, (Truth.TRUE, "NothingIngested")),
         (
             seen(
-                table=replace(TABLE, checkpoints={"landing": advance(None, Landing(FILES), FILES)})
+                table=replace(
+                    TABLE, checkpoints={"landing": advance(None, FileListing(FILES), FILES)}
+                )
             ),
             ConditionType.INGESTING,
             (Truth.TRUE, "Current"),
         ),
         (
-            Observed(TABLE, {"landing": ObservedLanding(Landing((), FILES[:1]))}),
+            Observed(TABLE, {"landing": ObservedSource(FileListing((), FILES[:1]))}),
             ConditionType.INGESTING,
             (Truth.TRUE, "Quarantined"),
         ),
@@ -369,8 +371,8 @@ def test_a_new_process_looks_at_once_and_retries_but_keeps_to_a_cron_trigger() -
 
 
 def test_what_waits_in_the_quarantine_is_counted_and_reported() -> None:
-    landing = Landing(FILES, rows_set_aside=(RowsSetAside("_quarantine/a", "00", 3),))
-    observed = replace(seen(), landings={"landing": ObservedLanding(landing)})
+    landing = FileListing(FILES, rows_set_aside=(RowsSetAside("_quarantine/a", "00", 3),))
+    observed = replace(seen(), landings={"landing": ObservedSource(landing)})
     status = look(observed)
     assert status.ingest["landing"].quarantined_rows == 3
     (ingesting,) = [item for item in status.conditions if item.type is ConditionType.INGESTING]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.operation.operation import Place
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline_operator.api_objects import LeadershipLostError, Manifest
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import key_of
@@ -202,7 +202,7 @@ def claimed_places(table: ResolvedTable, accepted: Mapping[str, int]) -> tuple[C
     for position, ingest in enumerate(spec.ingest):
         source = f"spec.ingest[{position}].source"
         landing = table.landings[ingest.name]
-        is_emptied = ingest.source.taken is not TakenPolicy.KEEP
+        is_emptied = ingest.source.taken is not AfterIngest.KEEP
         places.append(
             claimed(
                 address_of(landing, namespace),

@@ -18,13 +18,13 @@ from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.object_cache import key_of, version_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.worker_assignment import (
-    Assignment,
     AwaitWorker,
     KnownWorker,
     NewWorker,
     OwnJob,
     TakeWorker,
     Wanted,
+    WorkerChoice,
     assign,
 )
 from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, counts_as_ended, is_over
@@ -186,7 +186,7 @@ class WarmWorkers:
         return len(self._waiting)
 
     def _carried_out(
-        self, table: Key, wanted: Wanted, assignment: Assignment, now_ms: int
+        self, table: Key, wanted: Wanted, assignment: WorkerChoice, now_ms: int
     ) -> Chosen | AwaitWorker | OwnJob:
         if isinstance(assignment, AwaitWorker):
             waiting = self._waiting.setdefault(table, _Waiting(wanted.kind, now_ms))

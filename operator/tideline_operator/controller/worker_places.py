@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.assignment import HandOver
+from tideline.ingest.operation.assignment import Assignment
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.job_starter import JobStarter
@@ -25,7 +25,7 @@ from tideline_operator.decide.actions import Start
 from tideline_operator.decide.worker_assignment import AwaitWorker, OwnJob, too_large, warm_of
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.launch.job_outcome import has_ended
-from tideline_operator.launch.worker_job import WORKER_LABEL, hand_over_of
+from tideline_operator.launch.worker_job import WORKER_LABEL, assignment_of
 from tideline_operator.launch.worker_launcher import WorkerLauncher, WorkerPlan
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus, OperationStatus
@@ -53,7 +53,7 @@ class AtWorker:
     plan: WorkerPlan | None = None
     replaced: str = ""
     pod: Manifest | None = None
-    hand_over: HandOver | None = None
+    assignment: Assignment | None = None
     pod_uid: str = ""
     digest: str = ""
 
@@ -168,8 +168,8 @@ class WorkerPlaces:
         operation, namespace = start.operation, table.resource.metadata.namespace
         if isinstance(place, ByItself):
             return self.starter.start(operation, table, start.attempt, owner)
-        if place.pod is not None and place.hand_over is not None:
-            return self.launcher.hand_over(place.hand_over, operation, table, place.pod)
+        if place.pod is not None and place.assignment is not None:
+            return self.launcher.assignment(place.assignment, operation, table, place.pod)
         if place.replaced:
             self.launcher.stop(namespace, place.replaced)
         if place.plan is not None:
@@ -194,8 +194,8 @@ class WorkerPlaces:
         uid = str(pod["metadata"]["uid"])
         if place.pod_uid not in ("", uid):
             return place
-        given = hand_over_of(operation, table, start.attempt, uid)
-        return replace(place, pod=pod, hand_over=given, pod_uid=uid, digest=given.digest)
+        given = assignment_of(operation, table, start.attempt, uid)
+        return replace(place, pod=pod, assignment=given, pod_uid=uid, digest=given.digest)
 
     def _start_worker(
         self, name: str, plan: WorkerPlan, table: ResolvedTable

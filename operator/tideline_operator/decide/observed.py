@@ -13,7 +13,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import Landing
+from tideline.ingest.sources.files.listing import FileListing
 from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 
@@ -121,13 +121,13 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedLanding:
+class ObservedSource:
     """A landing prefix that was listed, or why it could not be.
 
     `settle_ms` is how old a file must be to count as completely written.
     """
 
-    landing: Landing = field(default_factory=Landing)
+    landing: FileListing = field(default_factory=FileListing)
     settle_ms: int = 0
     exists: bool = True
     problem: Problem | None = None
@@ -143,7 +143,7 @@ class Observed:
     """
 
     table: ObservedTable | None = None
-    landings: Mapping[str, ObservedLanding] = field(default_factory=dict)
+    landings: Mapping[str, ObservedSource] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     problem: Problem | None = None
     lacks_bucket: bool = False

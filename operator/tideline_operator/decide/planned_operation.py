@@ -24,7 +24,7 @@ from tideline.ingest.operation.operation import (
     Work,
     operation_id,
 )
-from tideline.ingest.sources.files.listing import LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,
@@ -74,7 +74,7 @@ def rollback_operation(
 def ingest_operation(
     table: ResolvedTable,
     ingest: Ingest,
-    files: tuple[LandingFile, ...],
+    files: tuple[ArrivedFile, ...],
     *,
     generation: int,
     listed_after: str = "",

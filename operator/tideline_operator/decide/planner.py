@@ -29,14 +29,14 @@ from dataclasses import replace
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.ingest.operation.operation import Operation
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.ingest.sources.files.plan import Batch, plan_batch
 from tideline.ingest.sources.resume import (
     Claim,
-    GoesOn,
     Refused,
-    continuation,
+    Resume,
     landing_prefix,
+    resume_of,
 )
 from tideline.wording import counted
 from tideline_operator.decide.actions import (
@@ -50,7 +50,7 @@ from tideline_operator.decide.actions import (
 )
 from tideline_operator.decide.company import may_begin_now
 from tideline_operator.decide.due_services import basis_of, needs_of
-from tideline_operator.decide.observed import Observed, ObservedLanding, ObservedTable, WriterFate
+from tideline_operator.decide.observed import Observed, ObservedSource, ObservedTable, WriterFate
 from tideline_operator.decide.planned_operation import (
     create_operation,
     ingest_operation,
@@ -89,9 +89,9 @@ def plan(
     return tuple(sorted(actions, key=_order))
 
 
-def continuation_of(table: ResolvedTable, ingest: Ingest, observed: Observed) -> GoesOn | Refused:
+def resume_of_ingest(table: ResolvedTable, ingest: Ingest, observed: Observed) -> Resume | Refused:
     """The checkpoint that an ingest goes on from, or why its spec does not match it."""
-    seen = observed.landings.get(ingest.name, ObservedLanding())
+    seen = observed.landings.get(ingest.name, ObservedSource())
     former = table.former_landings.get(ingest.name)
     uri = table.location.uri
     claim = Claim(
@@ -103,19 +103,19 @@ def continuation_of(table: ResolvedTable, ingest: Ingest, observed: Observed) ->
         landing_prefix(former.uri, uri) if former is not None else "",
     )
     checkpoints = observed.table.checkpoints if observed.table is not None else {}
-    return continuation(claim, checkpoints, seen.landing.files)
+    return resume_of(claim, checkpoints, seen.landing.files)
 
 
 def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
     """The next files of an ingest; None when its landing prefix was not looked at, or its spec does
     not match its checkpoint."""
     seen = observed.landings.get(ingest.name)
-    going_on = continuation_of(table, ingest, observed)
-    if seen is None or seen.problem is not None or isinstance(going_on, Refused):
+    resume = resume_of_ingest(table, ingest, observed)
+    if seen is None or seen.problem is not None or isinstance(resume, Refused):
         return None
     return plan_batch(
         seen.landing,
-        going_on.checkpoint,
+        resume.checkpoint,
         files_max=ingest.max_files_per_commit,
         now_ms=now_ms,
         settle_ms=seen.settle_ms,
@@ -353,9 +353,9 @@ class _Planner:
         return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
 
     def _ingest(self, ingest: Ingest) -> list[PlannedAction]:
-        going_on = continuation_of(self._table, ingest, self._observed)
-        if isinstance(going_on, Refused):
-            return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
+        resume = resume_of_ingest(self._table, ingest, self._observed)
+        if isinstance(resume, Refused):
+            return [Blocked(resume.reason, resume.message, ingest.name, exit_code=2)]
         seen = self._observed.landings.get(ingest.name)
         if seen is None:
             return self._next_look(ingest, None)
@@ -369,7 +369,7 @@ class _Planner:
             ]
         batch = batch_of(self._table, ingest, self._observed, self._now_ms)
         if batch is not None and not batch.files and self._is_cluttered(ingest, batch):
-            operation = ingest_operation(self._table, ingest, (), generation=going_on.generation)
+            operation = ingest_operation(self._table, ingest, (), generation=resume.generation)
             left = counted(batch.remembered_files, "file")
             return self._admit(operation, Priority.INGEST, f"{left} taken in and still there")
         if batch is None or not batch.files:
@@ -381,7 +381,7 @@ class _Planner:
             self._table,
             ingest,
             batch.files,
-            generation=going_on.generation,
+            generation=resume.generation,
             listed_after=seen.landing.after,
         )
         total = len(batch.files) + batch.backlog_files
@@ -392,9 +392,9 @@ class _Planner:
 
     def _is_cluttered(self, ingest: Ingest, batch: Batch) -> bool:
         """Whether files are still there that should have been moved or removed."""
-        return ingest.source.taken is not TakenPolicy.KEEP and batch.remembered_files > 0
+        return ingest.source.taken is not AfterIngest.KEEP and batch.remembered_files > 0
 
-    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[PlannedAction]:
+    def _next_look(self, ingest: Ingest, seen: ObservedSource | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
         status = self._status.ingest.get(ingest.name)
         table = self._observed.table

@@ -78,7 +78,7 @@ class OwnJob:
     reason: str
 
 
-Assignment = TakeWorker | NewWorker | AwaitWorker | OwnJob
+WorkerChoice = TakeWorker | NewWorker | AwaitWorker | OwnJob
 
 
 def warm_of(table: ResolvedTable) -> Warm | None:
@@ -103,7 +103,7 @@ def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str 
     return f"{what} of {size_text(size)}, workers take {size_text(limit)}"
 
 
-def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: int) -> Assignment:
+def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: int) -> WorkerChoice:
     """Where an operation that is not too large is carried out."""
     known = tuple(workers)
     alike = [one for one in known if one.kind == wanted.kind and not one.is_ending]

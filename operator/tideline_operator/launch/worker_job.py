@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, HAND_OVER_KEY, HandOver
+from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, ASSIGNMENT_KEY, Assignment
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import worker_memory_bytes
@@ -106,30 +106,30 @@ def worker_job(
     return one_pod_job(about, {**template, "metadata": labelled}, settings)
 
 
-def hand_over_of(
+def assignment_of(
     operation: Operation, table: ResolvedTable, attempt: int, pod_uid: str
-) -> HandOver:
+) -> Assignment:
     """The operation as the worker in the pod gets it."""
     content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
     name = operation_name(operation.id, attempt, pod_uid)
     owner = table.resource.metadata.name
-    return HandOver(name, owner, operation.id, operation.kind.value, attempt, content)
+    return Assignment(name, owner, operation.id, operation.kind.value, attempt, content)
 
 
-def hand_over_config_map(
-    hand_over: HandOver, operation: Operation, table: ResolvedTable, pod: Manifest
+def assignment_config_map(
+    assignment: Assignment, operation: Operation, table: ResolvedTable, pod: Manifest
 ) -> Manifest:
     """The ConfigMap that hands an operation to the worker in `pod`, and is deleted with it.
 
     Raises ConfigError when the operation does not fit into a ConfigMap.
     """
     metadata = {
-        "name": hand_over.name,
+        "name": assignment.name,
         "namespace": table.resource.metadata.namespace,
         "labels": {**labels_of(operation, table), ASSIGNEE_LABEL: str(pod["metadata"]["uid"])},
         "ownerReferences": [owner_reference({**pod, "apiVersion": "v1", "kind": "Pod"})],
     }
-    return config_map(metadata, {HAND_OVER_KEY: hand_over.to_json()})
+    return config_map(metadata, {ASSIGNMENT_KEY: assignment.to_json()})
 
 
 def _variables(warm: Warm, settings: LaunchSettings, conf: Mapping[str, str]) -> list[Manifest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.assignment import HandOver
+from tideline.ingest.operation.assignment import Assignment
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefusedError, Created, Manifest
 from tideline_operator.kube import KubeApi
@@ -13,7 +13,7 @@ from tideline_operator.launch.asked_memory import worker_memory_bytes
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.launch.worker_job import (
-    hand_over_config_map,
+    assignment_config_map,
     worker_job,
     worker_kind,
     worker_template,
@@ -60,12 +60,12 @@ class WorkerLauncher:
             return StartRefused(error.message)
         return made.object if isinstance(made, Created) else None
 
-    def hand_over(
-        self, hand_over: HandOver, operation: Operation, table: ResolvedTable, pod: Manifest
+    def assignment(
+        self, assignment: Assignment, operation: Operation, table: ResolvedTable, pod: Manifest
     ) -> Started | StartRefused:
         """Hand an operation to the worker in `pod`, unless that was done before."""
         try:
-            content = hand_over_config_map(hand_over, operation, table, pod)
+            content = assignment_config_map(assignment, operation, table, pod)
             made = self._api.create(CONFIG_MAPS, content, table.resource.metadata.namespace)
         except ConfigError as error:
             return StartRefused(str(error))

@@ -15,13 +15,13 @@ from typing import Any
 from tideline.clock import Clock
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
-from tideline.ingest.sources.files.listing import LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile
 from tideline.ingest.sources.files.plan import plan_batch
 from tideline.ingest.sources.resume import Refused
 from tideline.wording import counted, counted_of, size_text
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planned_operation import ingest_operation
-from tideline_operator.decide.planner import continuation_of
+from tideline_operator.decide.planner import resume_of_ingest
 from tideline_operator.launch.launcher import Died, Finished, Launcher
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.resources.ingest import Ingest
@@ -109,10 +109,10 @@ def _operation(
 ) -> tuple[Operation, int, int] | None:
     """A dry ingest of the first files, how many they are, and how many wait."""
     seen = observed.landings.get(ingest.name)
-    going_on = continuation_of(table, ingest, observed)
-    if seen is None or seen.problem is not None or isinstance(going_on, Refused):
+    resume = resume_of_ingest(table, ingest, observed)
+    if seen is None or seen.problem is not None or isinstance(resume, Refused):
         return None
-    checkpoint = going_on.checkpoint
+    checkpoint = resume.checkpoint
     batch = plan_batch(
         seen.landing, checkpoint, files_max=FILES_MAX, now_ms=clock.now_ms(), settle_ms=0
     )
@@ -129,8 +129,8 @@ def _dry(operation: Operation) -> Operation:
     return replace(operation, work=replace(operation.work, is_dry=True))
 
 
-def _limited(files: tuple[LandingFile, ...]) -> tuple[LandingFile, ...]:
-    kept: list[LandingFile] = []
+def _limited(files: tuple[ArrivedFile, ...]) -> tuple[ArrivedFile, ...]:
+    kept: list[ArrivedFile] = []
     for file in files:
         if kept and sum(one.size_bytes for one in kept) + file.size_bytes > BYTES_MAX:
             break

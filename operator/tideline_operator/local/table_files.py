@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
-from tideline.ingest.sources.files.listing import Landing
+from tideline.ingest.sources.files.listing import FileListing
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
@@ -59,7 +59,7 @@ class TableFiles:
         return notes
 
     def note_landing(
-        self, table: ResolvedTable, name: str, landing: Landing, note: Callable[[str], None]
+        self, table: ResolvedTable, name: str, landing: FileListing, note: Callable[[str], None]
     ) -> None:
         """Note once, and again when it changes, which files are ignored for their name and what
         waits in the quarantine."""

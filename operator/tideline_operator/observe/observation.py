@@ -50,8 +50,8 @@ from tideline_operator.decide.observed import (
     LOCATION_TAKEN,
     FileCounts,
     Observed,
-    ObservedLanding,
     ObservedPending,
+    ObservedSource,
     ObservedTable,
     Problem,
     TableHistory,
@@ -64,7 +64,7 @@ from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.known_nature import KnownNature
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.observe.resting import RestingTables, is_quiet
-from tideline_operator.observe.source_looks import LandingLooks
+from tideline_operator.observe.source_looks import SourceLooks
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
@@ -137,7 +137,7 @@ class Observer:
         self._open_iceberg = open_iceberg
         self._memories: dict[Place, _Memory] = {}
         self._iceberg: dict[str, IcebergMemory] = {}
-        self._looks = LandingLooks(clock, open_store)
+        self._looks = SourceLooks(clock, open_store)
         self._resting = RestingTables()
 
     def forget(self, table: ResolvedTable) -> None:
@@ -170,7 +170,7 @@ class Observer:
         if table.spec.format is TableFormat.ICEBERG:
             return self._iceberg_table(table, running)
         now_ms = self._clock.now_ms()
-        landings: dict[str, ObservedLanding] = {}
+        landings: dict[str, ObservedSource] = {}
         resting = None if running else self._resting.known(table, status, now_ms)
         if resting is not None:
             landings = self._landings(table, status, resting, now_ms)
@@ -205,7 +205,7 @@ class Observer:
         status: LakeTableStatus,
         found: ObservedTable | None,
         now_ms: int,
-    ) -> dict[str, ObservedLanding]:
+    ) -> dict[str, ObservedSource]:
         """The landing prefixes that are due to be looked at."""
         due = due_ingests(table.spec, status, found, now_ms)
         return {

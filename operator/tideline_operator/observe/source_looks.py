@@ -13,18 +13,18 @@ from pathlib import Path
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.operation.operation import Place
-from tideline.ingest.sources.files.listing import LandingFile, list_landing_after
+from tideline.ingest.sources.files.listing import ArrivedFile, list_arrived_after
 from tideline.ingest.sources.files.plan import LOCAL_SETTLE_MS
 from tideline.ingest.sources.resume import newest_of
 from tideline.storage.object_store import ObjectStore
-from tideline_operator.decide.observed import ObservedLanding, ObservedTable
+from tideline_operator.decide.observed import ObservedSource, ObservedTable
 from tideline_operator.decide.triggers import look_after
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 
 
-class LandingLooks:
+class SourceLooks:
     """Remembers when each landing prefix was last listed as a whole."""
 
     def __init__(
@@ -40,7 +40,7 @@ class LandingLooks:
 
     def look(
         self, table: ResolvedTable, ingest: Ingest, found: ObservedTable | None
-    ) -> ObservedLanding:
+    ) -> ObservedSource:
         """List the landing prefix of an ingest; `found` is the table as it is now."""
         place, now_ms = table.landings[ingest.name], self._clock.now_ms()
         full_looks = self._full_looks.setdefault(table.name, {})
@@ -48,19 +48,19 @@ class LandingLooks:
         checkpoints = found.checkpoints if found is not None else {}
         known = newest_of(checkpoints, ingest.name, ingest.renamed_from or "")
 
-        def is_known(file: LandingFile) -> bool:
+        def is_known(file: ArrivedFile) -> bool:
             return known is not None and known.has_taken(file)
 
         try:
             store = self._open_store(table, place)
             root = store.local_path("")
-            landing = list_landing_after(store, ingest.source.format, after, is_known)
+            landing = list_arrived_after(store, ingest.source.format, after, is_known)
             if landing.is_whole:
                 full_looks[ingest.name, place] = now_ms
-            return ObservedLanding(
+            return ObservedSource(
                 landing,
                 settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
                 exists=root is None or Path(root).is_dir(),
             )
         except TidelineError as error:
-            return ObservedLanding(problem=problem_of(error))
+            return ObservedSource(problem=problem_of(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.ingest.operation.operation import OperationKind
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import batch_of
 from tideline_operator.decide.service_triggers import ServiceNeed
@@ -80,7 +80,7 @@ def _due_ingests(table: ResolvedTable, observed: Observed, now_ms: int) -> froze
     due = set()
     for ingest in spec.ingest:
         batch = batch_of(table, ingest, observed, now_ms)
-        is_cluttered = ingest.source.taken is not TakenPolicy.KEEP
+        is_cluttered = ingest.source.taken is not AfterIngest.KEEP
         if batch is None or batch.files or (is_cluttered and batch.remembered_files):
             due.add(ingest.name)
     return frozenset(due)

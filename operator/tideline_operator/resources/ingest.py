@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from tideline.ingest.operation.column_type import ColumnType
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.read_options import unknown_option
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
@@ -129,11 +129,11 @@ class Source:
         default=None,
         length_max=LOCATION_LENGTH_MAX,
     )
-    taken: TakenPolicy = described(
+    taken: AfterIngest = described(
         "What becomes of files whose rows are in the table, after the commit: Keep leaves them, "
         "Move puts them into movedTo, Remove deletes them. No other ingest may read this landing "
         "prefix then. What a restore undoes can only be ingested again where the files are kept.",
-        default=TakenPolicy.KEEP,
+        default=AfterIngest.KEEP,
     )
     moved_to: str | None = described(
         "Where taken: Move puts files, under their paths in the landing prefix: a folder outside "
@@ -168,7 +168,7 @@ class Source:
             problem = unknown_option(self.format, name)
             if problem is not None:
                 yield f"options.{name}", problem
-        if (self.moved_to is not None) != (self.taken is TakenPolicy.MOVE):
+        if (self.moved_to is not None) != (self.taken is AfterIngest.MOVE):
             yield "movedTo", "is required with taken: Move, and only then allowed"
 
 

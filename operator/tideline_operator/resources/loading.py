@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from tideline.errors import ConfigError
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
@@ -181,7 +181,7 @@ def _emptied(table: ResolvedTable, others: Iterable[ResolvedTable]) -> Iterator[
     """Landing prefixes that two tables read, and one of them empties."""
     for other in others:
         for own, theirs in product(table.spec.ingest, other.spec.ingest):
-            keeps = own.source.taken is theirs.source.taken is TakenPolicy.KEEP
+            keeps = own.source.taken is theirs.source.taken is AfterIngest.KEEP
             place = table.landings[own.name]
             if not keeps and overlaps(place.uri, other.landings[theirs.name].uri):
                 yield (

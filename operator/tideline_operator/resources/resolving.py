@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Place
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.storage.location import StoreLocation
 from tideline_operator.resources.ingest import Source
 from tideline_operator.resources.lake_store import LakeStoreSpec
@@ -112,7 +112,7 @@ class _Resolver:
         """Raise ConfigError where an ingest takes files away that another one is to read."""
         ingests = self.table.spec.ingest
         for position, ingest in enumerate(ingests):
-            if ingest.source.taken is TakenPolicy.KEEP:
+            if ingest.source.taken is AfterIngest.KEEP:
                 continue
             for other in ingests:
                 is_other = other.name != ingest.name and other.source.format is ingest.source.format

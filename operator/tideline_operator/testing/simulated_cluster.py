@@ -36,7 +36,7 @@ from tideline.ingest.sources.checkpoint import (
     checkpoint_metadata,
     read_checkpoints,
 )
-from tideline.ingest.sources.files.listing import list_landing
+from tideline.ingest.sources.files.listing import list_arrived
 from tideline.ingest.sources.resume import newest_of
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -254,7 +254,7 @@ class SimulatedCluster:
         create_table(store, definition, self._clock)
 
     def _ingest(self, hoodie: HoodieTable, work: IngestFiles) -> str:
-        landing = list_landing(self._open_store(work.landing), work.file_format)
+        landing = list_arrived(self._open_store(work.landing), work.file_format)
         timeline = hoodie.timeline()
         before = read_checkpoints(
             timeline,

@@ -11,12 +11,12 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline_operator.decide.actions import PlannedAction, Start
 from tideline_operator.decide.observed import (
     Observed,
-    ObservedLanding,
     ObservedPending,
+    ObservedSource,
     ObservedTable,
     TableHistory,
 )
@@ -26,7 +26,7 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
 NOW_MS = 1_800_000_000_000
-FILES = tuple(LandingFile(f"f{number}.parquet", 10, number) for number in range(5))
+FILES = tuple(ArrivedFile(f"f{number}.parquet", 10, number) for number in range(5))
 TABLE = ObservedTable(
     ("id",), ("city",), ("ts",), "COPY_ON_WRITE", latest="20260101000000000", identity="hudi-1"
 )
@@ -71,9 +71,9 @@ def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedT
     return ResolvedTable(resource, Place(resource.spec.location), {})
 
 
-def seen(*files: LandingFile, table: ObservedTable | None = TABLE, **landing: Any) -> Observed:
+def seen(*files: ArrivedFile, table: ObservedTable | None = TABLE, **landing: Any) -> Observed:
     """The table, and the landing prefix with `files` in it."""
-    return Observed(table, {"landing": ObservedLanding(Landing(files), **landing)})
+    return Observed(table, {"landing": ObservedSource(FileListing(files), **landing)})
 
 
 def pending(time: str, *, is_dead: bool = False, dead_at_ms: int | None = None) -> ObservedPending:

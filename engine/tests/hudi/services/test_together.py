@@ -66,7 +66,7 @@ def test_one_service_moves_rows_at_a_time(new: str, old: str) -> None:
 
 
 def test_all_of_what_goes_on_has_to_fit() -> None:
-    going_on = [service("compaction", is_planned=True), service("cleaning")]
-    assert may_begin(WRITE, going_on)
-    assert not may_begin(service("archival"), going_on)
-    assert not may_begin(WRITE, [*going_on, INSERT])
+    resume = [service("compaction", is_planned=True), service("cleaning")]
+    assert may_begin(WRITE, resume)
+    assert not may_begin(service("archival"), resume)
+    assert not may_begin(WRITE, [*resume, INSERT])

@@ -23,18 +23,18 @@ from tideline.ingest.sources.checkpoint import (
     checkpoint_metadata,
     read_checkpoints,
 )
-from tideline.ingest.sources.files.listing import Landing, LandingFile, Position
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing, Position
 from tideline.ingest.sources.files.plan import plan_batch
 
 NOW_MS = 2_000_000_000_000
 
 
-def landed(path: str, modified_ms: int, size_bytes: int = 10) -> LandingFile:
-    return LandingFile(path, size_bytes, modified_ms)
+def landed(path: str, modified_ms: int, size_bytes: int = 10) -> ArrivedFile:
+    return ArrivedFile(path, size_bytes, modified_ms)
 
 
-def landing_of(*files: LandingFile, quarantined: tuple[LandingFile, ...] = ()) -> Landing:
-    return Landing(tuple(sorted(files, key=lambda file: file.position)), quarantined)
+def landing_of(*files: ArrivedFile, quarantined: tuple[ArrivedFile, ...] = ()) -> FileListing:
+    return FileListing(tuple(sorted(files, key=lambda file: file.position)), quarantined)
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Table:
     """Commits as a table holds them: files taken in, and the checkpoint they carry."""
 
     taken_max: int
-    commits: list[tuple[tuple[LandingFile, ...], Checkpoint]] = field(default_factory=list)
+    commits: list[tuple[tuple[ArrivedFile, ...], Checkpoint]] = field(default_factory=list)
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -55,7 +55,7 @@ class Table:
     def ingested(self) -> list[str]:
         return [file.identity for files, _ in self.commits for file in files]
 
-    def run(self, landing: Landing, files_max: int, *, dies: str) -> None:
+    def run(self, landing: FileListing, files_max: int, *, dies: str) -> None:
         """One run: plan, write, commit. It may die before the commit, or just after it."""
         batch = plan_batch(
             landing, self.checkpoint, files_max=files_max, now_ms=NOW_MS, settle_ms=0
@@ -88,7 +88,7 @@ def test_every_file_goes_in_exactly_once_in_any_order_of_arrival_and_death(
 ) -> None:
     table = Table(taken_max=10_000)
     waiting = [landed(path, at, size) for path, at, size in files]
-    present: dict[str, LandingFile] = {}
+    present: dict[str, ArrivedFile] = {}
     expected: set[str] = set()
     replaced: set[str] = set()
     for arriving, files_max, dies in runs:
@@ -122,7 +122,7 @@ def test_with_a_bounded_memory_a_file_is_taken_once_or_reported_late(
     files: list[tuple[str, int, int]], runs: list[tuple[int, int, str]], taken_max: int
 ) -> None:
     table = Table(taken_max=taken_max)
-    present: dict[str, LandingFile] = {}
+    present: dict[str, ArrivedFile] = {}
     waiting = [landed(f"{place}-{path}", at, size) for place, (path, at, size) in enumerate(files)]
     for arriving, files_max, dies in [*runs, *[(25, 25, "")] * 3]:
         present |= {file.path: file for file in waiting[:arriving]}
@@ -137,7 +137,7 @@ def test_with_a_bounded_memory_a_file_is_taken_once_or_reported_late(
 
 def test_files_that_arrive_in_order_are_never_late_however_small_the_memory() -> None:
     table = Table(taken_max=2)
-    present: list[LandingFile] = []
+    present: list[ArrivedFile] = []
     for hour in range(30):
         present.append(landed(f"f{hour:02}", hour * FLOOR_DISTANCE_MS))
         table.run(landing_of(*present), 1, dies="")
@@ -291,11 +291,11 @@ def test_a_pending_commit_says_nothing() -> None:
 # Listings from a watermark.
 
 
-def named(*numbers: int) -> tuple[LandingFile, ...]:
+def named(*numbers: int) -> tuple[ArrivedFile, ...]:
     return tuple(landed(f"{number:06}.csv", 1_000_000 + number) for number in numbers)
 
 
-def after(path: str, *files: LandingFile) -> Landing:
+def after(path: str, *files: ArrivedFile) -> FileListing:
     return replace(landing_of(*(file for file in files if file.path > path)), after=path)
 
 
@@ -336,7 +336,7 @@ def test_whatever_is_listed_no_file_is_lost_or_repeated(data: st.DataObject) -> 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tideline.ingest.sources.checkpoint.NAMES_OVERLAP", 3)
         table = Table(taken_max=8)
-        files: list[LandingFile] = []
+        files: list[ArrivedFile] = []
         names = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=40, unique=True))
         for turn, name in enumerate(names):
             files.append(landed(f"{name:03}", 1_000 * FLOOR_DISTANCE_MS * turn + name))

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tideline.ingest.sources.checkpoint import Checkpoint, advance
-from tideline.ingest.sources.files.listing import Landing, LandingFile, Position
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing, Position
 from tideline.ingest.sources.resume import (
     Claim,
-    GoesOn,
     Refused,
-    continuation,
+    Resume,
     landing_prefix,
+    resume_of,
 )
 
-FILES = (LandingFile("1.csv", 10, 1), LandingFile("2.csv", 10, 2))
+FILES = (ArrivedFile("1.csv", 10, 1), ArrivedFile("2.csv", 10, 2))
 HERE, THERE = "s3://lake/landing", "s3://lake/elsewhere"
-TAKEN = replace(advance(None, Landing(FILES), FILES), prefix=HERE)
+TAKEN = replace(advance(None, FileListing(FILES), FILES), prefix=HERE)
 
 
 def claim(name: str = "landing", *others: str, **fields: str) -> Claim:
@@ -26,13 +26,13 @@ def claim(name: str = "landing", *others: str, **fields: str) -> Claim:
     return Claim(name, frozenset({name, *others}), **given)
 
 
-def settled(wanted: Claim, **checkpoints: Checkpoint) -> GoesOn | Refused:
-    return continuation(wanted, checkpoints, FILES)
+def settled(wanted: Claim, **checkpoints: Checkpoint) -> Resume | Refused:
+    return resume_of(wanted, checkpoints, FILES)
 
 
 def test_an_ingest_goes_on_from_its_own_checkpoint_or_starts() -> None:
-    assert settled(claim(), landing=TAKEN) == GoesOn(TAKEN)
-    assert settled(claim()) == GoesOn()
+    assert settled(claim(), landing=TAKEN) == Resume(TAKEN)
+    assert settled(claim()) == Resume()
 
 
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "delete"])
@@ -46,7 +46,7 @@ def test_another_prefix_under_the_same_name_is_refused_with_what_to_do(operation
 
 def test_files_that_moved_along_keep_their_checkpoint() -> None:
     moved = claim(prefix=THERE, former_prefix=HERE)
-    assert settled(moved, landing=TAKEN) == GoesOn(TAKEN)
+    assert settled(moved, landing=TAKEN) == Resume(TAKEN)
     assert isinstance(
         settled(replace(moved, former_prefix="s3://lake/typo"), landing=TAKEN), Refused
     )
@@ -54,7 +54,7 @@ def test_files_that_moved_along_keep_their_checkpoint() -> None:
 
 def test_a_checkpoint_of_before_prefixes_goes_on_where_the_spec_is() -> None:
     old = replace(TAKEN, prefix="")
-    assert settled(claim(), landing=old) == GoesOn(old)
+    assert settled(claim(), landing=old) == Resume(old)
     assert (
         Checkpoint.decode(
             old.encode().replace('"prefix":"","tookOver":""', '"else":1'), name="landing"
@@ -70,17 +70,17 @@ def test_a_renamed_insert_is_refused_unless_it_says_what_it_was_called(before: C
     assert found.reason == "IngestRenamed"
     assert "'landing'" in found.message
     assert "renamedFrom: landing" in found.message
-    assert settled(claim("renamed", former_name="landing"), landing=before) == GoesOn(
+    assert settled(claim("renamed", former_name="landing"), landing=before) == Resume(
         before, "landing"
     )
 
 
 def test_an_upsert_may_start_over_under_a_new_name_and_two_ingests_may_share_a_prefix() -> None:
-    assert settled(claim("again", operation="upsert"), landing=TAKEN) == GoesOn()
-    assert settled(claim("second", "landing"), landing=TAKEN) == GoesOn()
-    assert settled(claim("elsewhere", prefix=THERE), landing=TAKEN) == GoesOn()
+    assert settled(claim("again", operation="upsert"), landing=TAKEN) == Resume()
+    assert settled(claim("second", "landing"), landing=TAKEN) == Resume()
+    assert settled(claim("elsewhere", prefix=THERE), landing=TAKEN) == Resume()
     one_left = settled(claim("first"), first=TAKEN, second=replace(TAKEN, generation=9))
-    assert one_left == GoesOn(TAKEN)
+    assert one_left == Resume(TAKEN)
 
 
 def test_a_name_that_is_given_back_does_not_fall_behind() -> None:
@@ -88,9 +88,9 @@ def test_a_name_that_is_given_back_does_not_fall_behind() -> None:
     back = settled(claim("landing"), landing=TAKEN, renamed=newer)
     assert isinstance(back, Refused)
     again = settled(claim("landing", former_name="renamed"), landing=TAKEN, renamed=newer)
-    assert again == GoesOn(newer, "renamed")
+    assert again == Resume(newer, "renamed")
     newest = replace(newer, generation=3, took_over="renamed")
-    assert settled(claim("landing"), landing=newest, renamed=newer) == GoesOn(newest)
+    assert settled(claim("landing"), landing=newest, renamed=newer) == Resume(newest)
 
 
 def test_a_former_name_must_not_be_in_use() -> None:
@@ -106,4 +106,4 @@ def test_a_local_folder_is_known_relative_to_the_table_so_that_both_may_move() -
 
 def test_a_new_position_keeps_the_prefix() -> None:
     start = Checkpoint(1, Position(1, "1.csv"), None, 0, frozenset(), prefix=HERE)
-    assert advance(start, Landing(FILES), FILES).prefix == HERE
+    assert advance(start, FileListing(FILES), FILES).prefix == HERE

@@ -18,7 +18,7 @@ from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.write_files import SourceWrite, write_sources
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 
@@ -55,7 +55,7 @@ class Taker:
             path = self.folder / f"{number}.{self.file_format}"
             path.write_text(text)
             os.utime(path, (number + 1, number + 1))
-        found = list_landing(self.landing.open(), self.file_format).files
+        found = list_arrived(self.landing.open(), self.file_format).files
         new = tuple(file for file in found if file.path not in self.seen)
         self.seen |= {file.path for file in new}
         ingest = IngestFiles(

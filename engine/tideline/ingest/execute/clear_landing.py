@@ -26,8 +26,8 @@ from tideline.ingest.execute.table_access import Progress, locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.operation.operation import IngestFiles, Operation
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.resume import newest_of
 from tideline.storage.copying import copy_object
 from tideline.storage.delete_scope import DeleteScope
@@ -63,7 +63,7 @@ def clear_landing(operation: Operation, work: IngestFiles, progress: Progress) -
     table = open_table(operation.table, operation.writer)
     checkpoints = current_checkpoints(table, work.name, work.former_name)
     checkpoint = newest_of(checkpoints, work.name, work.former_name)
-    if checkpoint is None or work.taken is TakenPolicy.KEEP:
+    if checkpoint is None or work.taken is AfterIngest.KEEP:
         return Cleared()
     store = locate(work.landing).open()
     seen = _seen(store, work, checkpoint)
@@ -82,7 +82,7 @@ def clear_landing(operation: Operation, work: IngestFiles, progress: Progress) -
 class _Seen:
     """The files to clear in one listing, and the tables below the landing prefix."""
 
-    taken: tuple[LandingFile, ...]
+    taken: tuple[ArrivedFile, ...]
     nested: dict[str, str] = field(default_factory=dict)
 
 
@@ -93,7 +93,7 @@ def _seen(
     identities: Container[str] | None = None,
 ) -> _Seen:
     objects, _ = list_regular(store)
-    files = Landing.of(objects, work.file_format).files
+    files = FileListing.of(objects, work.file_format).files
     taken = tuple(file for file in files if checkpoint.remembers(file))
     if identities is not None:
         taken = tuple(file for file in taken if file.identity in identities)
@@ -109,8 +109,8 @@ def _seen(
     return _Seen(taken, nested)
 
 
-def _copy(store: ObjectStore, target: ObjectStore, files: Iterable[LandingFile]) -> None:
-    def copy(file: LandingFile) -> None:
+def _copy(store: ObjectStore, target: ObjectStore, files: Iterable[ArrivedFile]) -> None:
+    def copy(file: ArrivedFile) -> None:
         try:
             copy_object(store, file.path, target, file.path, size_bytes=file.size_bytes)
         except ObjectNotFoundError:

@@ -25,7 +25,7 @@ from tideline.ingest.sources.checkpoint import (
     advance,
     checkpoint_metadata,
 )
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.resume import landing_prefix, newest_of
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
@@ -50,10 +50,10 @@ class IngestBatch:
 
     operation: Operation
     work: IngestFiles
-    files: tuple[LandingFile, ...]
+    files: tuple[ArrivedFile, ...]
     table: LakeTable | None
     checkpoints: Mapping[str, Checkpoint]
-    landing: Landing
+    landing: FileListing
     progress: Progress
 
     @property

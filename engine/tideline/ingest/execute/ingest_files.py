@@ -34,13 +34,13 @@ from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.operation.operation import IngestFiles, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.ingest.sources.files.listing import (
     QUARANTINE,
-    Landing,
-    LandingFile,
-    list_landing,
-    list_landing_after,
+    ArrivedFile,
+    FileListing,
+    list_arrived,
+    list_arrived_after,
 )
 from tideline.ingest.sources.files.quarantine import quarantine, quarantine_rows, release_rows
 from tideline.ingest.sources.resume import newest_of
@@ -48,7 +48,7 @@ from tideline.storage.object_store import ObjectInfo, ObjectStore
 from tideline.wording import counted
 
 if TYPE_CHECKING:
-    from tideline.spark.source_files.bad_input import Verdict
+    from tideline.spark.source_files.bad_input import BadInput
     from tideline.spark.source_files.bad_rows import BadRow
     from tideline.spark.source_files.sources import SourceSettings
 
@@ -86,7 +86,7 @@ def execute_ingest(
     result = _take_in(
         operation, work, session_factory=session_factory, clock=clock, progress=progress
     )
-    if work.taken is TakenPolicy.KEEP:
+    if work.taken is AfterIngest.KEEP:
         return result
     try:
         cleared = clear_landing(operation, work, progress)
@@ -118,7 +118,7 @@ def _take_in(
     if generation != work.generation:
         message = f"the checkpoint is at generation {generation}, planned with {work.generation}"
         return OperationResult(operation.id, Outcome.NOTHING, message)
-    landing = list_landing_after(
+    landing = list_arrived_after(
         locate(work.landing).open(),
         work.file_format,
         work.listed_after,
@@ -140,11 +140,11 @@ def _take_in(
 
         session = session_factory((locate(operation.table.location), locate(work.landing)))
         attempt = SparkAttempt(batch, gathered.left_out, gathered.reading)
-        report, verdict = attempt.run(session)
+        report, bad = attempt.run(session)
         if report is not None:
             return _result(operation, report, files, gathered)
         progress("setting aside what cannot be taken in")
-        files = setting_aside.apply(verdict, files)
+        files = setting_aside.apply(bad, files)
         # The attempt may have made it: its keys say which rows are to be left out.
         table = table or open_table(operation.table, operation.writer)
     return OperationResult(
@@ -176,11 +176,11 @@ def _write_in_process(batch: IngestBatch) -> CommitReport | ForSpark:
 
 
 def _still_there(
-    planned: tuple[LandingFile, ...],
-    landing: Landing,
+    planned: tuple[ArrivedFile, ...],
+    landing: FileListing,
     checkpoint: Checkpoint | None,
     gathered: _Gathered,
-) -> tuple[LandingFile, ...]:
+) -> tuple[ArrivedFile, ...]:
     present = {file.identity for file in landing.files}
     files = tuple(file for file in planned if file.identity in present)
     if len(files) < len(planned):
@@ -198,52 +198,52 @@ class _SettingAside:
     clock: Clock
     gathered: _Gathered
 
-    def apply(self, verdict: Verdict, files: tuple[LandingFile, ...]) -> tuple[LandingFile, ...]:
-        """Set aside what the verdict names; the files to go on with. Raises InvalidDataError where
-        the policy is to fail."""
-        if verdict.files and not self.work.quarantines:
-            path, reason = next(iter(verdict.files.items()))
-            others = [other for other in verdict.files if other != path]
+    def apply(self, bad: BadInput, files: tuple[ArrivedFile, ...]) -> tuple[ArrivedFile, ...]:
+        """Set aside what is bad; the files that are left. Raises InvalidDataError where the policy
+        is to fail."""
+        if bad.files and not self.work.quarantines:
+            path, reason = next(iter(bad.files.items()))
+            others = [other for other in bad.files if other != path]
             more = f" (and {counted(len(others), 'more file')}: {_listed(others)})"
             raise InvalidDataError(
                 f"source file cannot be taken in: {reason}{more if others else ''}",
                 path=f"{self.work.landing.uri}/{path}",
             )
         gathered = self.gathered
-        if verdict.waiting:
-            waiting = counted(len(verdict.waiting), "file")
+        if bad.waiting:
+            waiting = counted(len(bad.waiting), "file")
             gathered.notes.append(f"{waiting} with bad rows left for the next commit")
         kept = []
         for file in files:
-            if file.path in verdict.files:
-                self._set_file_aside(file, verdict.files[file.path])
-            elif file.path in verdict.rows and not self._keep_rows(file, verdict.rows[file.path]):
+            if file.path in bad.files:
+                self._set_file_aside(file, bad.files[file.path])
+            elif file.path in bad.rows and not self._keep_rows(file, bad.rows[file.path]):
                 continue
-            elif file.path not in verdict.waiting:
+            elif file.path not in bad.waiting:
                 kept.append(file)
-        if verdict.settings is not None:
-            gathered.reading = replace(verdict.settings, keeps_bad_rows=False)
+        if bad.settings is not None:
+            gathered.reading = replace(bad.settings, keeps_bad_rows=False)
         return tuple(kept)
 
-    def _set_file_aside(self, file: LandingFile, reason: str) -> None:
+    def _set_file_aside(self, file: ArrivedFile, reason: str) -> None:
         store = locate(self.work.landing).open()
         self.gathered.rows.pop(file.path, None)
         if self._is_unchanged(store, file):
             quarantine(store, file, reason=reason, now_ms=self.clock.now_ms())
-            release_rows(store, file, list_landing(store, self.work.file_format))
+            release_rows(store, file, list_arrived(store, self.work.file_format))
             self.gathered.skipped.append(SkippedFile(file.path, reason))
 
-    def _keep_rows(self, file: LandingFile, rows: tuple[BadRow, ...]) -> bool:
+    def _keep_rows(self, file: ArrivedFile, rows: tuple[BadRow, ...]) -> bool:
         store = locate(self.work.landing).open()
         if not self._is_unchanged(store, file):
             return False
         # Listed again: an earlier listing of this very run may have found other rows.
-        landing = list_landing(store, self.work.file_format)
+        landing = list_arrived(store, self.work.file_format)
         quarantine_rows(store, file, [row.to_json_object() for row in rows], landing)
         self.gathered.rows[file.path] = rows
         return True
 
-    def _is_unchanged(self, store: ObjectStore, file: LandingFile) -> bool:
+    def _is_unchanged(self, store: ObjectStore, file: ArrivedFile) -> bool:
         info = store.head(file.path)
         if info is not None and _is_same(info, file):
             return True
@@ -255,7 +255,7 @@ def _listed(paths: list[str]) -> str:
     return ", ".join(paths[:_PATHS_NAMED_MAX]) + (", ..." if len(paths) > _PATHS_NAMED_MAX else "")
 
 
-def _is_same(info: ObjectInfo, file: LandingFile) -> bool:
+def _is_same(info: ObjectInfo, file: ArrivedFile) -> bool:
     # S3 gives milliseconds in a listing, but only seconds about a single object.
     same_time = info.modified_ms // 1000 == file.modified_ms // 1000
     return same_time and info.size_bytes == file.size_bytes
@@ -264,7 +264,7 @@ def _is_same(info: ObjectInfo, file: LandingFile) -> bool:
 def _result(
     operation: Operation,
     report: CommitReport,
-    files: tuple[LandingFile, ...],
+    files: tuple[ArrivedFile, ...],
     gathered: _Gathered,
 ) -> OperationResult:
     return OperationResult(

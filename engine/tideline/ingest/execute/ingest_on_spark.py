@@ -15,7 +15,7 @@ from tideline.ingest.execute.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
 from tideline.ingest.execute.table_access import locate, open_table
 from tideline.lake_table import LakeTable
-from tideline.spark.source_files.bad_input import Verdict, judge, misfits
+from tideline.spark.source_files.bad_input import BadInput, find_bad_input, misfits
 from tideline.spark.source_files.column_inference import Roles
 from tideline.spark.source_files.intake import Intake
 from tideline.spark.source_files.landed_rows import (
@@ -54,44 +54,44 @@ class SparkAttempt:
     left_out: frozenset[int]
     reading: SourceSettings | None
 
-    def run(self, session: SparkSession) -> tuple[CommitReport | None, Verdict]:
+    def run(self, session: SparkSession) -> tuple[CommitReport | None, BadInput]:
         """A report, or what is at fault."""
         return self._tried(session, self._write)
 
     def rehearse(
         self, session: SparkSession
-    ) -> tuple[tuple[int, tuple[tuple[str, str], ...], int] | None, Verdict]:
+    ) -> tuple[tuple[int, tuple[tuple[str, str], ...], int] | None, BadInput]:
         """Rows, columns with types and the number of record keys of a commit that is not written,
         or what is at fault. The batch has a table, if only one that stands in for it."""
         return self._tried(session, self._look)
 
     def _tried(
         self, session: SparkSession, attempt: Callable[[SparkSession], _Done]
-    ) -> tuple[_Done | None, Verdict]:
+    ) -> tuple[_Done | None, BadInput]:
         try:
-            return attempt(session), Verdict()
+            return attempt(session), BadInput()
         except NoTableYetError as error:
             raise self._explained(error) from error
         except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
             self._refuse_infrastructure(error)
             self.batch.progress("looking for the files at fault")
             try:
-                verdict = self._judge(session, error)
+                bad = self._find_bad_input(session, error)
             except SPARK_FAILURES as failure:
                 self._refuse_infrastructure(failure)
-                verdict = Verdict()
-            if verdict.files or verdict.digests - self.left_out:
-                return None, verdict
+                bad = BadInput()
+            if bad.files or bad.digests - self.left_out:
+                return None, bad
             raise self._explained(error) from error
 
-    def _judge(self, session: SparkSession, error: Exception) -> Verdict:
+    def _find_bad_input(self, session: SparkSession, error: Exception) -> BadInput:
         if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
-            return Verdict(error.reasons)
+            return BadInput(error.reasons)
         operation, work = self.batch.operation, self.batch.work
         table = self.batch.table or open_table(operation.table, operation.writer)
         intake = self._intake(session, table)
         if isinstance(error, ConfigError):
-            return Verdict(misfits(intake, self.batch.paths))
+            return BadInput(misfits(intake, self.batch.paths))
         config = table.writer.config_for_rows(operation.table.write_properties) if table else None
         kind = WriteOperation.parse(work.write_operation)
 
@@ -101,7 +101,9 @@ class SparkAttempt:
             else:
                 try_write(rows, table.hoodie_table, kind, config)
 
-        return judge(intake, self.batch.paths, rows_max=work.bad_rows_max, try_rows=try_rows)
+        return find_bad_input(
+            intake, self.batch.paths, rows_max=work.bad_rows_max, try_rows=try_rows
+        )
 
     def _refuse_infrastructure(self, error: Exception) -> None:
         if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):

@@ -32,7 +32,7 @@ from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.operation.column_type import plain_name
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
@@ -92,7 +92,7 @@ def rehearse_ingest(
     learned = _Learned()
     files = work.files
     while files:
-        batch = IngestBatch(operation, work, files, stand_in, checkpoints, Landing(), progress)
+        batch = IngestBatch(operation, work, files, stand_in, checkpoints, FileListing(), progress)
         done = _in_process(batch) if not learned.files and not learned.rows else None
         if done is None or isinstance(done, ForSpark):
             if done is not None:
@@ -173,23 +173,23 @@ def _on_spark(
     from tideline.ingest.execute.ingest_on_spark import SparkAttempt
 
     attempt = SparkAttempt(batch, learned.left_out, learned.reading)
-    found, verdict = attempt.rehearse(session_factory(_places(batch.operation, batch.work)))
+    found, bad = attempt.rehearse(session_factory(_places(batch.operation, batch.work)))
     if found is not None:
         rows, columns, keys = found
         assert batch.table is not None
         key = batch.table.hoodie_table.config.record_key_fields
         return Rehearsed(rows, columns, key, keys)
-    learned.files |= verdict.files
-    learned.files |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
-    learned.rows |= verdict.rows
-    learned.left_out |= verdict.digests
-    if verdict.settings is not None:
-        learned.reading = replace(verdict.settings, keeps_bad_rows=False)
+    learned.files |= bad.files
+    learned.files |= dict.fromkeys(bad.waiting, "too many bad rows in the files before it")
+    learned.rows |= bad.rows
+    learned.left_out |= bad.digests
+    if bad.settings is not None:
+        learned.reading = replace(bad.settings, keeps_bad_rows=False)
     return None
 
 
 def _result(
-    operation: Operation, found: Rehearsed, files: Sequence[LandingFile], learned: _Learned
+    operation: Operation, found: Rehearsed, files: Sequence[ArrivedFile], learned: _Learned
 ) -> OperationResult:
     return OperationResult(
         operation.id,

@@ -15,10 +15,10 @@ from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableErr
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.write_files import SourceWrite, SourceWritten
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.files.quarantine import quarantine_rows
 from tideline.lake_table import LakeTable
-from tideline.spark.source_files.bad_input import Verdict, judge, misfits
+from tideline.spark.source_files.bad_input import BadInput, find_bad_input, misfits
 from tideline.spark.source_files.bad_rows import BadRow
 from tideline.spark.source_files.column_inference import Roles
 from tideline.spark.source_files.intake import Intake
@@ -58,19 +58,19 @@ def write_on_spark(
             )
             return SourceWritten(report, skipped, rows)
         except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
-            verdict = _judge(table, wanted, intake, paths, error)
-        if verdict.files and not wanted.skips_bad_files:
+            bad = _find_bad_input(table, wanted, intake, paths, error)
+        if bad.files and not wanted.skips_bad_files:
             raise UnreadableFilesError(
-                {f"{folder.uri}/{path}": why for path, why in verdict.files.items()}
+                {f"{folder.uri}/{path}": why for path, why in bad.files.items()}
             )
-        _keep_rows(folder, verdict)
-        skipped |= verdict.files
-        rows |= verdict.rows
-        if verdict.settings is not None:
-            intake = intake.without(verdict.digests, verdict.settings)
-        left = {*verdict.files, *verdict.waiting}
+        _keep_rows(folder, bad)
+        skipped |= bad.files
+        rows |= bad.rows
+        if bad.settings is not None:
+            intake = intake.without(bad.digests, bad.settings)
+        left = {*bad.files, *bad.waiting}
         paths = [path for path in paths if path not in left]
-        skipped |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
+        skipped |= dict.fromkeys(bad.waiting, "too many bad rows in the files before it")
     path, reason = next(iter(skipped.items()))
     raise InvalidDataError(f"no source file can be taken in: {path}: {reason}", path=folder.uri)
 
@@ -101,37 +101,37 @@ def _intake(
     )
 
 
-def _judge(
+def _find_bad_input(
     table: LakeTable, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
-) -> Verdict:
+) -> BadInput:
     """What is at fault. Raises the error itself where no file is."""
     if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
         message = f"Spark could not do its work: {failure_reason(error)}"
         raise StorageUnavailableError(message, table=table.uri) from error
     if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
-        return Verdict(error.reasons)
+        return BadInput(error.reasons)
     if isinstance(error, ConfigError):
-        verdict = Verdict(misfits(intake, paths))
+        bad = BadInput(misfits(intake, paths))
     else:
         operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
 
         def try_rows(rows: DataFrame) -> None:
             try_write(rows, table.hoodie_table, operation, config)
 
-        verdict = judge(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
-    if verdict.files or verdict.digests - intake.left_out:
-        return verdict
+        bad = find_bad_input(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
+    if bad.files or bad.digests - intake.left_out:
+        return bad
     if isinstance(error, SPARK_FAILURES):
         message = f"the rows cannot be written: {failure_reason(error)}"
         raise InvalidDataError(message, table=table.uri) from error
     raise error
 
 
-def _keep_rows(folder: StoreLocation, verdict: Verdict) -> None:
+def _keep_rows(folder: StoreLocation, bad: BadInput) -> None:
     store = folder.open()
-    for path, found in verdict.rows.items():
+    for path, found in bad.rows.items():
         info = store.head(path)
         if info is None:
             raise InvalidDataError("source file has gone", path=f"{folder.uri}/{path}")
-        file = LandingFile(path, info.size_bytes, info.modified_ms)
-        quarantine_rows(store, file, [row.to_json_object() for row in found], Landing())
+        file = ArrivedFile(path, info.size_bytes, info.modified_ms)
+        quarantine_rows(store, file, [row.to_json_object() for row in found], FileListing())

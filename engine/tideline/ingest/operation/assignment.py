@@ -29,7 +29,7 @@ OPERATION_LABEL = "tideline.dev/operation"
 KIND_LABEL = "tideline.dev/kind"
 REPORT_ANNOTATION = "tideline.dev/report"
 """On the worker's pod: its WorkerReport."""
-HAND_OVER_KEY = "hand-over.json"
+ASSIGNMENT_KEY = "hand-over.json"
 HAND_OVER_REFUSED = "HandOverRefused"
 """The `error` of an operation whose content is not what the status names."""
 
@@ -40,7 +40,7 @@ _REPORT_BYTES_MAX = RESULT_BYTES_MAX - 256
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class Assignment:
     """An operation for one worker. `name` is that of the ConfigMap; `content` is the operation as
     JSON, byte by byte what `digest` is of."""
 
@@ -78,13 +78,13 @@ class HandOver:
         )
 
     @classmethod
-    def parse(cls, name: str, text: str) -> HandOver:
+    def parse(cls, name: str, text: str) -> Assignment:
         """Raises ConfigError when `text` is none of this version."""
         try:
             content = json.loads(text)
             if content["version"] != _VERSION:
                 raise ConfigError(
-                    f"this hand-over has version {content['version']}, this release knows "
+                    f"this assignment has version {content['version']}, this release knows "
                     f"{_VERSION}"
                 )
             return cls(
@@ -96,7 +96,7 @@ class HandOver:
                 str(content["content"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"this is not a hand-over: {error}", value=text[:200]) from error
+            raise ConfigError(f"this is not an assignment: {error}", value=text[:200]) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,13 @@ def digest_of(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def objection(hand_over: HandOver, table: Mapping[str, Any] | None, pod_uid: str) -> str | None:
+def objection(assignment: Assignment, table: Mapping[str, Any] | None, pod_uid: str) -> str | None:
     """Why the worker in the pod must not begin, by the LakeTable object; None where it may."""
     if table is None:
-        return f"there is no LakeTable {hand_over.table}"
+        return f"there is no LakeTable {assignment.table}"
     if table["metadata"].get("deletionTimestamp"):
-        return f"the LakeTable {hand_over.table} is being deleted"
-    entry = _entry(hand_over.operation_id, hand_over.attempt, table)
+        return f"the LakeTable {assignment.table} is being deleted"
+    entry = _entry(assignment.operation_id, assignment.attempt, table)
     if entry is None or entry.get("podUid") != pod_uid:
         return "the table's status does not name it as this worker's"
     if entry.get("phase") not in _UNDER_WAY:
@@ -151,10 +151,10 @@ def objection(hand_over: HandOver, table: Mapping[str, Any] | None, pod_uid: str
     return None
 
 
-def is_altered(hand_over: HandOver, table: Mapping[str, Any]) -> bool:
+def is_altered(assignment: Assignment, table: Mapping[str, Any]) -> bool:
     """Whether the content is not what the status of the LakeTable object names."""
-    entry = _entry(hand_over.operation_id, hand_over.attempt, table) or {}
-    return entry.get("digest") != hand_over.digest
+    entry = _entry(assignment.operation_id, assignment.attempt, table) or {}
+    return entry.get("digest") != assignment.digest
 
 
 def is_acknowledged(report: WorkerReport, table: Mapping[str, Any] | None) -> bool:

@@ -19,8 +19,8 @@ from tideline.hudi.services.registry import ROLLBACK
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.iceberg.services import registry as iceberg_registry
 from tideline.ingest.operation.column_type import Column, ColumnType
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
-from tideline.ingest.sources.files.listing import FileFormat, LandingFile
+from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
 from tideline.services.service import Service
 
 _VERSION = 1
@@ -140,7 +140,7 @@ class IngestFiles:
     name: str
     landing: Place
     file_format: FileFormat
-    files: tuple[LandingFile, ...]
+    files: tuple[ArrivedFile, ...]
     generation: int
     write_operation: str = "upsert"
     options: Mapping[str, str] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class IngestFiles:
     once_number: int | None = None
     bad_rows_max: int | None = None
     former_name: str = ""
-    taken: TakenPolicy = TakenPolicy.KEEP
+    taken: AfterIngest = AfterIngest.KEEP
     moved_to: Place | None = None
     listed_after: str = ""
     is_dry: bool = False
@@ -396,7 +396,7 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 landing=_read_place(content["landing"]),
                 file_format=FileFormat(content["format"]),
                 files=tuple(
-                    LandingFile(str(path), int(size), int(modified))
+                    ArrivedFile(str(path), int(size), int(modified))
                     for path, size, modified in content["files"]
                 ),
                 generation=int(content["generation"]),
@@ -409,7 +409,7 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 once_number=content["onceNumber"],
                 bad_rows_max=content.get("badRowsMax"),
                 former_name=str(content.get("formerName", "")),
-                taken=TakenPolicy(content.get("taken", TakenPolicy.KEEP.value)),
+                taken=AfterIngest(content.get("taken", AfterIngest.KEEP.value)),
                 moved_to=_read_place(content["movedTo"]) if content.get("movedTo") else None,
                 listed_after=str(content.get("listedAfter", "")),
                 is_dry=bool(content.get("dryRun", False)),

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.ingest.proposal.dialect import CsvDialect, find_encoding, find_separator, has_header
-from tideline.ingest.sources.files.listing import FileFormat, Landing
+from tideline.ingest.sources.files.listing import FileFormat, FileListing
 from tideline.storage.object_store import ObjectStore
 
 FILES_MAX = 200
@@ -55,7 +55,7 @@ class Sample:
 
 
 def read_sample(
-    store: ObjectStore, landing: Landing, file_format: FileFormat, given: Mapping[str, str]
+    store: ObjectStore, landing: FileListing, file_format: FileFormat, given: Mapping[str, str]
 ) -> Sample:
     """Read some files of the landing prefix; `given` are read options that a person has named.
 

@@ -33,7 +33,7 @@ from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, CARRIER_KEY, carried_key
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.ingest.sources.files.listing import IDENTITY_BYTES, Landing, LandingFile, Position
+from tideline.ingest.sources.files.listing import IDENTITY_BYTES, ArrivedFile, FileListing, Position
 
 CHECKPOINT_PREFIX = CARRIED_PREFIX
 INGEST_KEY = CARRIER_KEY
@@ -69,18 +69,18 @@ class Checkpoint:
     took_over: str = ""
     names_from: str = ""
 
-    def has_taken(self, file: LandingFile) -> bool:
+    def has_taken(self, file: ArrivedFile) -> bool:
         """Whether the file's rows count as in the table already."""
         if self.floor is not None and file.position <= self.floor:
             return True
         return self.remembers(file)
 
-    def remembers(self, file: LandingFile) -> bool:
+    def remembers(self, file: ArrivedFile) -> bool:
         """Whether it is certain that the file's rows are in the table: no late file below the floor
         can be mistaken for one that was taken in."""
         return file.identity in self.taken
 
-    def late_files(self, landing: Landing) -> int:
+    def late_files(self, landing: FileListing) -> int:
         """How many files came in below the floor since it rose."""
         return max(0, _count_settled(landing, self.floor) - self.settled)
 
@@ -141,8 +141,8 @@ class Checkpoint:
 
 def advance(
     checkpoint: Checkpoint | None,
-    landing: Landing,
-    taken: Iterable[LandingFile],
+    landing: FileListing,
+    taken: Iterable[ArrivedFile],
     *,
     taken_max: int = TAKEN_MAX,
 ) -> Checkpoint:
@@ -235,7 +235,7 @@ def _decode_all(extra: Mapping[str, str], instant: object) -> dict[str, Checkpoi
     }
 
 
-def _raise_floor(checkpoint: Checkpoint, landing: Landing, taken_max: int) -> Checkpoint:
+def _raise_floor(checkpoint: Checkpoint, landing: FileListing, taken_max: int) -> Checkpoint:
     """Let the floor pass the oldest files while there are too many identities.
 
     It never passes a file that is not taken in yet, nor one younger than the distance allows.
@@ -255,7 +255,7 @@ def _raise_floor(checkpoint: Checkpoint, landing: Landing, taken_max: int) -> Ch
     return replace(checkpoint, floor=floor, settled=settled, taken=frozenset(taken))
 
 
-def _names_from(checkpoint: Checkpoint, landing: Landing) -> str:
+def _names_from(checkpoint: Checkpoint, landing: FileListing) -> str:
     """As many names as the overlap before the first file that waits, or before the end."""
     waiting = (file.path for file in landing.files if not checkpoint.has_taken(file))
     first = min(waiting, default=None)
@@ -264,7 +264,7 @@ def _names_from(checkpoint: Checkpoint, landing: Landing) -> str:
     return names[-NAMES_OVERLAP - 1] if len(names) > NAMES_OVERLAP else landing.after
 
 
-def _count_settled(landing: Landing, floor: Position | None) -> int:
+def _count_settled(landing: FileListing, floor: Position | None) -> int:
     if floor is None:
         return 0
     return sum(1 for file in landing.files if file.position <= floor)

@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile
 
 _LOCAL = "file://"
 _INSERTING = ("insert", "bulk_insert")
 
 
 @dataclass(frozen=True, slots=True)
-class GoesOn:
+class Resume:
     """`checkpoint` is None at the start; `took_over` is the name it was kept under so far."""
 
     checkpoint: Checkpoint | None = None
@@ -83,9 +83,9 @@ def newest_of(
     return max(found, key=lambda one: one.generation, default=None)
 
 
-def continuation(
-    claim: Claim, checkpoints: Mapping[str, Checkpoint], files: Iterable[LandingFile]
-) -> GoesOn | Refused:
+def resume_of(
+    claim: Claim, checkpoints: Mapping[str, Checkpoint], files: Iterable[ArrivedFile]
+) -> Resume | Refused:
     """What the ingest goes on from; `files` are those in its landing prefix now."""
     former = claim.former_name
     if former in claim.names:
@@ -102,7 +102,7 @@ def continuation(
             if _took_from(other, claim.prefix, identities) and _is_newer(other, checkpoint, claim):
                 return Refused("IngestRenamed", _renamed(claim, name))
     took_over = former if checkpoint is not checkpoints.get(claim.name) else ""
-    return GoesOn(checkpoint, took_over)
+    return Resume(checkpoint, took_over)
 
 
 def _is_at(checkpoint: Checkpoint, claim: Claim) -> bool:

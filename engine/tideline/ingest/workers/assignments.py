@@ -20,12 +20,12 @@ from tideline.ingest.executors.kubernetes_account import MERGE_PATCH, Kubernetes
 from tideline.ingest.executors.kubernetes_pods import ThisPod
 from tideline.ingest.operation.assignment import (
     ASSIGNEE_LABEL,
-    HAND_OVER_KEY,
+    ASSIGNMENT_KEY,
     KIND_LABEL,
     OPERATION_LABEL,
     REPORT_ANNOTATION,
     TABLE_LABEL,
-    HandOver,
+    Assignment,
     WorkerReport,
 )
 
@@ -39,25 +39,25 @@ class ApiSilentError(TidelineError):
     """The API server did not answer, or not as it should; a retry may help."""
 
 
-class HandOvers(Protocol):
+class Assignments(Protocol):
     """What a worker needs of the operator. All but `next` raise ApiSilentError."""
 
-    def next(self, timeout_s: float) -> HandOver | None:
+    def next(self, timeout_s: float) -> Assignment | None:
         """The next operation for this worker that was not returned before, if one comes in
         time."""
 
     def table(self, name: str) -> dict[str, Any] | None:
         """The LakeTable as it is now; None when there is none."""
 
-    def show(self, report: WorkerReport | None, busy_with: HandOver | None) -> None:
+    def show(self, report: WorkerReport | None, busy_with: Assignment | None) -> None:
         """Make the report readable, and what the worker is busy with."""
 
-    def forget(self, hand_over: HandOver) -> None:
+    def forget(self, assignment: Assignment) -> None:
         """It is done with."""
 
 
 @dataclass(slots=True)
-class PodHandOvers:
+class PodAssignments:
     """Those of this pod. `termination_log` gets every report first: it stays readable when the pod
     dies, and when the API server cannot be reached."""
 
@@ -69,11 +69,11 @@ class PodHandOvers:
     _returned: set[str] = field(default_factory=set)
     _complaint: str = ""
 
-    def next(self, timeout_s: float) -> HandOver | None:
+    def next(self, timeout_s: float) -> Assignment | None:
         try:
             return self._watched(min(timeout_s, _WATCH_S_MAX))
         except (OSError, ValueError) as error:
-            self._complain(f"hand-overs cannot be watched: {error}")
+            self._complain(f"assignments cannot be watched: {error}")
             self.clock.sleep(_PAUSE_S)
             return None
 
@@ -92,7 +92,7 @@ class PodHandOvers:
         except (OSError, ValueError) as error:
             raise ApiSilentError(f"LakeTable {name} cannot be read: {error}") from error
 
-    def show(self, report: WorkerReport | None, busy_with: HandOver | None) -> None:
+    def show(self, report: WorkerReport | None, busy_with: Assignment | None) -> None:
         text = None if report is None else report.to_json()
         if self.termination_log is not None:
             self.termination_log.write_text(text or "", encoding="utf-8")
@@ -108,18 +108,18 @@ class PodHandOvers:
         except (OSError, ValueError) as error:
             raise ApiSilentError(f"pod {self.pod.name} cannot be changed: {error}") from error
 
-    def forget(self, hand_over: HandOver) -> None:
-        url = f"{self._namespace_url}/configmaps/{hand_over.name}"
+    def forget(self, assignment: Assignment) -> None:
+        url = f"{self._namespace_url}/configmaps/{assignment.name}"
         try:
             self.account.call("DELETE", url, timeout_s=_REQUEST_S)
         except (OSError, ValueError) as error:
-            raise ApiSilentError(f"{hand_over.name} cannot be deleted: {error}") from error
+            raise ApiSilentError(f"{assignment.name} cannot be deleted: {error}") from error
 
     @property
     def _namespace_url(self) -> str:
         return f"{self.pod.api_url}/api/v1/namespaces/{self.pod.namespace}"
 
-    def _watched(self, timeout_s: float) -> HandOver | None:
+    def _watched(self, timeout_s: float) -> Assignment | None:
         selector = {"labelSelector": f"{ASSIGNEE_LABEL}={self.uid}"}
         url = f"{self._namespace_url}/configmaps"
         for event in self.account.watch(url, selector, timeout_s=timeout_s):
@@ -130,7 +130,7 @@ class PodHandOvers:
                 continue
             self._returned.add(name)
             try:
-                return HandOver.parse(name, event["object"]["data"][HAND_OVER_KEY])
+                return Assignment.parse(name, event["object"]["data"][ASSIGNMENT_KEY])
             except (ConfigError, KeyError, TypeError, json.JSONDecodeError) as error:
                 self._complain(f"{name} is no operation: {error}")
         return None

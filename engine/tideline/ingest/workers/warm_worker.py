@@ -29,7 +29,7 @@ from tideline.ingest.execute.execute_operation import execute_operation, failed_
 from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.assignment import (
     HAND_OVER_REFUSED,
-    HandOver,
+    Assignment,
     WorkerReport,
     is_acknowledged,
     is_altered,
@@ -37,7 +37,7 @@ from tideline.ingest.operation.assignment import (
 )
 from tideline.ingest.operation.operation import Operation, writer_name
 from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
-from tideline.ingest.workers.assignments import ApiSilentError, HandOvers
+from tideline.ingest.workers.assignments import ApiSilentError, Assignments
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class WarmWorker:
 
     def __init__(
         self,
-        hand_overs: HandOvers,
+        assignments: Assignments,
         spark: KeptSpark,
         pod_uid: str,
         limits: WorkerLimits,
@@ -96,15 +96,15 @@ class WarmWorker:
         is_stopping: Callable[[], bool],
         progress: Progress,
     ) -> None:
-        self._hand_overs = hand_overs
+        self._assignments = assignments
         self._spark = spark
         self._uid = pod_uid
         self._limits = limits
         self._clock = clock
         self._is_stopping = is_stopping
         self._progress = progress
-        self._newest: tuple[HandOver, WorkerReport] | None = None
-        self.executing: HandOver | None = None
+        self._newest: tuple[Assignment, WorkerReport] | None = None
+        self.executing: Assignment | None = None
         """What is being carried out."""
         self.is_waiting = False
         """Whether it waits for the next operation."""
@@ -126,14 +126,14 @@ class WarmWorker:
                 return WorkerEnd.IDLE
             self.is_waiting = True
             try:
-                hand_over = self._hand_overs.next(left_s)
+                assignment = self._assignments.next(left_s)
             except KeyboardInterrupt:
                 return WorkerEnd.STOPPED
             finally:
                 self.is_waiting = False
-            if hand_over is None:
+            if assignment is None:
                 continue
-            end = self._take(hand_over)
+            end = self._take(assignment)
             if end is not None:
                 return end
             idle_since_s = self._clock.monotonic_s()
@@ -147,63 +147,63 @@ class WarmWorker:
     def show(self, result: OperationResult) -> None:
         """The result of what is being carried out, for an end that cannot wait."""
         if self.executing is not None:
-            hand_over = self.executing
-            report = WorkerReport(hand_over.operation_id, hand_over.attempt, result)
-            self._hand_overs.show(report, None)
+            assignment = self.executing
+            report = WorkerReport(assignment.operation_id, assignment.attempt, result)
+            self._assignments.show(report, None)
 
-    def _take(self, hand_over: HandOver) -> WorkerEnd | None:
+    def _take(self, assignment: Assignment) -> WorkerEnd | None:
         if not self._is_heard():
             return WorkerEnd.UNHEARD
         before = None if self._newest is None else self._newest[1]
-        taken = WorkerReport(hand_over.operation_id, hand_over.attempt)
-        self._insist(lambda: self._hand_overs.show(taken, hand_over))
-        table = self._insist(lambda: self._hand_overs.table(hand_over.table))
-        reason = objection(hand_over, table, self._uid)
+        taken = WorkerReport(assignment.operation_id, assignment.attempt)
+        self._insist(lambda: self._assignments.show(taken, assignment))
+        table = self._insist(lambda: self._assignments.table(assignment.table))
+        reason = objection(assignment, table, self._uid)
         if self._is_stopping():
             reason = reason or "this worker was asked to stop"
         if reason is not None or table is None:
-            self._progress(f"left {hand_over.operation_id} alone: {reason}")
-            self._insist(lambda: self._hand_overs.show(before, None))
-            self._forget(hand_over)
+            self._progress(f"left {assignment.operation_id} alone: {reason}")
+            self._insist(lambda: self._assignments.show(before, None))
+            self._forget(assignment)
             return None
-        self._progress(f"begins {hand_over.operation_id} of {hand_over.table}")
-        if is_altered(hand_over, table):
-            result, is_spent = _refused(hand_over), False
+        self._progress(f"begins {assignment.operation_id} of {assignment.table}")
+        if is_altered(assignment, table):
+            result, is_spent = _refused(assignment), False
         else:
-            result, is_spent = self._carry_out(hand_over)
+            result, is_spent = self._carry_out(assignment)
         words = f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
-        self._progress(f"ended {hand_over.operation_id}: {words}")
-        report = WorkerReport(hand_over.operation_id, hand_over.attempt, result)
-        self._newest = hand_over, report
+        self._progress(f"ended {assignment.operation_id}: {words}")
+        report = WorkerReport(assignment.operation_id, assignment.attempt, result)
+        self._newest = assignment, report
         if not self._tell(report):
             return WorkerEnd.UNHEARD
-        self._forget(hand_over)
+        self._forget(assignment)
         if self._is_stopping():
             return WorkerEnd.STOPPED
         return WorkerEnd.SPENT if is_spent else None
 
-    def _carry_out(self, hand_over: HandOver) -> tuple[OperationResult, bool]:
+    def _carry_out(self, assignment: Assignment) -> tuple[OperationResult, bool]:
         """The result, and whether this process is to be used no more."""
         environment, folder = dict(os.environ), Path.cwd()
-        self.executing = hand_over
+        self.executing = assignment
         try:
-            result, is_spent = self._execute(hand_over)
+            result, is_spent = self._execute(assignment)
         except KeyboardInterrupt:
-            result = _stopped(hand_over.operation_id, "what it had begun was undone")
+            result = _stopped(assignment.operation_id, "what it had begun was undone")
             is_spent = True
         finally:
             self.executing = None
         if self._is_stopping() and result.outcome is Outcome.FAILED:
-            result = _stopped(hand_over.operation_id, "what it had begun was undone")
+            result = _stopped(assignment.operation_id, "what it had begun was undone")
         if is_spent or self._is_stopping():
             return result, True
         return result, not self._made_new(environment, folder)
 
-    def _execute(self, hand_over: HandOver) -> tuple[OperationResult, bool]:
-        operation_id = hand_over.operation_id
+    def _execute(self, assignment: Assignment) -> tuple[OperationResult, bool]:
+        operation_id = assignment.operation_id
         is_spent = False
         try:
-            operation: Operation = hand_over.operation
+            operation: Operation = assignment.operation
             operation = replace(operation, writer=writer_name(operation_id, self._uid))
             result = execute_operation(
                 operation,
@@ -241,10 +241,10 @@ class WarmWorker:
         """Wait until the status has the report on the operation before."""
         if self._newest is None:
             return True
-        hand_over, report = self._newest
+        assignment, report = self._newest
         until_s = self._clock.monotonic_s() + _ACKNOWLEDGED_S
         while self._clock.monotonic_s() < until_s:
-            table = self._insist(lambda: self._hand_overs.table(hand_over.table))
+            table = self._insist(lambda: self._assignments.table(assignment.table))
             if is_acknowledged(report, table):
                 return True
             self._clock.sleep(_PAUSE_S)
@@ -255,7 +255,7 @@ class WarmWorker:
         until_s = self._clock.monotonic_s() + _REACHED_S
         while True:
             try:
-                self._hand_overs.show(report, None)
+                self._assignments.show(report, None)
             except KeyboardInterrupt:
                 # A signal that came for the operation; the worker ends after this.
                 continue
@@ -276,17 +276,17 @@ class WarmWorker:
                 self._progress(str(error))
                 self._clock.sleep(_PAUSE_S * 5)
 
-    def _forget(self, hand_over: HandOver) -> None:
+    def _forget(self, assignment: Assignment) -> None:
         try:
-            self._hand_overs.forget(hand_over)
+            self._assignments.forget(assignment)
         except ApiSilentError as error:
             # It goes with the pod.
             self._progress(str(error))
 
 
-def _refused(hand_over: HandOver) -> OperationResult:
+def _refused(assignment: Assignment) -> OperationResult:
     return OperationResult(
-        hand_over.operation_id,
+        assignment.operation_id,
         Outcome.FAILED,
         message="what was handed over is not the operation that the table's status names",
         exit_code=1,

@@ -60,7 +60,7 @@ Failure = Callable[[Sequence[str]], str | Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BadInput:
     """Bad files with reasons; rows to set aside, by path; files that wait for the next commit.
 
     `settings` are those that the rows were found with.
@@ -77,22 +77,22 @@ class Verdict:
         return frozenset(row.digest for rows in self.rows.values() for row in rows)
 
 
-def judge(
+def find_bad_input(
     intake: Intake,
     paths: Sequence[str],
     *,
     rows_max: int | None,
     try_rows: Callable[[DataFrame], None],
-) -> Verdict:
-    """What is wrong with the files `paths`, which failed together; an empty verdict when nothing is
-    found. `rows_max` rows of a file may be set aside, None for none. `try_rows` does with rows all
+) -> BadInput:
+    """What is wrong with the files `paths`, which failed together; empty when nothing is found.
+    `rows_max` rows of a file may be set aside, None for none. `try_rows` does with rows all
     that a write would, short of writing. Raises SPARK_FAILURES of the machinery."""
-    bad = misfits(intake, paths)
-    if bad:
-        return Verdict(bad)
-    verdict = _judge_rows(intake, paths, rows_max)
-    if verdict.files or verdict.digests - intake.left_out:
-        return verdict
+    unfit = misfits(intake, paths)
+    if unfit:
+        return BadInput(unfit)
+    bad = _bad_rows(intake, paths, rows_max)
+    if bad.files or bad.digests - intake.left_out:
+        return bad
 
     def failure(some: Sequence[str]) -> str | Mapping[str, str] | None:
         try:
@@ -107,7 +107,7 @@ def judge(
             return failure_reason(error)
         return None
 
-    return Verdict(narrow(paths, failure))
+    return BadInput(narrow(paths, failure))
 
 
 def misfits(intake: Intake, paths: Sequence[str]) -> dict[str, str]:
@@ -162,7 +162,7 @@ def narrow(paths: Sequence[str], failure: Failure) -> dict[str, str]:
     return {paths[low]: f"it does not match the files before it: {reason}"}
 
 
-def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> Verdict:
+def _bad_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> BadInput:
     reading = replace(intake.settings, keeps_bad_rows=intake.settings.is_strict_text)
     looking = replace(intake, settings=reading)
     try:
@@ -170,9 +170,9 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
         # Text is parsed once, whole; of parquet each look reads the columns it needs.
         kept = source.persist(StorageLevel.MEMORY_AND_DISK) if intake.is_text else source
     except UnreadableFilesError as error:
-        return Verdict(error.reasons)
+        return BadInput(error.reasons)
     except SPARK_FAILURES:
-        return Verdict(narrow(paths, lambda some: _read_failure(intake, some, reading)))
+        return BadInput(narrow(paths, lambda some: _read_failure(intake, some, reading)))
     try:
         # Types that were inferred from these files are those to read them with again.
         known = {item.name.lower(): item.dataType for item in source.schema}
@@ -189,9 +189,9 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
         found = [unread, *_faulty(looking, good, places, allowed)]
         return _verdict(paths, found, rows_max, settings)
     except ConfigError:
-        return Verdict()
+        return BadInput()
     except SPARK_FAILURES:
-        return Verdict(narrow(paths, lambda some: _read_failure(intake, some, reading)))
+        return BadInput(narrow(paths, lambda some: _read_failure(intake, some, reading)))
     finally:
         if intake.is_text:
             kept.unpersist()
@@ -229,7 +229,7 @@ def _faulty(intake: Intake, source: DataFrame, places: Places, rows_max: int) ->
 
 def _verdict(
     paths: Sequence[str], found: Sequence[BadRows], rows_max: int | None, settings: SourceSettings
-) -> Verdict:
+) -> BadInput:
     files: dict[str, str] = {}
     rows: dict[str, tuple[BadRow, ...]] = {}
     waiting = frozenset[str]().union(*[one.waiting for one in found])
@@ -246,7 +246,7 @@ def _verdict(
             files[path] = f"{some[0]}{more}{limit}"
         else:
             rows[path] = tuple(some)
-    return Verdict(files, rows, waiting, settings)
+    return BadInput(files, rows, waiting, settings)
 
 
 def _with_lines(rows: Sequence[BadRow], path: str, settings: SourceSettings) -> list[BadRow]:

@@ -1,8 +1,8 @@
 """From source files to the rows a table takes: read, transform, mark deletes, fit the columns.
 
-While all is well nothing is looked at twice. When a batch fails, `judge` finds out which files or
-rows are at fault (`tideline.spark.source_files.bad_input`), and the batch is read again without
-them: rows are left out by their content, so that none goes missing that was not found bad before.
+While all is well nothing is read twice. When a batch fails, `find_bad_input` finds the files or
+rows at fault (`tideline.spark.source_files.bad_input`), and the batch is read again without them:
+rows are left out by their content, so that none goes missing that was not found bad before.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_CONTINUATION = "engine/tideline/ingest/sources/resume.py"
-_CONTINUATION_TESTS = ("engine/tests/ingest/sources/test_resume.py",)
+_RESUME = "engine/tideline/ingest/sources/resume.py"
+_RESUME_TESTS = ("engine/tests/ingest/sources/test_resume.py",)
 _NESTED_NUMBERS = "engine/tideline/spark/source_files/nested_numbers.py"
 _NESTED_NUMBERS_TESTS = ("engine/tests/spark/source_files/test_inferred_types.py", "-k", "inside")
 
@@ -48,24 +48,24 @@ INGEST_FAULTS = (
     ),
     Fault(
         "a prefix that moved keeps a checkpoint that is not about it",
-        _CONTINUATION,
+        _RESUME,
         '    return checkpoint.prefix in ("", claim.prefix, claim.former_prefix)\n',
         "    return bool(checkpoint.prefix or claim.prefix)\n",
-        _CONTINUATION_TESTS,
+        _RESUME_TESTS,
     ),
     Fault(
         "a renamed ingest inserts everything again",
-        _CONTINUATION,
+        _RESUME,
         "    if claim.operation in _INSERTING:\n",
         "    if claim.operation == claim.name:\n",
-        _CONTINUATION_TESTS,
+        _RESUME_TESTS,
     ),
     Fault(
         "a name that is given back falls behind the one that went on",
-        _CONTINUATION,
+        _RESUME,
         "    return max(found, key=lambda one: one.generation, default=None)\n",
         "    return found[0] if found else None\n",
-        _CONTINUATION_TESTS,
+        _RESUME_TESTS,
     ),
     Fault(
         "numbers in lists of JSON are not looked at",

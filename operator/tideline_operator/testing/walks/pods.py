@@ -15,7 +15,7 @@ from enum import Enum
 from tideline.errors import ConflictError, TidelineError
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
+from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
@@ -164,7 +164,7 @@ class PretendedPods:
             if file.identity in taken:
                 self.twice.append(f"ingest {work.name} took {file.path} into {location} twice")
             taken[file.identity] += 1
-        if work.taken is not TakenPolicy.KEEP:
+        if work.taken is not AfterIngest.KEEP:
             landing = self._open_store(work.landing)
             for file in work.files:
                 landing.delete(file.path)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tideline.ingest.operation.operation import Place
-from tideline.ingest.sources.files.listing import FileFormat, LandingFile, list_landing
+from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials
@@ -144,12 +144,12 @@ class LakeWorld:
         found = self._client.list_objects(bucket, prefix=below, recursive=True)
         return [str(item.object_name).removeprefix(below) for item in found]
 
-    def files_in(self, uri: str, file_format: FileFormat) -> tuple[LandingFile, ...]:
+    def files_in(self, uri: str, file_format: FileFormat) -> tuple[ArrivedFile, ...]:
         """What lies in a landing prefix, as the operator and the engine see it."""
         if not self.has_bucket_of(uri):
             return ()
         place = Place(uri, tuple(self._minio.storage_options().items()))
-        return list_landing(self.open_store(place), file_format).files
+        return list_arrived(self.open_store(place), file_format).files
 
     def land(self, uri: str, name: str) -> None:
         """A file lands, if its bucket is there."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tideline.ingest.sources.checkpoint import advance
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.files.plan import Batch, plan_batch
 
 NOW_MS = 1_000_000
 
 
-def landing(*modified_ms: int) -> Landing:
-    files = [LandingFile(f"f{at}", 10, at) for at in modified_ms]
-    return Landing(tuple(sorted(files, key=lambda file: file.position)))
+def landing(*modified_ms: int) -> FileListing:
+    files = [ArrivedFile(f"f{at}", 10, at) for at in modified_ms]
+    return FileListing(tuple(sorted(files, key=lambda file: file.position)))
 
 
-def plan(landed: Landing, *, files_max: int = 10, settle_ms: int = 1_000) -> Batch:
+def plan(landed: FileListing, *, files_max: int = 10, settle_ms: int = 1_000) -> Batch:
     return plan_batch(landed, None, files_max=files_max, now_ms=NOW_MS, settle_ms=settle_ms)
 
 

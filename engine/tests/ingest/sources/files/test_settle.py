@@ -23,8 +23,8 @@ from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.after_ingest import TakenPolicy
-from tideline.ingest.sources.files.listing import FileFormat, list_landing
+from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.ingest.sources.files.plan import plan_batch
 from tideline.storage.copying import copy_object
 from tideline.storage.location import StoreLocation
@@ -44,7 +44,7 @@ class Feed:
     """A landing folder, a folder for moved files and a table."""
 
     folder: Path
-    taken: TakenPolicy
+    taken: AfterIngest
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -57,7 +57,7 @@ class Feed:
 
     @property
     def moved_to(self) -> Place | None:
-        is_moved = self.taken is TakenPolicy.MOVE
+        is_moved = self.taken is AfterIngest.MOVE
         return Place(f"file://{self.folder}/moved/here") if is_moved else None
 
     def land(self, path: str, first_id: int, at_s: int) -> None:
@@ -75,7 +75,7 @@ class Feed:
 
     def run(self, files_max: int = 100) -> OperationResult:
         checkpoint, store = self.checkpoint(), locate(self.landing).open()
-        landing = list_landing(store, FileFormat.PARQUET)
+        landing = list_arrived(store, FileFormat.PARQUET)
         batch = plan_batch(landing, checkpoint, files_max=files_max, now_ms=NOW_MS, settle_ms=0)
         work = IngestFiles(
             name="landing",
@@ -109,19 +109,19 @@ class Feed:
         return sorted(str(file.relative_to(root)) for file in found)
 
 
-@pytest.fixture(params=[TakenPolicy.MOVE, TakenPolicy.REMOVE], ids=str)
+@pytest.fixture(params=[AfterIngest.MOVE, AfterIngest.REMOVE], ids=str)
 def feed(request: pytest.FixtureRequest, tmp_path: Path) -> Feed:
     return Feed(tmp_path, request.param)
 
 
 @pytest.fixture
 def removing(tmp_path: Path) -> Feed:
-    return Feed(tmp_path, TakenPolicy.REMOVE)
+    return Feed(tmp_path, AfterIngest.REMOVE)
 
 
 @pytest.fixture
 def moving(tmp_path: Path) -> Feed:
-    return Feed(tmp_path, TakenPolicy.MOVE)
+    return Feed(tmp_path, AfterIngest.MOVE)
 
 
 def test_what_was_taken_in_leaves_and_all_else_stays(feed: Feed) -> None:
@@ -135,7 +135,7 @@ def test_what_was_taken_in_leaves_and_all_else_stays(feed: Feed) -> None:
     result = feed.run(files_max=3)
     assert (result.outcome, result.source_files, result.files_cleared) == (Outcome.SUCCEEDED, 3, 3)
     assert feed.landed() == sorted(["later.parquet", *others])
-    if feed.taken is TakenPolicy.MOVE:
+    if feed.taken is AfterIngest.MOVE:
         assert feed.moved() == sorted(FILES)
         assert (feed.folder / "moved/here" / FILES[0]).read_bytes() == body
         assert f"3 files taken in and moved to file://{feed.folder}/moved/here" in result.notes
@@ -147,7 +147,7 @@ def test_what_was_taken_in_leaves_and_all_else_stays(feed: Feed) -> None:
 
 
 def test_without_the_policy_everything_stays(tmp_path: Path) -> None:
-    feed = Feed(tmp_path, TakenPolicy.KEEP)
+    feed = Feed(tmp_path, AfterIngest.KEEP)
     feed.land_all()
     result = feed.run()
     assert (result.files_cleared, feed.landed()) == (0, sorted(FILES))
@@ -200,23 +200,23 @@ def test_after_a_death_behind_the_commit_the_next_operation_clears(
 @pytest.mark.parametrize(
     ("taken", "place"),
     [
-        (TakenPolicy.MOVE, "landing"),
-        (TakenPolicy.MOVE, "moved"),
-        (TakenPolicy.REMOVE, "landing"),
+        (AfterIngest.MOVE, "landing"),
+        (AfterIngest.MOVE, "moved"),
+        (AfterIngest.REMOVE, "landing"),
     ],
     ids=str,
 )
 def test_a_death_at_any_write_of_the_clearing_loses_no_file(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    taken: TakenPolicy,
+    taken: AfterIngest,
     place: str,
     planned: Callable[[int], FaultPlan],
 ) -> None:
     feed = Feed(tmp_path, taken)
     feed.land_all()
     bodies = {path: (feed.folder / "landing" / path).read_bytes() for path in FILES}
-    feed.more = {"taken": TakenPolicy.KEEP}
+    feed.more = {"taken": AfterIngest.KEEP}
     feed.run()
     feed.more = {}
     deaths = 0
@@ -233,13 +233,13 @@ def test_a_death_at_any_write_of_the_clearing_loses_no_file(
             deaths += 1
         else:
             break
-        if feed.taken is TakenPolicy.MOVE:
+        if feed.taken is AfterIngest.MOVE:
             for path, body in bodies.items():
                 places = (feed.folder / "landing" / path, feed.folder / "moved/here" / path)
                 assert any(file.is_file() and file.read_bytes() == body for file in places), path
         feed.run()
         assert feed.landed() == []
-        assert feed.moved() == (sorted(FILES) if feed.taken is TakenPolicy.MOVE else [])
+        assert feed.moved() == (sorted(FILES) if feed.taken is AfterIngest.MOVE else [])
         assert feed.ids() == [0, 1, 10, 11, 20, 21], "nothing goes in twice"
     assert deaths >= len(FILES)
 
@@ -267,7 +267,7 @@ def faulty(patch: pytest.MonkeyPatch, place: str, plan: FaultPlan) -> Iterator[N
 
 def test_a_file_that_may_have_arrived_late_is_never_cleared(removing: Feed) -> None:
     removing.land_all()
-    removing.more = {"taken": TakenPolicy.KEEP}
+    removing.more = {"taken": AfterIngest.KEEP}
     removing.run()
     checkpoint = removing.checkpoint()
     assert checkpoint is not None
@@ -334,7 +334,7 @@ def test_trouble_in_clearing_is_noted_and_the_commit_stands(
 def s3_feed(feed: Feed, s3_location: StoreLocation) -> Iterator[tuple[Feed, ObjectStore]]:
     options = s3_location.options
     root = s3_location.uri.removesuffix("/table")
-    is_moved = feed.taken is TakenPolicy.MOVE
+    is_moved = feed.taken is AfterIngest.MOVE
     landing = Place(f"{root}/landing", options)
     feed.more = {
         "landing": landing,
@@ -351,10 +351,10 @@ def test_on_s3_as_in_a_folder(s3_feed: tuple[Feed, ObjectStore], tmp_path: Path)
         pq.write_table(pa.table({"id": [number], "v": ["x"]}), file)
         store.put(f"landing/{number}.parquet", file.read_bytes())
     at = locate(feed.more["landing"])
-    feed.more["files"] = list_landing(at.open(), FileFormat.PARQUET).files
+    feed.more["files"] = list_arrived(at.open(), FileFormat.PARQUET).files
     result = feed.run()
     assert (result.outcome, result.files_cleared, feed.ids()) == (Outcome.SUCCEEDED, 3, [0, 1, 2])
     assert [*store.list("landing")] == []
     moved = sorted(info.path for info in store.list("moved"))
     expected = [f"moved/{number}.parquet" for number in range(3)]
-    assert moved == (expected if feed.taken is TakenPolicy.MOVE else [])
+    assert moved == (expected if feed.taken is AfterIngest.MOVE else [])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.spark.source_files.bad_input import judge
+from tideline.spark.source_files.bad_input import find_bad_input
 from tideline.spark.source_files.intake import Intake
 from tideline.spark.source_files.sources import (
     SourceSettings,
@@ -37,7 +37,7 @@ def at_fault(spark: SparkSession, folder: Path, file_format: str, **how: Any) ->
 
     paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     while rest := [path for path in paths if path not in bad]:
-        found = judge(Intake(spark, settings), rest, rows_max=None, try_rows=compute).files
+        found = find_bad_input(Intake(spark, settings), rest, rows_max=None, try_rows=compute).files
         if not found:
             break
         bad |= found

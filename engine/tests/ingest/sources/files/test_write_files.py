@@ -15,7 +15,7 @@ import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.ingest.sources.files.named_files import Sources, find_sources, source_bytes
-from tideline.spark.source_files.bad_input import judge
+from tideline.spark.source_files.bad_input import find_bad_input
 from tideline.spark.source_files.intake import Intake
 from tideline.spark.source_files.landed_rows import (
     cast_text,
@@ -219,7 +219,7 @@ def find_bad_files(
     bad: dict[str, str] = {}
     while True:
         rest = [path for path in paths if path not in bad]
-        found = judge(Intake(spark, reading), rest, rows_max=None, try_rows=compute).files
+        found = find_bad_input(Intake(spark, reading), rest, rows_max=None, try_rows=compute).files
         if not found:
             return bad
         bad |= found

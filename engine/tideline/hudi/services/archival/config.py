@@ -52,7 +52,7 @@ class ArchivalConfig:
     merge: MergeConfig = MergeConfig()
     history: HistoryConfig = HistoryConfig()
 
-    def going_on(self) -> ArchivalConfig:
+    def resume(self) -> ArchivalConfig:
         """For the next portion of a run, which goes down to the minimum once it has begun."""
         return replace(self, commits_max=self.commits_min)
 

@@ -181,7 +181,7 @@ def archive_table(
         if done is not None:
             table.clock.sleep(PAUSE_S)
         with table.lock(lock_timing).acquire():
-            portion = execute_archival(table, config if done is None else config.going_on())
+            portion = execute_archival(table, config if done is None else config.resume())
         done = portion if done is None else done.followed_by(portion)
     return done
 

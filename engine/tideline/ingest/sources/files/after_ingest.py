@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class TakenPolicy(Enum):
+class AfterIngest(Enum):
     """KEEP leaves them where they are; MOVE and REMOVE keep the landing prefix small."""
 
     KEEP = "Keep"

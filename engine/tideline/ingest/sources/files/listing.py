@@ -63,7 +63,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class LandingFile:
+class ArrivedFile:
     """One file; `path` is relative to the landing prefix."""
 
     path: str
@@ -91,15 +91,15 @@ class RowsSetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class FileListing:
     """One listing: `files` in order of arrival, `quarantined` kept out by a note, and the rows of
     files that were set aside one by one.
 
     A listing that is not whole has only what sorts after the path `after`.
     """
 
-    files: tuple[LandingFile, ...] = ()
-    quarantined: tuple[LandingFile, ...] = ()
+    files: tuple[ArrivedFile, ...] = ()
+    quarantined: tuple[ArrivedFile, ...] = ()
     strangers: tuple[str, ...] = ()
     unnamable: tuple[str, ...] = ()
     irregular: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Landing:
         irregular: Iterable[str] = (),
         *,
         after: str = "",
-    ) -> Landing:
+    ) -> FileListing:
         """Sort a listing's objects; `irregular` are paths of what is no file of the folder."""
         files, strangers, unnamable, noted = [], [], [], set()
         rows: list[RowsSetAside] = []
@@ -128,7 +128,7 @@ class Landing:
             elif not is_possible_path(found.path):
                 unnamable.append(ascii(found.path))
             elif found.path.lower().endswith(file_format.endings):
-                files.append(LandingFile(found.path, found.size_bytes, found.modified_ms))
+                files.append(ArrivedFile(found.path, found.size_bytes, found.modified_ms))
             else:
                 strangers.append(found.path)
         files.sort(key=lambda file: file.position)
@@ -173,32 +173,32 @@ class Landing:
         return f"left alone {'; '.join(said)}" if said else None
 
 
-def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:
+def list_arrived(store: ObjectStore, file_format: FileFormat) -> FileListing:
     """List the landing prefix that is the root of `store`; empty when it does not exist.
 
     Raises StorageUnavailableError.
     """
     found, irregular = list_regular(store)
-    return Landing.of(found, file_format, irregular)
+    return FileListing.of(found, file_format, irregular)
 
 
-def list_landing_after(
-    store: ObjectStore, file_format: FileFormat, after: str, is_known: Callable[[LandingFile], bool]
-) -> Landing:
+def list_arrived_after(
+    store: ObjectStore, file_format: FileFormat, after: str, is_known: Callable[[ArrivedFile], bool]
+) -> FileListing:
     """List what sorts after the path `after`; everything where that is empty.
 
     One request where nothing is new: notes about files in the quarantine are only looked for when
     there is a file that is not known. Raises StorageUnavailableError.
     """
     if not after:
-        return list_landing(store, file_format)
+        return list_arrived(store, file_format)
     found, irregular = list_regular(store, after)
-    landing = Landing.of(found, file_format, irregular, after=after)
+    landing = FileListing.of(found, file_format, irregular, after=after)
     has_notes = after < f"{QUARANTINE}/"
     if has_notes or all(map(is_known, landing.files)):
         return landing
     noted = (*found, *store.list(QUARANTINE))
-    return Landing.of(noted, file_format, irregular, after=after)
+    return FileListing.of(noted, file_format, irregular, after=after)
 
 
 def _rows_set_aside(path: str) -> list[RowsSetAside]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import Landing, LandingFile
+from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 
 LOCAL_SETTLE_MS = 1_000
 
@@ -25,7 +25,7 @@ class Batch:
     at `oldest_ms`.
     """
 
-    files: tuple[LandingFile, ...] = ()
+    files: tuple[ArrivedFile, ...] = ()
     backlog_files: int = 0
     backlog_bytes: int = 0
     unsettled_files: int = 0
@@ -40,7 +40,7 @@ class Batch:
 
 
 def plan_batch(
-    landing: Landing,
+    landing: FileListing,
     checkpoint: Checkpoint | None,
     *,
     files_max: int,
@@ -68,6 +68,6 @@ def plan_batch(
     )
 
 
-def _is_unsettled(file: LandingFile, now_ms: int, settle_ms: int) -> bool:
+def _is_unsettled(file: ArrivedFile, now_ms: int, settle_ms: int) -> bool:
     # A time in the future comes from another clock and says nothing about writing.
     return now_ms - settle_ms < file.modified_ms <= now_ms

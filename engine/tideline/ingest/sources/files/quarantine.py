@@ -16,21 +16,21 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tideline.ingest.sources.files.listing import QUARANTINE, ROWS_ENDING, Landing, LandingFile
+from tideline.ingest.sources.files.listing import QUARANTINE, ROWS_ENDING, ArrivedFile, FileListing
 from tideline.storage.object_store import ObjectStore
 
 
-def note_path(file: LandingFile) -> str:
+def note_path(file: ArrivedFile) -> str:
     """Where the note about a quarantined file lies."""
     return f"{QUARANTINE}/{file.path}.{file.identity}.json"
 
 
-def rows_path(file: LandingFile, rows: int) -> str:
+def rows_path(file: ArrivedFile, rows: int) -> str:
     """Where that many rows of a file lie."""
     return f"{QUARANTINE}/{file.path}.{file.identity}.{rows}{ROWS_ENDING}"
 
 
-def quarantine(store: ObjectStore, file: LandingFile, *, reason: str, now_ms: int) -> None:
+def quarantine(store: ObjectStore, file: ArrivedFile, *, reason: str, now_ms: int) -> None:
     """Keep `file` out from now on, saying why. Repeating it is harmless."""
     note = {
         "file": file.path,
@@ -44,7 +44,7 @@ def quarantine(store: ObjectStore, file: LandingFile, *, reason: str, now_ms: in
 
 
 def quarantine_rows(
-    store: ObjectStore, file: LandingFile, rows: Iterable[Mapping[str, Any]], landing: Landing
+    store: ObjectStore, file: ArrivedFile, rows: Iterable[Mapping[str, Any]], landing: FileListing
 ) -> str:
     """Keep these rows of `file`, and return where. `landing` is a listing of before."""
     lines = [json.dumps({"file": file.path, **row}, ensure_ascii=False) for row in rows]
@@ -55,7 +55,7 @@ def quarantine_rows(
 
 
 def release_rows(
-    store: ObjectStore, file: LandingFile, landing: Landing, *, keep: str = ""
+    store: ObjectStore, file: ArrivedFile, landing: FileListing, *, keep: str = ""
 ) -> None:
     """Delete rows of `file` that earlier runs set aside without taking in the rest of it."""
     for item in landing.rows_set_aside:
