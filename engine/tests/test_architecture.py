@@ -97,7 +97,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.index.xx_hash.",
     "tideline.hudi.write.bucket_placement.",
     "tideline.hudi.write.hashed_fields.",
-    "tideline.hudi.write.file_slice_merge",
+    "tideline.hudi.file_group.file_slice_merge",
     "tideline_operator.controller.main.",
 )
 RAW_DELETES = re.compile(r"delete(_many|_prefix)?|unlink|rmtree|rmdir|removedirs|remove_tree")
@@ -153,7 +153,7 @@ KNOWING_VERSIONS = {
     "engine/tideline/report/table_facts.py": "shows it",
     "engine/tideline/hudi/upgrade/": "brings tables from one to another",
     "engine/tideline/hudi/recovery/version_change.py": "deletes the timeline of another one",
-    "engine/tideline/hudi/metadata/": "a metadata table is of the version of its table",
+    "engine/tideline/hudi/metadata_table/": "a metadata table is of the version of its table",
     "engine/tideline/hudi/adoption/consequences.py": "says how writers of Hudi keep it",
     "engine/tideline/cli/": "shows it",
     "engine/tideline/settings/families/table.py": "names the property",

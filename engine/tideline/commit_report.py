@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tideline.hudi.metadata.keep import MetadataOutcome
+from tideline.hudi.metadata_table.keep import MetadataOutcome
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.services.scheduler import AfterCommit
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat

@@ -13,8 +13,8 @@ from tideline.formats.column_encoding import (
     leaf_columns,
     without_unused_values,
 )
+from tideline.hudi.file_group.meta_columns import commit_seqnos, constant_column
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.meta_columns import commit_seqnos, constant_column
 
 ROWS = 200_000
 RANDOM = np.random.default_rng(3)

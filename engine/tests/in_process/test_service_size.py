@@ -7,10 +7,10 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
+from tideline.hudi.file_group.cluster_work import WholePiece
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.bounded_threads import in_bounded_threads
-from tideline.hudi.write.cluster_work import WholePiece
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_size import Company, Room, merge_bytes, piece_bytes, why_spark
 from tideline.settings.small_engine import SmallEngine

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.write.key_generator import KeyGenerator, PartitionField
-from tideline.hudi.write.row_keys import partition_paths, record_keys
+from tideline.hudi.keys.key_generator import KeyGenerator, PartitionField
+from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.key_values import key_values
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.metadata.config import COMMITS_PER_COMPACTION
+from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import FILES, TableType

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
-from tideline.hudi.write.partition_time import unknown_pattern
-from tideline.hudi.write.row_keys import partition_paths, record_keys
+from tideline.hudi.keys.key_generator import KeyGenerator, PartitionField, TimestampFormat
+from tideline.hudi.keys.partition_time import unknown_pattern
+from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.testing.hudi_peer import HudiPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

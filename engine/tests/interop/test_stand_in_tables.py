@@ -22,7 +22,7 @@ from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.hudi.log.data_block import decode_data_block, encode_data_block
 from tideline.hudi.log.delete_block import decode_delete_block, encode_delete_block
 from tideline.hudi.log.log_format import LogFormat
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.services.clustering.plan import ClusteringPlan
 from tideline.hudi.services.compaction.plan import CompactionPlan
 from tideline.hudi.table.hoodie_table import HoodieTable

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.hudi.metadata import keep
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata_table import keep
+from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.lock import Guard, unguarded
 from tideline.testing.small_table import new_tables

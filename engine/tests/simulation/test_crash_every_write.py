@@ -22,8 +22,8 @@ from tideline.errors import (
     TidelineError,
     UnknownOutcomeError,
 )
-from tideline.hudi.metadata import keep
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata_table import keep
+from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.lake_table import LakeTable

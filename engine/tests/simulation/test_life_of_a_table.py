@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING
@@ -14,7 +15,6 @@ from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch

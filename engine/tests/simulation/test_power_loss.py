@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.hudi.metadata.config import COMMITS_PER_COMPACTION
+from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.clustering.service import CLUSTERING

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tideline.formats.base_file import OpenFile, open_rows
 from tideline.formats.log_block import BlockKind
+from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.log.block_scan import LogBlock
 from tideline.hudi.log.data_block import decode_data_block
 from tideline.hudi.log.log_files import LogFiles
@@ -25,7 +26,6 @@ from tideline.hudi.read.table_scan import scan_schema
 from tideline.hudi.table.file_group import PARQUET, BaseFile, FileSlice, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.publication.merged_slices import OwnFile
 
 StoredFile = BaseFile | LogFile | OwnFile

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.virtual_key import column_at
+from tideline.hudi.file_group.handle_context import HandleContext
+from tideline.hudi.keys.virtual_key import column_at
 from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
 
 

@@ -15,7 +15,20 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from tideline.hudi.file_group.file_slice_merge import SliceContext
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.row_fold import row_fold
+from tideline.hudi.file_group.stored_key_lookup import (
+    LOCATED,
+    LookupSettings,
+    StoredKeyLookup,
+    WantedKeys,
+    lookup_chunks,
+)
 from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.virtual_key import column_at
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.ordering_value import is_lower
@@ -25,11 +38,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import SortMode, WriteConfig
 from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
-from tideline.hudi.write.file_slice_merge import SliceContext
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.located_profile import located_profile
-from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.pieces import (
     CreateFiles,
@@ -38,17 +47,8 @@ from tideline.hudi.write.pieces import (
     ThreadRunner,
     WriteBucket,
 )
-from tideline.hudi.write.row_fold import row_fold
-from tideline.hudi.write.stored_key_lookup import (
-    LOCATED,
-    LookupSettings,
-    StoredKeyLookup,
-    WantedKeys,
-    lookup_chunks,
-)
 from tideline.hudi.write.unique_keys import stored_twice
 from tideline.hudi.write.upsert_partitioner import BucketPlan
-from tideline.hudi.write.virtual_key import column_at
 from tideline.hudi.write.workload_profile import WorkloadProfile
 from tideline.in_process.arrangement import arrival_within, row_order
 from tideline.in_process.bucket_numbers import bucket_numbers

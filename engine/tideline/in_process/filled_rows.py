@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.formats.column_encoding import decoded
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.file_group.row_fold import RowFold
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.meta_column import PARTITION_PATH
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.pieces import TaskNumbers
-from tideline.hudi.write.row_fold import RowFold
-from tideline.hudi.write.row_keys import partition_paths, record_keys
 from tideline.in_process.prepared_rows import Positions, PreparedRows
 from tideline.storage.object_store import ObjectStore
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.hudi.file_group.stored_key_lookup import IS_GONE, LOCATED_FILE
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
-from tideline.hudi.write.stored_key_lookup import IS_GONE, LOCATED_FILE
 from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
 
 

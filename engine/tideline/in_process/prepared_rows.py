@@ -22,6 +22,11 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_text import TWO_TEXTS
+from tideline.hudi.keys.partition_path import check_partition_paths
+from tideline.hudi.keys.row_keys import partition_paths, record_keys, with_two_texts
+from tideline.hudi.keys.virtual_key import column_at
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.table.missing_columns import MissingColumns
@@ -37,11 +42,6 @@ from tideline.hudi.write.batch_rules import (
     require_typed,
 )
 from tideline.hudi.write.config import DeleteMarker
-from tideline.hudi.write.key_generator import KeyGenerator
-from tideline.hudi.write.key_text import TWO_TEXTS
-from tideline.hudi.write.partition_path import check_partition_paths
-from tideline.hudi.write.row_keys import partition_paths, record_keys, with_two_texts
-from tideline.hudi.write.virtual_key import column_at
 from tideline.read_limits import too_many_columns
 from tideline.wording import counted
 

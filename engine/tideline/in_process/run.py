@@ -10,6 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import ConfigError, TidelineError
+from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.file_group.row_fold import row_fold
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_types import check_key_types
+from tideline.hudi.keys.partition_time import UTC, unknown_pattern
+from tideline.hudi.keys.row_keys import partition_paths
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH
 from tideline.hudi.table.schema import arrow_to_avro
@@ -25,15 +31,9 @@ from tideline.hudi.write.batch_rules import (
 )
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.conflict import TransactionStart
-from tideline.hudi.write.handle_context import RECORD_KEY
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.key_types import check_key_types
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.partition_time import UTC, unknown_pattern
 from tideline.hudi.write.pieces import PieceRunner
-from tideline.hudi.write.row_fold import row_fold
-from tideline.hudi.write.row_keys import partition_paths
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tideline.hudi.services.engine import RowArrangement, ServiceWork
-from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.cluster_work import WholePiece, cut_groups
-from tideline.hudi.write.row_order import RowOrder
-from tideline.hudi.write.slice_rewrite import (
+from tideline.hudi.file_group.cluster_work import WholePiece, cut_groups
+from tideline.hudi.file_group.row_order import RowOrder
+from tideline.hudi.file_group.slice_rewrite import (
     RewriteContext,
     cluster_slices,
     compact_log,
     compact_slice,
 )
+from tideline.hudi.services.engine import RowArrangement, ServiceWork
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.in_process.service_size import FULL_ROOM, Room, merge_bytes, piece_bytes
 from tideline.in_process.service_work import ServiceThreads
 from tideline.in_process.split_clustering import cluster_split_groups

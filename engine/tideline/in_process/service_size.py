@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from tideline.hudi.file_group.cluster_work import WholePiece
 from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.write.cluster_work import WholePiece
 from tideline.hudi.write.config import WriteConfig
 from tideline.settings.small_engine import SmallEngine
 

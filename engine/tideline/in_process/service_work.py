@@ -7,10 +7,10 @@ from threading import Event
 from typing import TypeVar
 
 from tideline.errors import ConflictError
+from tideline.hudi.file_group.slice_rewrite import RewriteContext
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.bounded_threads import in_bounded_threads
-from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.storage.object_store import ObjectStore
 
 Item = TypeVar("Item")

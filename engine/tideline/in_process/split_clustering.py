@@ -19,17 +19,15 @@ from tempfile import TemporaryDirectory, gettempdir
 import pyarrow as pa
 
 from tideline.errors import StorageUnavailableError
-from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.cluster_work import SplitGroup
-from tideline.hudi.write.row_order import RowOrder
-from tideline.hudi.write.slice_rewrite import (
+from tideline.hudi.file_group.cluster_work import SplitGroup
+from tideline.hudi.file_group.row_order import RowOrder
+from tideline.hudi.file_group.slice_rewrite import (
     RewriteContext,
     clustering_stats,
     plain_rows,
     read_slices,
 )
-from tideline.hudi.write.split_sort import (
+from tideline.hudi.file_group.split_sort import (
     Route,
     SplitFile,
     routed_rows,
@@ -38,7 +36,9 @@ from tideline.hudi.write.split_sort import (
     split_files,
     split_routes,
 )
-from tideline.hudi.write.stored_rows_handle import spread_rows
+from tideline.hudi.file_group.stored_rows_handle import spread_rows
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.in_process.service_size import merge_bytes, part_bytes
 from tideline.in_process.service_work import ServiceThreads
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.hudi.nature.guard import refused_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.arrow_scan import nullable
@@ -31,7 +32,6 @@ from tideline.hudi.table.file_group import FileSlice, join_path, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import RECORD_KEY, with_meta_fields
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.position_deletes import DELETE_FIELDS, FILE_PATH
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent

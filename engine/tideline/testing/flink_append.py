@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.engine import InProcessWriteEngine
 from tideline.in_process.located_keys import LocatedKeys

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -30,7 +31,6 @@ from tideline.hudi.timeline.carried import REMEMBERED_PATH
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import VERSION_FILE, LsmHistory
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 

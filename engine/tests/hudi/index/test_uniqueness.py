@@ -10,8 +10,8 @@ import pytest
 from tideline.errors import ConfigError, ConflictError, CorruptTableError
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import global_index, says_unique
-from tideline.hudi.metadata.disable import disable_metadata_table
-from tideline.hudi.metadata.index_definitions import INDEX_DEFINITIONS_PATH
+from tideline.hudi.metadata_table.disable import disable_metadata_table
+from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (

@@ -253,7 +253,7 @@ def test_a_broken_schema_names_the_table(tmp_path: Path) -> None:
 
 def test_services_that_move_no_rows_need_no_arrow() -> None:
     code = (
-        "import sys, tideline.hudi.metadata.disable, tideline.hudi.table.markers;"
+        "import sys, tideline.hudi.metadata_table.disable, tideline.hudi.table.markers;"
         "assert not {'pyarrow', 'pyspark'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

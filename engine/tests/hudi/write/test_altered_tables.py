@@ -12,6 +12,7 @@ import pytest
 from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.run import check_table
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.services.clustering.config import ClusteringConfig
@@ -30,7 +31,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.services.explanation import NotDue
 from tideline.testing.altered_schema import (
     add,

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.file_group.row_fold import RowFold
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.table.table_config import TableType
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
-from tideline.hudi.write.row_fold import RowFold
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable
 from tideline.testing.table_audit import merged_rows, open_fresh

@@ -7,22 +7,22 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.file_group.file_slice_merge import SliceContext
+from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.stored_key_lookup import (
+    IS_GONE,
+    LookupSettings,
+    StoredKeyLookup,
+    WantedKeys,
+)
 from tideline.hudi.nature.flink_writers import is_flink_file_id
 from tideline.hudi.nature.look import was_flink_here
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.write.file_choice import lookup_candidates
-from tideline.hudi.write.file_slice_merge import SliceContext
-from tideline.hudi.write.handle_context import RECORD_KEY
-from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.rows_in_logs import may_have_rows_in_logs
-from tideline.hudi.write.stored_key_lookup import (
-    IS_GONE,
-    LookupSettings,
-    StoredKeyLookup,
-    WantedKeys,
-)
 from tideline.testing.flink_append import append_as_flink
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.hudi.log.log_format import LogFormat
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.row_keys import partition_paths, record_keys
 from tideline.testing.hand_written_table import HandWrittenTable
 
 AT = pa.timestamp("us", "UTC")

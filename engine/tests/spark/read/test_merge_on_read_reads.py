@@ -15,13 +15,13 @@ from pyspark.sql import functions as F
 
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.formats.avro import encode_container
+from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.slice_rows import SliceTask
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.timeline.instant import Action
-from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.lake_table import LakeTable
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.data_source import register

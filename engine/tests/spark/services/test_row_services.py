@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 import tideline
 from tideline.errors import ConflictError
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.services.clustering.plan import ClusteringPlan
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.services.table_history import stored_plan
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action, State
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.in_process.service_size import Room
 from tideline.lake_table import LakeTable

@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from tideline.errors import ConfigError
-from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
-from tideline.hudi.write.row_keys import partition_paths, record_keys
+from tideline.hudi.keys.key_generator import KeyGenerator, PartitionField, TimestampFormat
+from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.spark.write.keys import partition_path_column, record_key_column
 
 pytestmark = pytest.mark.spark

@@ -17,15 +17,15 @@ from pyspark.sql import types as T
 from tideline.errors import CorruptTableError, InvalidDataError
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
-from tideline.hudi.table.file_group import BaseFile, FileSlice
-from tideline.hudi.write.lookup_candidate import LookupCandidate
-from tideline.hudi.write.stored_key_lookup import (
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.stored_key_lookup import (
     LOCATED,
     LOCATED_FILE,
     LookupSettings,
     StoredKeyLookup,
 )
-from tideline.hudi.write.stored_keys import some_stored_keys
+from tideline.hudi.file_group.stored_keys import some_stored_keys
+from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.spark.write import key_lookup
 from tideline.spark.write.key_lookup import CHUNK, LookUpKeys, locate_keys

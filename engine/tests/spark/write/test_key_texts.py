@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from tideline.hudi.write.key_generator import KeyGenerator, PartitionField
-from tideline.hudi.write.key_text import has_two_texts
-from tideline.hudi.write.row_keys import partition_paths, record_keys
+from tideline.hudi.keys.key_generator import KeyGenerator, PartitionField
+from tideline.hudi.keys.key_text import has_two_texts
+from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.spark.write.keys import partition_path_column, record_key_column
 from tideline.testing.key_values import key_values
 

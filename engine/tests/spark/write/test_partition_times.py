@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
-from tideline.hudi.write.partition_time import unknown_pattern
-from tideline.hudi.write.row_keys import partition_paths
+from tideline.hudi.keys.key_generator import KeyGenerator, PartitionField, TimestampFormat
+from tideline.hudi.keys.partition_time import unknown_pattern
+from tideline.hudi.keys.row_keys import partition_paths
 from tideline.spark.write.keys import partition_path_column
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
-from tideline.hudi.metadata.index_definitions import (
+from tideline.hudi.metadata_table.index_definitions import (
     believed_without_partition,
     definitions_path,
 )

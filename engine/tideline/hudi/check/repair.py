@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tideline.errors import CorruptTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind
 from tideline.hudi.check.run import check_table
-from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites

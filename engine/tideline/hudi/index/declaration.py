@@ -14,7 +14,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.index.bucket_recognition import recognise_buckets
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import declared_index, global_index
-from tideline.hudi.metadata.record_index import has_global_record_index
+from tideline.hudi.metadata_table.record_index import has_global_record_index
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import INDEX_TYPE
 from tideline.lock_timing import LockTiming

@@ -16,7 +16,7 @@ from __future__ import annotations
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.hudi.index.bucket_recognition import names_layout
 from tideline.hudi.index.index_type import IndexType
-from tideline.hudi.metadata.record_index import has_global_record_index
+from tideline.hudi.metadata_table.record_index import has_global_record_index
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import INDEX_TYPE, METADATA_PARTITIONS, TableConfig
 

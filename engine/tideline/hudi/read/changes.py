@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import ConfigError
+from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.index.uniqueness import global_index
 from tideline.hudi.nature.guard import require_by_properties
 from tideline.hudi.nature.permission import Permission
@@ -38,7 +39,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.file_slice_merge import SliceContext
 
 CHANGE_TYPE = "_change_type"
 CHANGE_INSTANT = "_change_instant"

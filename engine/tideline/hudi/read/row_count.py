@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTableError
+from tideline.hudi.file_group.base_file_reader import open_bytes
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.write.base_file_reader import open_bytes
 
 
 def row_count(table: HoodieTable, timeline: ActiveTimeline, *, files_max: int) -> int | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideline.formats.row_filter import RowFilter
+from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.storage.object_store import ObjectStore
 
 # The reader works on one batch while the next is made.

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tideline.errors import UnsupportedTableError
 from tideline.formats.base_file import is_read
 from tideline.formats.row_filter import RowFilter
+from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.nature.guard import require_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
@@ -25,7 +26,6 @@ from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.file_slice_merge import SliceContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from typing import Any
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
-from tideline.hudi.metadata.keep import undo_in_metadata_table
+from tideline.hudi.metadata_table.keep import undo_in_metadata_table
 from tideline.hudi.recovery.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.hudi.recovery.stored_plan import check_plan, read_plan
 from tideline.hudi.recovery.undo import (

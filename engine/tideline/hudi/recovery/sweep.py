@@ -20,7 +20,7 @@ Died in between: the next sweep finds the rest. Call under the table lock.
 from __future__ import annotations
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.hudi.metadata.keep import sweep_metadata_table
+from tideline.hudi.metadata_table.keep import sweep_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
 from tideline.hudi.recovery.stored_plan import was_committed
 from tideline.hudi.recovery.version_change import finish_version_change

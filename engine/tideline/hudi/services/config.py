@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
-from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
+from tideline.hudi.metadata_table.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.settings import Settings
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 

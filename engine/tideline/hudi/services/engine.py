@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tideline.errors import ConflictError
+from tideline.hudi.file_group.cluster_work import RewrittenGroup
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.row_layout import RowLayout
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.cluster_work import RewrittenGroup
 from tideline.hudi.write.config import WriteConfig
 
 

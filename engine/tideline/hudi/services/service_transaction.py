@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideline.errors import ConflictError
-from tideline.hudi.metadata.keep import record_commit
+from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import (

@@ -27,8 +27,8 @@ from typing import Any
 from uuid import uuid4
 
 from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
-from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.version_change import (

@@ -14,7 +14,7 @@ from typing import Any
 
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import parse_json
-from tideline.hudi.metadata.index_definitions import DEFINED, definitions_path
+from tideline.hudi.metadata_table.index_definitions import DEFINED, definitions_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 
 _FIRST = "V1"

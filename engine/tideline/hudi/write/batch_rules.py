@@ -11,12 +11,12 @@ from tideline.errors import (
     InvalidDataError,
     UnsupportedTableError,
 )
+from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.wording import counted
 

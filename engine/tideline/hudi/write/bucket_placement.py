@@ -11,6 +11,12 @@ from dataclasses import replace
 from itertools import chain
 
 from tideline.errors import ConfigError
+from tideline.hudi.file_group.stored_keys import (
+    FILES_MAX,
+    keys_of_footers,
+    keys_of_rows,
+    sampled_files,
+)
 from tideline.hudi.index.bucket import BucketHash, bucket_of_file_id
 from tideline.hudi.index.bucket_count import StoredKey, fitting_counts, misplaced_key
 from tideline.hudi.index.bucket_layout import has_bucket_ids
@@ -19,7 +25,6 @@ from tideline.hudi.index.partition_rules import EXPRESSIONS
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD
-from tideline.hudi.write.stored_keys import FILES_MAX, keys_of_footers, keys_of_rows, sampled_files
 from tideline.storage.object_store import ObjectStore
 
 KEYS_MIN = 16

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tideline.hudi.file_group.handle_context import HandleContext
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.hash_ring import RingHash
 from tideline.hudi.table.file_group import BaseFile, FileSlice
@@ -19,8 +21,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import SortMode
-from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.hudi.write.workload_profile import WorkloadProfile
@@ -28,7 +28,7 @@ from tideline.hudi.write.workload_profile import WorkloadProfile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tideline.hudi.write.file_slice_merge import SliceContext
+    from tideline.hudi.file_group.file_slice_merge import SliceContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.index.bucket import file_ids_by_bucket
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
@@ -26,12 +27,11 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
-from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
 from tideline.hudi.write.workload_profile import WorkloadProfile
 
 if TYPE_CHECKING:
-    from tideline.hudi.write.file_slice_merge import SliceContext
+    from tideline.hudi.file_group.file_slice_merge import SliceContext
 
 
 def lookup_candidates(

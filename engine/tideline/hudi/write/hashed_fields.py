@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from tideline.errors import ConfigError
+from tideline.hudi.file_group.slice_keys import keys_of_slice
 from tideline.hudi.index.bucket_recognition import written_partitions
 from tideline.hudi.index.hash_ring import RingHash
 from tideline.hudi.index.hashing_metadata import load_ring
@@ -24,7 +25,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import BUCKET_HASH_FIELD
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.committed import CommittedInstants
-from tideline.hudi.write.slice_keys import keys_of_slice
 
 _SLICES_MAX = 8
 """How many file slices are asked."""

@@ -11,13 +11,13 @@ Source: Hudi's KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen.
 from __future__ import annotations
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.file_group.slice_keys import keys_of_slice
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.partition_time import UTC
+from tideline.hudi.keys.stored_spelling import spelled_as_stored
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.committed import CommittedInstants
-from tideline.hudi.write.key_generator import KeyGenerator
-from tideline.hudi.write.partition_time import UTC
-from tideline.hudi.write.slice_keys import keys_of_slice
-from tideline.hudi.write.stored_spelling import spelled_as_stored
 
 _PARTITIONS_MAX = 64
 """How many partitions are looked into until one has a key."""

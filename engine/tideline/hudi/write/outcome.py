@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tideline.errors import ConflictError, UnknownOutcomeError
-from tideline.hudi.metadata.keep import UNTOUCHED, MetadataOutcome
+from tideline.hudi.metadata_table.keep import UNTOUCHED, MetadataOutcome
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime

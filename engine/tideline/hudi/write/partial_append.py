@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.formats.column_encoding import decoded
+from tideline.hudi.file_group.append_handle import append_log_files
+from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.file_group.merge_handle import kept_columns
+from tideline.hudi.file_group.record_merge import IncomingRows, find_matches, incoming_wins
+from tideline.hudi.keys.virtual_key import virtual_keys
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.append_handle import append_log_files
 from tideline.hudi.write.engine import AppendTarget
-from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.hudi.write.merge_handle import kept_columns
-from tideline.hudi.write.record_merge import IncomingRows, find_matches, incoming_wins
-from tideline.hudi.write.virtual_key import virtual_keys
 from tideline.storage.object_store import ObjectStore
 
 

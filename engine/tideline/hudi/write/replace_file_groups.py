@@ -10,6 +10,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from tideline.errors import InvalidDataError
+from tideline.hudi.keys.partition_path import check_new_partition
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
@@ -21,7 +22,6 @@ from tideline.hudi.write.held_file_groups import (
     require_no_compaction,
     settle_with_clustering,
 )
-from tideline.hudi.write.partition_path import check_new_partition
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.upsert_partitioner import plan_buckets
 from tideline.hudi.write.workload_profile import inflight_metadata

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import encode_container
-from tideline.hudi.metadata.keep import record_commit, require_possible
+from tideline.hudi.metadata_table.keep import record_commit, require_possible
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.recovery.execute import (
     FailedWrites,

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tideline.hudi.file_group.handle_context import HandleContext
+from tideline.hudi.file_group.table_context import table_context
+from tideline.hudi.keys.partition_path import check_new_partition
 from tideline.hudi.table.file_group import BaseFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -15,15 +18,12 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.partition_path import check_new_partition
-from tideline.hudi.write.table_context import table_context
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.upsert_partitioner import average_record_size
 from tideline.hudi.write.write_operation import WriteOperation
 
 if TYPE_CHECKING:
-    from tideline.hudi.write.file_slice_merge import SliceContext
+    from tideline.hudi.file_group.file_slice_merge import SliceContext
 
 
 def handle_context(transaction: WriteTransaction, engine: WriteEngine) -> HandleContext:
@@ -52,8 +52,8 @@ def slice_context(transaction: WriteTransaction, engine: WriteEngine) -> SliceCo
         or table.config.table_type is TableType.COPY_ON_WRITE
     ):
         return None
+    from tideline.hudi.file_group.file_slice_merge import SliceContext
     from tideline.hudi.table.schema import stored_schema
-    from tideline.hudi.write.file_slice_merge import SliceContext
 
     return SliceContext.of(table, transaction.timeline, stored_schema(engine.schema))
 

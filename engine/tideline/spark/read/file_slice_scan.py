@@ -21,10 +21,10 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.util import PythonEvalType
 
 from tideline.formats.row_filter import RowFilter
+from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.file_index import compiled_relation, java_map
 from tideline.spark.task_errors import carried_errors

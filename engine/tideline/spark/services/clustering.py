@@ -19,19 +19,15 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.hudi.services.engine import RowArrangement, ServiceWork
-from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.cluster_work import PART_BYTES_MAX, SplitGroup, WholePiece, cut_groups
-from tideline.hudi.write.row_order import RowOrder
-from tideline.hudi.write.slice_rewrite import (
+from tideline.hudi.file_group.cluster_work import PART_BYTES_MAX, SplitGroup, WholePiece, cut_groups
+from tideline.hudi.file_group.row_order import RowOrder
+from tideline.hudi.file_group.slice_rewrite import (
     RewriteContext,
     cluster_slices,
     clustering_stats,
     read_slices,
 )
-from tideline.hudi.write.split_sort import (
+from tideline.hudi.file_group.split_sort import (
     Route,
     SplitFile,
     routed_rows,
@@ -40,7 +36,11 @@ from tideline.hudi.write.split_sort import (
     split_files,
     split_routes,
 )
-from tideline.hudi.write.stored_rows_handle import spread_rows
+from tideline.hudi.file_group.stored_rows_handle import spread_rows
+from tideline.hudi.services.engine import RowArrangement, ServiceWork
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.spark.services.compaction import run_rewrites
 from tideline.spark.services.tasks import numbered, time_limit
 from tideline.spark.task_errors import carried_errors, raised_errors

@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tideline.hudi.file_group.slice_rewrite import RewriteContext, compact_log, compact_slice
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.slice_rewrite import RewriteContext, compact_log, compact_slice
 from tideline.spark.services.tasks import RewriteTask, Work, numbered, time_limit
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write.tasks import SPARK_STAT_SCHEMA

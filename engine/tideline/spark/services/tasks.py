@@ -15,9 +15,9 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tideline.hudi.file_group.slice_rewrite import RewriteContext
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.spark.task_errors import carried_errors
 from tideline.spark.write.tasks import bound_to_task, stat_batch
 from tideline.storage.location import StoreLocation

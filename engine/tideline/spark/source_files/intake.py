@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_text import TWO_TEXTS
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
-from tideline.hudi.write.key_generator import KeyGenerator
-from tideline.hudi.write.key_text import TWO_TEXTS
 from tideline.spark.source_files.bad_rows import RowFault, any_fault, record_text
 from tideline.spark.source_files.landed_rows import (
     cast_faults,

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
+from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.spark.quoting import column_named
 from tideline.spark.source_files.bad_rows import RowFault
 from tideline.spark.source_files.sources import failure_reason, types_of

@@ -18,6 +18,10 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import InvalidDataError
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_text import TWO_TEXTS
+from tideline.hudi.keys.partition_path import check_partition_paths
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
@@ -31,10 +35,6 @@ from tideline.hudi.write.batch_rules import (
     require_typed,
 )
 from tideline.hudi.write.config import DeleteMarker
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
-from tideline.hudi.write.key_generator import KeyGenerator
-from tideline.hudi.write.key_text import TWO_TEXTS
-from tideline.hudi.write.partition_path import check_partition_paths
 from tideline.read_limits import too_many_columns
 from tideline.spark.quoting import column_named
 from tideline.spark.write.column_cast import cast_by_name

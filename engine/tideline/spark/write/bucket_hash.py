@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.index.hash_ring import RingHash
-from tideline.hudi.write.handle_context import RECORD_KEY
-from tideline.hudi.write.key_generator import EMPTY_KEY, NULL_KEY
+from tideline.hudi.keys.key_generator import EMPTY_KEY, NULL_KEY
 from tideline.spark.write.batch import PARTITION_PATH
 
 _VALUES = "_tideline_key_values"

@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from tideline.hudi.file_group.create_handle import CreateHandle
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.keys.partition_path import check_new_partition, check_partition_paths
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.bucket_write import handle_columns
 from tideline.hudi.write.config import SortMode
-from tideline.hudi.write.create_handle import CreateHandle
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.hudi.write.partition_path import check_new_partition, check_partition_paths
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.spark.write.batch import (

@@ -20,9 +20,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import InvalidDataError
+from tideline.hudi.file_group.file_slice_merge import SliceContext
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.row_fold import row_fold
+from tideline.hudi.file_group.stored_key_lookup import IS_GONE, LOCATED_FILE, LookupSettings
 from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.hash_ring import RingHash
 from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import stored_schema
@@ -32,14 +38,8 @@ from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.hudi.write.config import SortMode, WriteConfig
 from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
-from tideline.hudi.write.file_slice_merge import SliceContext
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.located_profile import located_profile
-from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.row_fold import row_fold
-from tideline.hudi.write.stored_key_lookup import IS_GONE, LOCATED_FILE, LookupSettings
 from tideline.hudi.write.unique_keys import stored_twice
 from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.hudi.write.workload_profile import WorkloadProfile

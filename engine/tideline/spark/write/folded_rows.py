@@ -4,7 +4,7 @@
 - A row that a global index finds in another partition, and the stored row. Which partition it
   belongs to is known once it is filled up, for its partition column may be among what it lacks.
 
-See `tideline.hudi.write.row_fold`. Source: Hudi's HoodieIndexUtils.mergeIncomingWithExistingRecord.
+See `tideline.hudi.file_group.row_fold`. Source: Hudi's HoodieIndexUtils.mergeIncomingWithExistingRecord.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.file_group.row_fold import RowFold
+from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.batch_rules import ARRIVAL
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
-from tideline.hudi.write.key_generator import KeyGenerator
-from tideline.hudi.write.row_fold import RowFold
 from tideline.spark.arrow_types import spark_to_arrow
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import carried_errors

@@ -3,7 +3,7 @@
 1. The candidates (latest file slices) are cut into chunks, each within one partition unless the
    index is global, so that a big partition is looked up by several tasks.
 2. Incoming keys go to every chunk of their partition; the rows themselves do not move.
-3. A task looks them up in the candidates of its chunk (`tideline.hudi.write.stored_key_lookup`).
+3. A task looks them up in the candidates of its chunk (`tideline.hudi.file_group.stored_key_lookup`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tideline.formats.gathered_rows import gathered
-from tideline.hudi.write.handle_context import RECORD_KEY
-from tideline.hudi.write.lookup_candidate import LookupCandidate
-from tideline.hudi.write.stored_key_lookup import (
+from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.stored_key_lookup import (
     IS_GONE,
     LOCATED_FILE,
     LookupSettings,

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
-from tideline.hudi.write.key_generator import (
+from tideline.hudi.keys.key_generator import (
     DEFAULT_PARTITION,
     EMPTY_KEY,
     ESCAPED_CHARACTERS,
@@ -23,7 +23,7 @@ from tideline.hudi.write.key_generator import (
     KeyGenerator,
     PartitionField,
 )
-from tideline.hudi.write.key_text import (
+from tideline.hudi.keys.key_text import (
     MILLIS_MAX,
     SURE_FROM,
     SURE_POWERS_FROM,
@@ -118,7 +118,7 @@ def _any_with_two_texts(schema: T.StructType, names: Iterable[str], *, as_text: 
 
 
 def _is_printed_in_two_ways(column: Column, kind: T.DataType) -> Column:
-    """As `tideline.hudi.write.key_text.has_two_texts`."""
+    """As `tideline.hudi.keys.key_text.has_two_texts`."""
     is_float = isinstance(kind, T.FloatType)
     size = F.abs(column.cast("double"))
     # Of a power of two the logarithm is next to a whole number; the power itself is exact.

@@ -1,6 +1,6 @@
 """Partition paths of the timestamp-based key generator, as Spark column expressions.
 
-The steps are those of `tideline.hudi.write.partition_time`, which does the same in Arrow.
+The steps are those of `tideline.hudi.keys.partition_time`, which does the same in Arrow.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
-from tideline.hudi.write.key_generator import TimestampFormat
-from tideline.hudi.write.key_text import MILLIS_MAX, MILLIS_MIN
-from tideline.hudi.write.partition_time import MILLIS_PER_UNIT, UNITS_PER_MILLI, UTC
+from tideline.hudi.keys.key_generator import TimestampFormat
+from tideline.hudi.keys.key_text import MILLIS_MAX, MILLIS_MIN
+from tideline.hudi.keys.partition_time import MILLIS_PER_UNIT, UNITS_PER_MILLI, UTC
 
 # Joda's pattern has one letter for what Java has two of: +01:00 and +0100. Both read Z.
 _OFFSETS = ("XXX", "XX")

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
+from tideline.hudi.keys.key_generator import DEFAULT_PARTITION, KeyGenerator
 from tideline.hudi.table.schema import PARTITION_PATH, RECORD_KEY
-from tideline.hudi.write.key_generator import DEFAULT_PARTITION, KeyGenerator
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tideline.errors import ConfigError, TidelineError
+from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.file_group.row_fold import row_fold
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_types import check_key_types
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
@@ -29,12 +33,8 @@ from tideline.hudi.write.batch_rules import (
 )
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.conflict import TransactionStart
-from tideline.hudi.write.handle_context import RECORD_KEY
-from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.key_types import check_key_types
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named
 from tideline.spark.session.spark_session import session_zone

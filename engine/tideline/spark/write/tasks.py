@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from tideline.hudi.file_group.handle_context import RECORD_KEY, HandleContext
+from tideline.hudi.file_group.slice_rewrite import RewriteContext
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.bucket_write import write_bucket
 from tideline.hudi.write.engine import Target
-from tideline.hudi.write.handle_context import RECORD_KEY, HandleContext
-from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 

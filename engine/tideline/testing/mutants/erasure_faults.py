@@ -6,7 +6,7 @@ from tideline.testing.mutants.fault import Fault
 
 _WRITE = "engine/tideline/hudi/write"
 _VERBS = ("engine/tests/spark/write/test_table_verbs.py",)
-_TEXTS = ("engine/tests/hudi/write/test_key_text.py",)
+_TEXTS = ("engine/tests/hudi/keys/test_key_text.py",)
 _SPELLING = ("engine/tests/hudi/write/test_stored_spelling.py",)
 _ERASURE = "engine/tests/erasure"
 _PROVE = "engine/tideline/erasure/prove.py"
@@ -75,7 +75,7 @@ ERASURE_FAULTS = (
         f"{_WRITE}/key_types.py",
         "    if widens_to(stored, given):\n        return False\n",
         "    if widens_to(stored, given):\n        return True\n",
-        ("engine/tests/hudi/write/test_key_types.py",),
+        ("engine/tests/hudi/keys/test_key_types.py",),
     ),
     Fault(
         "an erasure leaves bounds of files that were removed before",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_ROOM = "engine/tideline/hudi/metadata"
+_ROOM = "engine/tideline/hudi/metadata_table"
 _KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/metadata_writer.py"
-_KEEPING = ("engine/tests/hudi/metadata/test_keeping_files.py",)
-_FILES = ("engine/tests/hudi/metadata/test_files_partition.py",)
-_INDEXES = ("engine/tests/hudi/metadata/test_dropped_indexes.py",)
+_KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
+_FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
+_INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _LOOKED_UP = ("engine/tests/formats/test_hfile.py",)
 

@@ -42,14 +42,14 @@ NATURE_FAULTS = (
     ),
     Fault(
         "a condition keeps a stored row from meeting its log entry",
-        "engine/tideline/hudi/write/file_slice_merge.py",
+        "engine/tideline/hudi/file_group/file_slice_merge.py",
         "        self._row_filter = None if file_slice.log_files or ctx.history else row_filter\n",
         "        self._row_filter = row_filter\n",
         ("engine/tests/hudi/read/test_row_groups_of_slices.py",),
     ),
     Fault(
         "the rows of a skeleton are joined with those of other row groups",
-        "engine/tideline/hudi/write/base_file_reader.py",
+        "engine/tideline/hudi/file_group/base_file_reader.py",
         "        row_filter = row_filter if base.is_plain else None\n",
         "",
         ("engine/tests/hudi/table/test_bootstrapped_tables.py",),
@@ -77,7 +77,7 @@ NATURE_FAULTS = (
     ),
     Fault(
         "a source that was written again gives its rows to the keys of others",
-        "engine/tideline/hudi/write/bootstrapped_rows.py",
+        "engine/tideline/hudi/file_group/bootstrapped_rows.py",
         "    if info.size_bytes != source.size_bytes:\n",
         "    if False:\n",
         ("engine/tests/hudi/table/test_bootstrapped_tables.py",),
@@ -105,7 +105,7 @@ NATURE_FAULTS = (
     ),
     Fault(
         "logs are merged by another rule than the table's own",
-        "engine/tideline/hudi/write/file_slice_merge.py",
+        "engine/tideline/hudi/file_group/file_slice_merge.py",
         "        if file_slice.log_files and ctx.merge_mode is None:\n",
         "        if file_slice.log_files and ctx.merge_mode is None and not ctx.table:\n",
         _CHANGES_TESTS,

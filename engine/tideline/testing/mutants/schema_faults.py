@@ -39,7 +39,7 @@ SCHEMA_FAULTS = (
     ),
     Fault(
         "base files are read by today's names",
-        "engine/tideline/hudi/write/base_file_reader.py",
+        "engine/tideline/hudi/file_group/base_file_reader.py",
         "        names = history.names_at(self._base.instant) if history else None\n",
         "        names = None\n",
         _TABLE_TESTS,

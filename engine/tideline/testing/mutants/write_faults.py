@@ -258,10 +258,10 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a small filter goes on although it has no room for the new keys",
-        "engine/tideline/hudi/write/merge_handle.py",
+        "engine/tideline/hudi/file_group/merge_handle.py",
         "    return inserts <= bloom.room or ",
         "    return inserts <= bloom.room + 10**9 or ",
-        ("engine/tests/hudi/write/test_merge_handle.py",),
+        ("engine/tests/hudi/file_group/test_merge_handle.py",),
     ),
     Fault(
         "a row group is copied in which a row was replaced",

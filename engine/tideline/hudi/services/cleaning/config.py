@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
-from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
+from tideline.hudi.metadata_table.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.settings import Settings, declared
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming

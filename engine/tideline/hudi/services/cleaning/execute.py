@@ -26,8 +26,8 @@ from typing import Any
 
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
-from tideline.hudi.metadata.config import MetadataTableConfig
-from tideline.hudi.metadata.keep import record_clean
+from tideline.hudi.metadata_table.config import MetadataTableConfig
+from tideline.hudi.metadata_table.keep import record_clean
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.plan import (
     PLAN_VERSION,

@@ -1,0 +1,149 @@
+"""Switching the metadata table off, completely, repeatably and in an order that survives dying."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tideline.clock import SystemClock
+from tideline.hudi.metadata_table.disable import disable_metadata_table
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.properties import load_table_config
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.storage.local.store import LocalStore
+from tideline.storage.location import StoreLocation
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.fixtures import fixture_table
+from tideline.testing.small_table import SmallTable, batch
+
+PARTITIONS = "hoodie.table.metadata.partitions"
+INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+FILES = ".hoodie/metadata/files/files-0000-0_0-1-2_20250101000000000.hfile"
+
+
+def open_table(folder: Path, plan: FaultPlan | None = None) -> HoodieTable:
+    store = FaultyStore(LocalStore(str(folder)), plan)
+    location = StoreLocation.of(folder)
+    return HoodieTable(location, store, load_table_config(store), SystemClock())
+
+
+def make_table(folder: Path, *, partitions: str = "", inflight: str = "", files: bool) -> None:
+    store = StoreLocation.of(folder).open()
+    create_table(store, TableDefinition("orders", ("id",)), SystemClock())
+    open_table(folder).update_properties({PARTITIONS: partitions, INFLIGHT: inflight})
+    if files:
+        store.put(FILES, b"HFILE")
+        store.put(".hoodie/metadata/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
+
+
+def is_off(folder: Path) -> bool:
+    properties = load_table_config(LocalStore(str(folder))).properties
+    return not properties[PARTITIONS] and not properties[INFLIGHT]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "inflight", "files", "had_to"),
+    [
+        ("files,column_stats", "", True, True),
+        ("", "files", True, True),
+        ("files", "", False, True),
+        ("", "", True, True),
+        ("", "", False, False),
+    ],
+)
+def test_afterwards_nothing_of_it_is_in_use(
+    tmp_path: Path, partitions: str, inflight: str, files: bool, had_to: bool
+) -> None:
+    make_table(tmp_path, partitions=partitions, inflight=inflight, files=files)
+    table = open_table(tmp_path)
+    assert disable_metadata_table(table) is had_to
+    assert is_off(tmp_path)
+    assert table.config.metadata_partitions == ()
+    assert not (tmp_path / ".hoodie/metadata").exists()
+    assert disable_metadata_table(table) is False
+
+
+def test_it_is_noticed_when_switched_on_after_the_table_was_opened(tmp_path: Path) -> None:
+    make_table(tmp_path, files=False)
+    table = open_table(tmp_path)
+    open_table(tmp_path).update_properties({PARTITIONS: "files"})
+    assert disable_metadata_table(table) is True
+    assert is_off(tmp_path)
+
+
+def test_a_table_without_the_properties_is_left_alone(tmp_path: Path) -> None:
+    make_table(tmp_path, files=False)
+    open_table(tmp_path).update_properties({PARTITIONS: None, INFLIGHT: None})
+    before = (tmp_path / ".hoodie/hoodie.properties").read_bytes()
+    assert disable_metadata_table(open_table(tmp_path)) is False
+    assert (tmp_path / ".hoodie/hoodie.properties").read_bytes() == before
+
+
+def test_a_crash_at_any_step_is_finished_by_the_next_call(tmp_path: Path) -> None:
+    make_table(tmp_path / "counted", partitions="files", files=True)
+    counting = FaultyStore(LocalStore(str(tmp_path / "counted")))
+    disable_metadata_table(
+        HoodieTable(
+            StoreLocation.of(tmp_path), counting, load_table_config(counting), SystemClock()
+        )
+    )
+    writes = range(1, len(counting.writes) + 1)
+    plans = [FaultPlan(crash_before_write=number) for number in writes]
+    plans += [FaultPlan(crash_after_write=number) for number in writes]
+    for number, plan in enumerate(plans):
+        folder = tmp_path / str(number)
+        make_table(folder, partitions="files", files=True)
+        with pytest.raises(SimulatedCrash):
+            disable_metadata_table(open_table(folder, plan))
+        # A property in use without its files would fail every Hudi write.
+        assert is_off(folder) or (folder / FILES).exists()
+        disable_metadata_table(open_table(folder))
+        assert is_off(folder)
+        assert not (folder / ".hoodie/metadata").exists()
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Callable[[str], Path]:
+    def copy(path: str) -> Path:
+        return Path(shutil.copytree(fixture_table(path), tmp_path / "table"))
+
+    return copy
+
+
+@pytest.mark.fixtures
+def test_on_a_table_of_hudis_only_that_changes(copied: Callable[[str], Path]) -> None:
+    folder = copied("hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor")
+    sidecar = folder / ".hoodie/.hoodie.properties.crc"
+    sidecar.write_bytes(b"crc\0")
+    before = dict(load_table_config(LocalStore(str(folder))).properties)
+    assert before[PARTITIONS] == "files"
+    assert disable_metadata_table(open_table(folder)) is True
+    after = load_table_config(LocalStore(str(folder))).properties
+    assert after == before | {PARTITIONS: "", INFLIGHT: ""}
+    assert not sidecar.exists()
+    assert not (folder / ".hoodie/metadata").exists()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_rollback_switches_off_what_took_the_instant_in(is_known: bool) -> None:
+    """A writer of Hudi's commits to the metadata table first, and may die before the second."""
+    small = SmallTable.in_memory(table_version=6)
+    small.write("insert", batch(range(4), 1))
+    table = small.lake().hoodie_table
+    dead = table.timelines.create_requested(table.next_time(), Action.COMMIT)
+    table.timelines.to_inflight(dead)
+    table.update_properties({PARTITIONS: "files"})
+    time = dead.time if is_known else table.next_time()
+    known = Instant(time, Action.DELTACOMMIT, State.COMPLETED, table.next_time())
+    table.store.put(f".hoodie/metadata/{table.timelines.path(known)}", b"")
+    small.fake_clock.advance(3_600)
+    (rolled,) = small.lake().recover()
+    assert rolled.instant == dead.time
+    config = load_table_config(table.store)
+    assert config.metadata_partitions == (() if is_known else ("files",))
+    assert bool(list(table.store.list(".hoodie/metadata"))) is not is_known
+    small.forget()

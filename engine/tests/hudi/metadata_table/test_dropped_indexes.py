@@ -1,0 +1,284 @@
+"""Partitions of the metadata table go with their definitions, and not while one is built."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pytest
+
+from tideline.errors import ConflictError
+from tideline.formats.files_record import FilesRecord, FileState
+from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.hudi.check.finding import Severity
+from tideline.hudi.check.repair import repair_table
+from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
+from tideline.hudi.metadata_table.keep import _drop_others
+from tideline.hudi.metadata_table.metadata_writer import MetadataWriter
+from tideline.hudi.recovery.execute import FailedWrites
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.table.table_config import (
+    FILES,
+    METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
+    METADATA_TABLE_PATH,
+)
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.lock import unguarded
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import stale_listing
+
+OFF = {"hoodie.metadata.enable": "false"}
+FAILED = FailedWrites(eager=False, never=False, heartbeat=DEFAULT_LIMITS)
+
+
+def opened(small: SmallTable) -> HoodieTable:
+    return small.lake().hoodie_table
+
+
+def is_kept(small: SmallTable) -> bool:
+    table = opened(small)
+    return table.config.metadata_partitions == (FILES,) and stale_listing(table) == []
+
+
+def with_indexes(small: SmallTable, *names: str) -> HoodieTable:
+    """Partitions of indexes as Hudi's SQL makes them: listed, defined, and with a file."""
+    table = opened(small)
+    table.update_properties({METADATA_PARTITIONS: ",".join(sorted((FILES, *names)))})
+    for name in names:
+        table.store.put(f"{METADATA_TABLE_PATH}/{name}/{name}-0000-0_0-0-0.hfile", b"h")
+    defined = {name: {"indexName": name, "version": "V2"} for name in (*names, "column_stats")}
+    body = json.dumps({"indexDefinitions": defined}).encode()
+    table.store.put(INDEX_DEFINITIONS_PATH, body)
+    return table
+
+
+def defined(small: SmallTable) -> list[str]:
+    body = small.store().get(INDEX_DEFINITIONS_PATH)
+    return sorted(json.loads(body)["indexDefinitions"])
+
+
+INDEXES = ("expr_index_upper", "secondary_index_v")
+
+
+@pytest.mark.parametrize("options", [{}, OFF], ids=["dropped", "switched off"])
+def test_definitions_that_queries_believe_go_with_their_partitions(
+    small: SmallTable, options: dict[str, str]
+) -> None:
+    with_indexes(small, *INDEXES)
+    assert small.write("upsert", batch([1], 2), options=options).notes
+    assert defined(small) == ["column_stats"]
+    left = {info.path for info in small.store().list(METADATA_TABLE_PATH)}
+    assert not any(name in path for name in INDEXES for path in left)
+    assert not any("index" in one.message for one in check_table(opened(small)))
+
+
+def test_a_death_while_they_are_dropped_leaves_none_that_is_believed(small: SmallTable) -> None:
+    with_indexes(small, *INDEXES)
+    for writes in range(1, 40):
+        table = HoodieTable.open(
+            small.location,
+            small.clock,
+            FaultyStore(small.store(), FaultPlan(crash_after_write=writes)),
+        )
+        try:
+            with table.lock().acquire():
+                _drop_others(table, unguarded)
+        except SimulatedCrash:
+            listed = set(opened(small).config.metadata_partitions)
+            assert set(defined(small)) - {"column_stats"} <= listed
+            with_indexes(small, *INDEXES)
+            continue
+        break
+    else:
+        pytest.fail("every attempt died")
+    assert writes > 2
+    assert is_kept(small)
+
+
+def index_build(small: SmallTable, state: State) -> Instant:
+    table = opened(small)
+    requested = Instant(InstantTime("20990101000000000"), Action.INDEXING, State.REQUESTED)
+    table.store.put(table.timelines.path(requested), b"")
+    instant = requested.in_state(state)
+    table.store.put(table.timelines.path(instant), b"")
+    return instant
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "off"])
+def test_a_commit_while_hudi_builds_an_index_is_a_conflict(small: SmallTable, kept: bool) -> None:
+    if not kept:
+        small.write("upsert", batch([0], 2), options=OFF)
+    rows = small.rows()
+    instant = index_build(small, State.INFLIGHT)
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.write("upsert", batch([1], 3))
+    assert small.rows() == rows
+    table = opened(small)
+    assert [one.action for one in table.timeline().pending()] == [Action.INDEXING]
+    table.store.delete(table.timelines.path(instant))
+    # One that is only requested reads what is there when it begins.
+    small.write("upsert", batch([1], 3))
+    assert small.rows() != rows
+
+
+BUILT = "expr_index_other"
+PARTITION = {
+    "type": "record",
+    "name": "HoodieIndexPartitionInfo",
+    "fields": [{"name": "metadataPartitionPath", "type": "string"}],
+}
+PLAN = {
+    "type": "record",
+    "name": "HoodieIndexPlan",
+    "fields": [{"name": "indexPartitionInfos", "type": {"type": "array", "items": PARTITION}}],
+}
+
+
+def planned(
+    small: SmallTable, name: str, age_s: float = DEFAULT_LIMITS.silent_s_max + 1
+) -> Instant:
+    """A build of an index that began so long ago."""
+    instant = index_build(small, State.INFLIGHT)
+    table = opened(small)
+    plan = {"indexPartitionInfos": [{"metadataPartitionPath": name}]}
+    body = io.BytesIO()
+    fastavro.writer(body, PLAN, [plan])
+    requested = instant.in_state(State.REQUESTED)
+    table.store.put(table.timelines.path(requested), body.getvalue())
+    small.fake_clock.advance(age_s)
+    return instant
+
+
+def test_a_build_that_failed_stops_no_commit_for_good(small: SmallTable) -> None:
+    # A young one may be alive, whatever is there of it.
+    planned(small, BUILT, DEFAULT_LIMITS.silent_s_max - 60)
+    with pytest.raises(ConflictError, match="10 minutes after its start"):
+        small.write("upsert", batch([1], 3))
+    small.fake_clock.advance(61)
+    small.write("upsert", batch([1], 3))
+    assert is_kept(small)
+
+
+def test_a_build_that_failed_is_told_from_a_later_one_of_its_name(small: SmallTable) -> None:
+    with_indexes(small, BUILT)
+    planned(small, BUILT)
+    small.write("upsert", batch([1], 3))
+    assert is_kept(small)
+    assert defined(small) == ["column_stats"]
+
+
+@pytest.mark.parametrize(
+    "sign", ["definition", "folder", "property", "listed property", "plan", "kind"]
+)
+def test_a_build_of_which_anything_is_there_is_waited_for(small: SmallTable, sign: str) -> None:
+    table = opened(small)
+    instant = planned(small, BUILT if sign != "kind" else "record_index")
+    if sign == "definition":
+        table.store.put(
+            INDEX_DEFINITIONS_PATH, json.dumps({"indexDefinitions": {BUILT: {}}}).encode()
+        )
+    elif sign == "folder":
+        table.store.put(f"{METADATA_TABLE_PATH}/{BUILT}/{BUILT}-0000-0_0-0-0.hfile", b"h")
+    elif sign == "property":
+        table.update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
+    elif sign == "listed property":
+        # Hudi adds the commits that came while it built.
+        with_indexes(small, BUILT).update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
+    elif sign == "plan":
+        table.store.put(table.timelines.path(instant.in_state(State.REQUESTED)), b"no plan")
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.write("upsert", batch([1], 3))
+
+
+def test_the_remedy_of_a_build_that_died_is_named(small: SmallTable) -> None:
+    instant = planned(small, BUILT, 0)
+    with pytest.raises(ConflictError, match="drop the index with Hudi"):
+        small.write("upsert", batch([1], 3))
+    planned(small, "record_index")
+    table = opened(small)
+    paths = [
+        table.timelines.path(instant.in_state(one)) for one in (State.INFLIGHT, State.REQUESTED)
+    ]
+    with pytest.raises(ConflictError, match=f"delete {' and '.join(paths)}"):
+        small.write("upsert", batch([1], 3))
+    for path in paths:
+        table.store.delete(path)
+    small.write("upsert", batch([1], 3))
+    assert is_kept(small)
+
+
+def test_a_restore_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -> None:
+    saved = small.lake().savepoint()
+    small.write("upsert", batch([1], 3))
+    rows = small.rows()
+    index_build(small, State.INFLIGHT)
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.lake().restore(str(saved.instant))
+    assert small.rows() == rows
+    assert is_kept(small)
+    assert [one.action for one in opened(small).timeline().pending()] == [Action.INDEXING]
+
+
+def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) -> None:
+    """A compaction has taken in what a dead writer committed there."""
+    table = opened(small)
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    died = table.timelines.to_inflight(pending)
+    completed = pending.in_state(State.COMPLETED, table.next_time())
+    records = (FilesRecord("p0", {f"x_0-0-0_{died.time}.parquet": FileState(5)}),)
+    writer, metadata = MetadataWriter(table), MetadataTable(table.store, small.clock)
+    writer.commit(completed, records, table.timeline())
+    timeline = metadata.timeline()
+    (newest, *_), _ = metadata.slices_and_strays(timeline)
+    writer._compact(newest, timeline, table.next_time())
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
+    building = index_build(small, State.INFLIGHT)
+    listed = opened(small).config.metadata_partitions
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="Hudi builds an index"):
+            small.lake().recover()
+        assert opened(small).config.metadata_partitions == listed
+        assert list(table.store.list(METADATA_TABLE_PATH))
+        assert opened(small).timeline().find(died.time) is not None
+    table.store.delete(table.timelines.path(building))
+    assert [one.instant for one in small.lake().recover()] == [died.time]
+    assert opened(small).config.metadata_partitions == ()
+
+
+def test_a_rollback_that_takes_nothing_from_the_index_is_done(small: SmallTable) -> None:
+    table = opened(small)
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    died = table.timelines.to_inflight(pending)
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
+    index_build(small, State.INFLIGHT)
+    assert [one.instant for one in small.lake().recover()] == [died.time]
+    assert is_kept(small)
+
+
+def test_a_repair_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -> None:
+    index_build(small, State.INFLIGHT)
+    table = opened(small)
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        bootstrap_metadata_table(table, table.timeline())
+    assert is_kept(small)
+
+
+def test_check_compares_lists_folders_and_definitions(small: SmallTable) -> None:
+    table = with_indexes(small, *INDEXES)
+    table.store.delete(f"{METADATA_TABLE_PATH}/{INDEXES[0]}/{INDEXES[0]}-0000-0_0-0-0.hfile")
+    table.update_properties({METADATA_PARTITIONS: f"{FILES},{INDEXES[0]}"})
+    errors = [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
+    assert [one.message.split(":")[0] for one in errors] == [
+        "expr_index_upper is listed, and has no folder",
+        "the index secondary_index_v is defined, and the metadata table does not list it",
+    ]
+    repair_table(opened(small), FAILED)
+    assert not [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
+    assert is_kept(small)

@@ -1,0 +1,141 @@
+"""`files` of a metadata table: how records merge, and that Hudi's say what a listing does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tideline.clock import SystemClock
+from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTableError
+from tideline.formats.files_record import (
+    ALL_PARTITIONS,
+    DELETED,
+    FilesRecord,
+    FileState,
+    decode_files_block,
+    decode_files_hfile,
+    encode_files_hfile,
+    files_schema_json,
+)
+from tideline.formats.log_block import BlockKind
+from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
+from tideline.hudi.table.files_partition import FilesPartition
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.table.table_config import FILES
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.storage.location import StoreLocation
+from tideline.testing.fixtures import fixture_table, require_fixtures, tables_of_versions
+
+A, B = "a_0-0-0_20260101000000000.parquet", "b_0-0-0_20260101000000001.parquet"
+
+
+def files(key: str, **states: FileState) -> FilesRecord:
+    return FilesRecord(key, states)
+
+
+def test_records_merge_in_their_order() -> None:
+    merged = FilesPartition.of(
+        [
+            files(ALL_PARTITIONS, p0=FileState(0), p1=FileState(0)),
+            files("p0", a=FileState(10), b=FileState(5)),
+            files("p1", c=FileState(7)),
+            files("p0", a=FileState(8), b=DELETED, d=DELETED),
+            files(ALL_PARTITIONS, p1=DELETED, p2=FileState(0)),
+        ]
+    )
+    assert merged.partitions == ("p0", "p2")
+    # Files only grow, so the larger size counts; a tombstone takes what it finds with it.
+    assert merged.files("p0") == (("a", 10),)
+    assert merged.states["p0"]["d"] == DELETED
+    assert merged.listing() == {"p0": (("a", 10),), "p2": ()}
+    assert merged.listing(["p1", "nowhere"]) == {"nowhere": (), "p1": (("c", 7),)}
+
+
+def test_a_deleted_key_begins_anew() -> None:
+    merged = FilesPartition.of(
+        [files("p", a=FileState(1)), FilesRecord("p", None), files("p", b=FileState(2))]
+    )
+    assert merged.files("p") == (("b", 2),)
+
+
+def test_what_is_compacted_says_the_same_without_what_is_gone() -> None:
+    merged = FilesPartition.of(
+        [
+            files(ALL_PARTITIONS, **{".": FileState(0)}),
+            files(".", a=FileState(3), gone=DELETED),
+            files("left", x=DELETED),
+        ]
+    )
+    again = tuple(merged.records())
+    assert again == (
+        FilesRecord(ALL_PARTITIONS, {".": FileState(0)}),
+        FilesRecord(".", {"a": FileState(3)}),
+    )
+    assert FilesPartition.of(again).listing() == merged.listing() == {"": (("a", 3),)}
+
+
+def test_hfiles_of_records_read_back() -> None:
+    records = (
+        FilesRecord(ALL_PARTITIONS, {"ä": FileState(0), "p": DELETED}),
+        FilesRecord("p", {}),
+        FilesRecord("ä", {A: FileState(2**40), B: DELETED}),
+    )
+    assert decode_files_hfile(encode_files_hfile(records)) == records
+    block = decode_files_block(BlockKind.HFILE_DATA, "", encode_files_hfile(records))
+    assert block == records
+    with pytest.raises(CorruptTableError, match="x_hfile"):
+        decode_files_hfile(encode_files_hfile(records)[:-1], path="x_hfile")
+    with pytest.raises(CorruptTableError, match="another kind"):
+        decode_files_block(BlockKind.PARQUET_DATA, files_schema_json(), b"")
+
+
+def test_a_commit_names_its_files_with_the_sizes_they_have_now() -> None:
+    stats = (
+        WriteStat(path=f"p/{A}", partition_path="p", file_size_in_bytes=10),
+        WriteStat(path=f"p/{A}", partition_path="p", file_size_in_bytes=12),
+        WriteStat(path=B, partition_path="", file_size_in_bytes=3, cdc_stats={".b.log.1.cdc": 4}),
+        WriteStat(path=None, partition_path="q"),
+    )
+    metadata = CommitMetadata.of_stats(stats, operation_type="UPSERT", extra_metadata={})
+    assert records_of_commit(metadata) == (
+        FilesRecord(ALL_PARTITIONS, dict.fromkeys((".", "p", "q"), FileState(0))),
+        FilesRecord(".", {B: FileState(3), ".b.log.1.cdc": FileState(4)}),
+        FilesRecord("p", {A: FileState(12)}),
+        FilesRecord("q", {}),
+    )
+    empty = CommitMetadata.of_stats(
+        [WriteStat(path=f"p/{A}", partition_path="p")], operation_type="UPSERT", extra_metadata={}
+    )
+    with pytest.raises(CorruptTableError, match="empty file"):
+        records_of_commit(empty)
+
+
+def test_a_clean_deletes_files_and_partitions() -> None:
+    assert records_of_clean([f"p/{A}", B], ["p"]) == (
+        FilesRecord(".", {B: DELETED}),
+        FilesRecord("p", {A: DELETED}),
+        FilesRecord(ALL_PARTITIONS, {"p": DELETED}),
+    )
+    assert records_of_clean([], []) == ()
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("version", ["8", "9"])
+def test_metadata_tables_of_hudi_list_what_is_there(version: str) -> None:
+    require_fixtures()
+    met = 0
+    for path in tables_of_versions(version):
+        folder = Path(fixture_table(path))
+        try:
+            table = HoodieTable.open(StoreLocation.of(folder))
+            listed = MetadataTable(table.store, SystemClock()).files().listing()
+        except (TableNotFoundError, UnsupportedTableError):
+            continue
+        assert FILES in table.config.metadata_partitions
+        timeline = table.timeline()
+        assert table.view_of(listed, timeline) == table.view_of(table.list_files(), timeline), path
+        assert table.read_view(timeline) == table.view_of(listed, timeline)
+        met += 1
+    assert met >= 1

@@ -1,0 +1,256 @@
+"""Looking incoming keys up in stored file slices: which of them each slice has.
+
+1. A bloom index first asks the footer of a base file, its key range and its filter, and skips a
+   file that cannot match.
+2. The key column of the base file is matched in Arrow. Where log files come with the candidate, its
+   merged rows decide.
+3. Where later logs may have deleted keys that were found, the merged slice shows which.
+
+An answer has one row for each stored key: the key, the incoming partition path, the number of the
+candidate, whether a log there deleted the key and, where the caller wants to compare them, the
+stored ordering values.
+Source: Hudi's HoodieSimpleIndex, HoodieBloomIndex, HoodieKeyLookupHandle and their global kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.hudi.file_group.deleted_keys import deleted_keys
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.stored_keys import open_base_file
+from tideline.hudi.index.key_range import KeyRange, key_range
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.virtual_key import column_at, virtual_keys
+from tideline.hudi.log.entry_fold import Flags
+from tideline.hudi.table.meta_column import PARTITION_PATH
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.write.config import IndexSettings
+from tideline.storage.object_store import ObjectStore
+
+_CHUNKS_EACH = 4
+LOCATED_FILE = "_tideline_file_number"
+IS_GONE = "_tideline_is_gone"
+"""Whether a log of that file's slice has deleted the key."""
+LOCATED = pa.schema(
+    [
+        (RECORD_KEY, pa.string()),
+        (PARTITION_PATH, pa.string()),
+        (LOCATED_FILE, pa.int32()),
+        (IS_GONE, pa.bool_()),
+    ]
+)
+"""Columns of every answer; those of ordering fields follow, by their dotted names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookupSettings:
+    """How keys are found in base files.
+
+    `key_fields` None: the files carry the record key; else it is computed from these columns.
+    `reading` is how to merge candidates that have log files.
+    """
+
+    reads_bloom_filters: bool
+    prunes_by_ranges: bool
+    key_fields: tuple[str, ...] | None = None
+    qualified: bool = False
+    reading: SliceContext | None = None
+
+    @classmethod
+    def of(
+        cls,
+        config: TableConfig,
+        index: IndexSettings,
+        keys: KeyGenerator,
+        reading: SliceContext | None,
+    ) -> LookupSettings:
+        """Those of a table's index."""
+        return cls(
+            index.type.reads_bloom_filters,
+            index.prunes_by_ranges,
+            None if config.populate_meta_fields else config.record_key_fields,
+            keys.qualified,
+            reading,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedKeys:
+    """Keys to look for, with the partition path each came with; of equal ones the first counts."""
+
+    keys: pa.Array
+    partitions: pa.Array
+    range: KeyRange | None
+
+    @classmethod
+    def of(cls, keys: pa.Array, partitions: pa.Array) -> WantedKeys:
+        """With the range of the keys."""
+        return cls(keys, partitions, key_range(keys))
+
+
+def lookup_chunks(
+    candidates: Sequence[LookupCandidate], parallelism: int, by_key_only: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Numbers of the candidates, in some chunks of equal length for each of those that look up.
+
+    Each is within one partition, unless keys alone count.
+    """
+    by_partition: dict[str, list[int]] = {}
+    for number, file in enumerate(candidates):
+        by_partition.setdefault("" if by_key_only else file.partition, []).append(number)
+    length = max(1, -(-len(candidates) // (parallelism * _CHUNKS_EACH)))
+    return tuple(
+        tuple(numbers[start : start + length])
+        for numbers in by_partition.values()
+        for start in range(0, len(numbers), length)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKeyLookup:
+    """Looks keys up in one candidate after the other, by its number. `answer`: `LOCATED` and
+    ordering columns."""
+
+    candidates: Sequence[LookupCandidate] | Mapping[int, LookupCandidate]
+    settings: LookupSettings
+    answer: pa.Schema = LOCATED
+
+    def look_up(
+        self, store: ObjectStore, number: int, wanted: WantedKeys
+    ) -> Iterator[pa.RecordBatch]:
+        """Which of the wanted keys the candidate of this number has, in the lookup's schema."""
+        candidate = self.candidates[number]
+        if candidate.has_rows_in_logs:
+            yield from self._look_up_whole(store, number, wanted)
+            return
+        gone: Flags | None = None
+        is_first = True
+        for stored in self._stored(store, candidate, wanted):
+            found = pc.index_in(self._keys(stored), value_set=wanted.keys)
+            hits = pc.indices_nonzero(found.is_valid())
+            if not len(hits):
+                continue
+            if is_first:
+                gone, is_first = self._gone(store, candidate, wanted), False
+            positions = found.drop_null()
+            flags = np.zeros(len(positions), np.bool_)
+            if gone is not None:
+                flags = gone[positions.to_numpy()]
+            yield self._answer(number, wanted, positions, pa.array(flags), stored.take(hits))
+
+    def _look_up_whole(
+        self, store: ObjectStore, number: int, wanted: WantedKeys
+    ) -> Iterator[pa.RecordBatch]:
+        """The same for a slice whose logs have rows of their own: these, and the base file's."""
+        candidate, reading = self.candidates[number], self.settings.reading
+        assert reading is not None, "candidates with logs come with it"
+        gone = np.ones(len(wanted.keys), np.bool_)
+        merged = read_file_slice(store, candidate.whole, reading, self._names())
+        for stored, is_live in chain(
+            zip(merged, repeat(True)), zip(self._stored(store, candidate, wanted), repeat(False))
+        ):
+            found = pc.index_in(self._keys(stored), value_set=wanted.keys)
+            positions = pc.fill_null(found, -1).to_numpy()
+            hits = np.flatnonzero(positions >= 0)
+            if not is_live:
+                hits = hits[gone[positions[hits]]]
+            if len(hits):
+                gone[positions[hits]] &= not is_live
+                flags = pa.array(np.full(len(hits), not is_live))
+                taken = pa.array(hits)
+                yield self._answer(number, wanted, found.take(taken), flags, stored.take(taken))
+
+    def _gone(
+        self, store: ObjectStore, candidate: LookupCandidate, wanted: WantedKeys
+    ) -> Flags | None:
+        """Which of the wanted keys the logs deleted; asked once some are found in the slice."""
+        if not candidate.later_logs:
+            return None
+        assert self.settings.reading is not None, "candidates with logs come with it"
+        names = self._key_names()
+        return deleted_keys(store, candidate, self.settings.reading, wanted.keys, names, self._keys)
+
+    def _stored(
+        self, store: ObjectStore, candidate: LookupCandidate, wanted: WantedKeys
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns that matter of a candidate's rows, unless none of these can match."""
+        piece = candidate.piece
+        base = piece.base_file
+        if piece.log_files or base is None:
+            assert self.settings.reading is not None, "candidates with logs come with it"
+            yield from read_file_slice(store, piece, self.settings.reading, self._names())
+            return
+        with open_base_file(store, base) as file:
+            footer = BaseFileFooter()
+            if self.settings.reads_bloom_filters:
+                footer = read_footer(file.metadata, path=base.path)
+            if not self._may_match(footer, wanted):
+                return
+            for group in range(file.metadata.num_row_groups):
+                yield self._read(file, group)
+
+    def _may_match(self, footer: BaseFileFooter, wanted: WantedKeys) -> bool:
+        has_range = footer.min_key is not None and footer.max_key is not None
+        if self.settings.prunes_by_ranges and has_range and wanted.range is not None:
+            stored = KeyRange(str(footer.min_key), str(footer.max_key))
+            if not stored.overlaps(wanted.range):
+                return False
+        return footer.bloom is None or bool(footer.bloom.might_contain(wanted.keys).any())
+
+    def _read(self, file: pq.ParquetFile, group: int) -> pa.RecordBatch:
+        table = file.read_row_group(group, columns=self._names(), use_threads=False)
+        return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table)
+
+    def _names(self) -> list[str]:
+        """The columns to read."""
+        ordering = (name.split(".")[0] for name in self.answer.names[len(LOCATED) :])
+        return list(dict.fromkeys([*self._key_names(), *ordering]))
+
+    def _key_names(self) -> list[str]:
+        if self.settings.key_fields is None:
+            return [RECORD_KEY]
+        return sorted({name.split(".")[0] for name in self.settings.key_fields})
+
+    def _keys(self, stored: pa.RecordBatch) -> pa.Array:
+        if self.settings.key_fields is None:
+            return column_at(stored, RECORD_KEY)
+        return virtual_keys(stored, self.settings.key_fields, qualified=self.settings.qualified)
+
+    def _answer(
+        self,
+        number: int,
+        wanted: WantedKeys,
+        found: pa.Array,
+        gone: pa.Array,
+        stored: pa.RecordBatch,
+    ) -> pa.RecordBatch:
+        columns = [
+            wanted.keys.take(found),
+            wanted.partitions.take(found),
+            pa.repeat(pa.scalar(number, pa.int32()), len(found)),
+            gone,
+        ]
+        for field in list(self.answer)[len(LOCATED) :]:
+            if field.name.split(".")[0] in stored.schema.names:
+                columns.append(column_at(stored, field.name).cast(field.type))
+            else:
+                # The column is younger than the file.
+                columns.append(pa.nulls(len(found), field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self.answer)
+
+
+def _empty(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], field.type) for field in table.schema], schema=table.schema
+    )

@@ -1,0 +1,189 @@
+"""What every change of a table does to its metadata table, before it becomes visible.
+
+Readers of Hudi's believe a metadata table without checking, so that each commit either goes into it
+or switches it off. Under the lock of the table, when nothing can refuse the commit any more:
+
+1. While Hudi builds an index, which it lists when it is done, the commit is a conflict: it would
+   take the index's partition away under it.
+2. Where none is listed, what lies in its folder is deleted, or one is made where that is wanted.
+3. Partitions that are not maintained are taken out of the list, then deleted. Stale statistics and
+   indexes would hide rows, or make two of one. Definitions that queries believe without the list
+   go before. Died in between: what is left is not believed.
+4. The commit goes into `files` (`metadata_writer`).
+5. What cannot be gone on with is switched off (`disable`), as everything is in table versions whose
+   metadata table is not kept.
+
+Hudi's next writer adds the statistics that its settings enable, and no index that was made by SQL.
+Raises ConflictError, and what the store raises: then nothing was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tideline.errors import (
+    ConfigError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
+from tideline.formats.files_record import FilesRecord
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.config import KEEP_AS_IT_IS, MetadataTableConfig, MetadataWish
+from tideline.hudi.metadata_table.disable import (
+    disable_if_it_knows,
+    disable_metadata_table,
+    kept_index,
+)
+from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
+from tideline.hudi.metadata_table.index_build import require_no_index_build
+from tideline.hudi.metadata_table.index_definitions import drop_definitions
+from tideline.hudi.metadata_table.metadata_writer import MetadataWriter
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import (
+    FILES,
+    METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
+    METADATA_TABLE_PATH,
+)
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.lock import Guard, unguarded
+
+_log = logging.getLogger(__name__)
+_UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOutcome:
+    """What became of the metadata table at a commit; `dropped` are partitions."""
+
+    is_disabled: bool = False
+    is_new: bool = False
+    dropped: tuple[str, ...] = ()
+
+
+UNTOUCHED = MetadataOutcome()
+
+
+def require_possible(table: HoodieTable, wish: MetadataWish) -> None:
+    """Raise ConfigError where a metadata table is wanted in a version that has none here."""
+    if wish is MetadataWish.ON and not table.layout.keeps_metadata_table:
+        raise ConfigError(
+            "no metadata table is kept in tables of this version; leave hoodie.metadata.enable out",
+            table=table.uri,
+            value=table.layout.table_version,
+        )
+
+
+def record_commit(
+    table: HoodieTable,
+    completed: Instant,
+    metadata: CommitMetadata,
+    timeline: ActiveTimeline,
+    config: MetadataTableConfig = KEEP_AS_IT_IS,
+    guard: Guard = unguarded,
+) -> MetadataOutcome:
+    """Make the metadata table ready for a commit that is about to become visible as `completed`,
+    in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
+    step that others would believe, and ConflictError while Hudi builds an index."""
+    require_no_index_build(table, timeline)
+    try:
+        records = records_of_commit(metadata)
+    except CorruptTableError as error:
+        _log.warning("the metadata table is switched off: %s", error)
+        return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
+    return _record(table, completed, records, timeline, config, guard)
+
+
+def record_clean(
+    table: HoodieTable,
+    completed: Instant,
+    deleted: Iterable[str],
+    emptied: Iterable[str],
+    timeline: ActiveTimeline,
+    config: MetadataTableConfig = KEEP_AS_IT_IS,
+    guard: Guard = unguarded,
+) -> MetadataOutcome:
+    """The same for a clean that deleted these paths, and took these partitions away."""
+    require_no_index_build(table, timeline)
+    records = records_of_clean(deleted, emptied)
+    return _record(table, completed, records, timeline, config, guard)
+
+
+def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
+    """Take an instant out of the metadata table that is about to be rolled back.
+
+    Call under the lock, before anything of the instant goes: as long as it is pending readers leave
+    it out. Where it cannot be taken out the metadata table is switched off; raises ConflictError
+    where Hudi builds an index in it. Died after: as at first for who goes on with the rollback.
+    """
+    if not table.reload_config().metadata_partitions:
+        return
+    if not table.layout.keeps_metadata_table:
+        disable_if_it_knows(table, time)
+        return
+    try:
+        is_undone = MetadataWriter(table).undo(time)
+    except _UNUSABLE as error:
+        _log.warning("the metadata table is switched off: %s", error)
+        is_undone = False
+    if not is_undone:
+        disable_metadata_table(table)
+
+
+def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    """Take out what writers left there that were rolled back in their sleep. Under the lock."""
+    if not table.config.keeps_metadata_table:
+        return
+    try:
+        MetadataWriter(table).sweep(timeline)
+    except _UNUSABLE as error:
+        _log.warning("the metadata table cannot be swept: %s", error)
+
+
+def _record(
+    table: HoodieTable,
+    completed: Instant,
+    records: Sequence[FilesRecord],
+    timeline: ActiveTimeline,
+    config: MetadataTableConfig,
+    guard: Guard,
+) -> MetadataOutcome:
+    wish, per_compaction = config.wish, config.commits_per_compaction
+    may_be_kept = wish is not MetadataWish.OFF and table.layout.keeps_metadata_table
+    is_kept = may_be_kept and table.reload_config().keeps_metadata_table
+    if not may_be_kept or (not is_kept and wish is not MetadataWish.ON):
+        is_disabled = disable_metadata_table(table, guard, is_current=may_be_kept)
+        return MetadataOutcome(is_disabled=is_disabled)
+    if is_kept:
+        try:
+            dropped = _drop_others(table, guard)
+            MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
+            return MetadataOutcome(dropped=dropped)
+        except _UNUSABLE as error:
+            _log.warning("the metadata table cannot be gone on with: %s", error)
+            if wish is not MetadataWish.ON:
+                return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
+    bootstrap_metadata_table(table, timeline, guard)
+    MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
+    return MetadataOutcome(is_new=True)
+
+
+def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
+    """Take everything but `files` out of the metadata table; the names of what was there."""
+    others = tuple(sorted({*table.config.metadata_partitions_in_work} - {FILES}))
+    if others:
+        drop_definitions(table, guard=guard)
+        only_files = {METADATA_PARTITIONS: FILES, METADATA_PARTITIONS_INFLIGHT: ""}
+        table.update_properties(only_files | kept_index(table), guard)
+        folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
+        scope = table.delete_scope("dropping partitions of the metadata table", control=folders)
+        for folder in folders:
+            guard()
+            scope.remove_below(folder)
+    return others

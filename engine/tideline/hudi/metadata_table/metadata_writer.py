@@ -1,0 +1,328 @@
+"""Commits to the metadata table's `files`, in the order of Hudi's, under the lock of the table.
+
+A commit of the table with the instant time T, before it completes:
+
+1. What an attempt at T left in the metadata table is undone (`undo`), unless it is this very commit
+   again, after a lost reply. Files of instants that are gone are deleted: who slept while its
+   instant was undone may have written one after that.
+2. When there are enough commits since the last compaction, `files` is compacted, and what is older
+   than the slice that was compacted is deleted.
+3. `T.deltacommit.requested`, `.inflight`, the log, `T_C.deltacommit`. C is what is reserved as the
+   completion time of T in the table. A compaction in 2 has C as its own instant, so that it is
+   later than everything before it, and the commit completes a millisecond after it.
+
+What a death leaves. In 3, before the last object: a pending commit here, whose log no reader
+counts. After it: a commit here that the table does not have. Its files are those of an instant that
+is pending there, so that no reader counts them either, and the rollback of T begins with `undo`.
+The requested object comes before the log, so that `undo` always finds what to delete.
+
+`undo` takes the completed object away first, then logs, then the pending objects: died in between,
+it is done again. A commit that a compaction has taken in cannot be undone.
+
+A compaction: its plan, the inflight object, the base file, `T_C.commit`, deletions. Died between: a
+pending compaction, which the next writer deletes, or old files, which go with the next one. While a
+commit is here that is pending in the table none is made, for it could not be undone then.
+
+Source: Hudi's HoodieBackedTableMetadataWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.formats.avro import encode_container
+from tideline.formats.files_record import FilesRecord, encode_files_hfile, files_schema_json
+from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
+from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
+from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, join_path, split_path
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.files_partition import FILES_GROUP
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.markers import delete_markers
+from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.hudi.table.pending_plan import operation_record
+from tideline.hudi.table.table_config import FILES
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import (
+    NO_PREVIOUS_COMMIT,
+    SCHEMA_KEY,
+    CommitMetadata,
+    WriteStat,
+)
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.lock import Guard, unguarded
+
+FIRST_INSTANT = InstantTime("0" * 17)
+"""The commit that a metadata table begins with."""
+_LAST_BUILD = InstantTime("0" * 14 + "999")
+"""Partitions are built at instants of zeros and a number up to this."""
+_COMPACTION_PLAN_VERSION = 2
+_HFILE = "hfile"
+_WRITE_TOKEN = "0-0-0"
+_NO_DELETES = encode_delete_content(b"\0")
+"""What a block of deletes without records holds."""
+
+
+class MetadataWriter:
+    """Changes the metadata table of one table. Every method is called under the table's lock."""
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        guard: Guard = unguarded,
+        commits_per_compaction: int = COMMITS_PER_COMPACTION,
+    ) -> None:
+        """Raises as `MetadataTable`, CorruptTableError where it is of another version."""
+        self._table = table
+        self._guard = guard
+        self._commits_per_compaction = commits_per_compaction
+        self._metadata = MetadataTable(table.store, table.clock)
+        theirs, ours = self._metadata.layout.table_version, table.layout.table_version
+        if theirs != ours:
+            raise CorruptTableError(
+                f"the metadata table is of version {theirs}, its table of version {ours}",
+                table=table.uri,
+            )
+
+    def commit(
+        self, completed: Instant, records: Sequence[FilesRecord], data_timeline: ActiveTimeline
+    ) -> None:
+        """Add `records` as the commit of an instant that is about to complete in the table.
+
+        Raises as `MetadataTable.files` where what is there cannot be gone on with; nothing was
+        written then.
+        """
+        time, at = completed.time, completed.completion_time
+        if at is None:
+            raise ValueError("a metadata table is kept where instants have completion times")
+        block = _log_block(time, records)
+        timeline = self._metadata.timeline()
+        if self._holds(time, block, timeline):
+            return
+        if timeline.find(time) is not None:
+            if not self.undo(time, timeline):
+                raise CorruptTableError(
+                    "a compaction of the metadata table holds what an earlier attempt wrote",
+                    table=self._table.uri,
+                    instant=time,
+                )
+            timeline = self._metadata.timeline()
+        (newest, *older), strays = self._metadata.slices_and_strays(timeline)
+        if strays:
+            self._guard()
+            self._delete(strays)
+        base_instant = newest.base_instant
+        if self._is_compaction_due(timeline, data_timeline):
+            self._compact(newest, timeline, at)
+            # Who reads the slice that was the newest until now goes on with it.
+            self._guard()
+            self._delete(file.path for piece in older for file in piece.files)
+            base_instant, at = at, self._after(at)
+        timelines = self._metadata.timelines
+        requested = timelines.create_requested(time, Action.DELTACOMMIT)
+        inflight = timelines.to_inflight(requested)
+        log = self._put_log(time, block)
+        stat = _log_stat(log, base_instant, len(records))
+        self._complete(inflight, _commit_of((stat,)), at)
+
+    def first_commit(self, records: Sequence[FilesRecord]) -> None:
+        """Make `files` of all these records, where there is nothing yet: an empty log, as Hudi
+        begins every file group, and a base file."""
+        store, timelines = self._metadata.store, self._metadata.timelines
+        now_ms = self._table.clock.now_ms()
+        requested = timelines.create_requested(FIRST_INSTANT, Action.DELTACOMMIT)
+        inflight = timelines.to_inflight(requested)
+        write_partition_metadata(store, FILES, FIRST_INSTANT)
+        empty = {HeaderKey.INSTANT_TIME: str(FIRST_INSTANT)}
+        self._put_log(FIRST_INSTANT, encode_block(BlockKind.DELETE, empty, _NO_DELETES))
+        stat = self._put_base_file(FIRST_INSTANT, records)
+        metadata = _commit_of((stat,), operation_type="BULK_INSERT")
+        self._complete(inflight, metadata, self._table.zone.instant_at(now_ms))
+
+    def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
+        """Take a commit back, whoever made it, and compactions under way; whether nothing of it is
+        left.
+
+        False where a compaction has taken it in. Files of partitions that are not `files` go, too.
+        """
+        timeline = self._metadata.timeline() if timeline is None else timeline
+        self._undo_compactions(timeline)
+        found = timeline.of(Action.DELTACOMMIT).find(time)
+        if found is None:
+            return timeline.find(time) is None
+        if found.completed_at is not None:
+            compaction = timeline.of(Action.COMMIT).completed().last()
+            if compaction is not None and found.completed_at <= compaction.time:
+                return False
+            self._metadata.timelines.remove(found)
+        self._delete_pending(found)
+        delete_markers(self._metadata.store, time)
+        return True
+
+    def sweep(self, data_timeline: ActiveTimeline) -> None:
+        """Undo compactions under way, and commits that no instant of the table is under way with:
+        who was rolled back in its sleep may have gone on with one.
+
+        Hudi begins to write without the table's lock, in the table first: a commit here that
+        `data_timeline` does not know is looked up in one that is read after it was seen. A
+        partition that a writer of Hudi is building, which the table says, is left to it.
+        """
+        timeline = self._metadata.timeline()
+        self._undo_compactions(timeline)
+        pending = timeline.of(Action.DELTACOMMIT).pending()
+        unknown = [one for one in pending if data_timeline.find(one.time) is None]
+        if unknown:
+            now = self._table.timeline()
+            unknown = [one for one in unknown if now.find(one.time) is None]
+        for one in unknown:
+            if one.time > _LAST_BUILD or not self._is_built():
+                self.undo(one.time, timeline)
+
+    def _is_built(self) -> bool:
+        """Whether a partition is being built that is not in use yet."""
+        config = self._table.reload_config()
+        return set(config.metadata_partitions_in_work) > set(config.metadata_partitions)
+
+    def _holds(self, time: InstantTime, block: bytes, timeline: ActiveTimeline) -> bool:
+        """Whether the very same commit is completed already."""
+        found = timeline.find(time)
+        if found is None or found.is_pending:
+            return False
+        with suppress(ObjectNotFoundError):
+            return self._metadata.store.get(_log(time).path) == block
+        return False
+
+    def _is_compaction_due(self, timeline: ActiveTimeline, data_timeline: ActiveTimeline) -> bool:
+        last = timeline.of(Action.COMMIT).completed().last()
+        since = [
+            one
+            for one in timeline.of(Action.DELTACOMMIT).completed()
+            if last is None or (one.completed_at or one.time) > last.time
+        ]
+        pending = {one.time for one in data_timeline.pending()}
+        could_be_undone = any(one.time in pending for one in since)
+        return len(since) >= self._commits_per_compaction and not could_be_undone
+
+    def _compact(self, piece: FileSlice, timeline: ActiveTimeline, time: InstantTime) -> None:
+        """Compact a slice at a time that is reserved in the table, after all commits here."""
+        timelines = self._metadata.timelines
+        self._undo_compactions(timeline)
+        records = tuple(self._metadata.files_of(piece).records())
+        plan = encode_container("HoodieCompactionPlan", _plan(piece))
+        requested = timelines.create_requested(time, Action.COMPACTION, plan)
+        inflight = timelines.to_inflight(requested)
+        stat = self._put_base_file(time, records, piece)
+        metadata = _commit_of((stat,), operation_type="COMPACT", compacted=True)
+        self._complete(inflight, metadata, self._after(time))
+
+    def _undo_compactions(self, timeline: ActiveTimeline) -> None:
+        """Delete what compactions left that died."""
+        for died in timeline.of(Action.COMPACTION).pending():
+            self._delete_pending(died)
+
+    def _put_base_file(
+        self, time: InstantTime, records: Sequence[FilesRecord], before: FileSlice | None = None
+    ) -> WriteStat:
+        """Write the base file of `time`; what a commit says of it."""
+        file = BaseFile(FILES, FILES_GROUP.file_id, _WRITE_TOKEN, time, 0, _HFILE)
+        body = encode_files_hfile(records)
+        self._metadata.store.put(file.path, body)
+        replaced = before.base_file if before is not None else None
+        return WriteStat(
+            file_id=file.file_id,
+            path=file.path,
+            prev_commit=str(before.base_instant) if before is not None else NO_PREVIOUS_COMMIT,
+            num_writes=len(records),
+            num_inserts=len(records),
+            total_write_bytes=len(body),
+            partition_path=FILES,
+            file_size_in_bytes=len(body),
+            prev_base_file=replaced.name if replaced is not None else None,
+        )
+
+    def _put_log(self, time: InstantTime, block: bytes) -> LogFile:
+        log = _log(time, len(block))
+        self._metadata.store.put(log.path, block)
+        return log
+
+    def _complete(self, inflight: Instant, metadata: CommitMetadata, at: InstantTime) -> None:
+        body = self._metadata.layout.timeline.encode_commit(metadata)
+        self._guard()
+        self._metadata.timelines.complete(inflight, body, at=at)
+
+    def _after(self, time: InstantTime) -> InstantTime:
+        """The next time after this one, whatever the clock says."""
+        return self._table.zone.next_time(0, time)
+
+    def _delete_pending(self, instant: Instant) -> None:
+        """Delete what an instant wrote, then its pending objects."""
+        self._delete_files_of(instant.time)
+        for state in (State.INFLIGHT, State.REQUESTED):
+            self._metadata.timelines.remove(instant.in_state(state))
+
+    def _delete_files_of(self, time: InstantTime) -> None:
+        """Delete the files of an instant, in all partitions of the metadata table."""
+        store = self._metadata.store
+        folders = [path for path in store.list_directory().directories if path != ".hoodie"]
+        written = []
+        for info in (info for folder in folders for info in store.list_directory(folder).objects):
+            partition, name = split_path(info.path)
+            file = parse_data_file(partition, name, info.size_bytes)
+            if file is not None and file.instant == time:
+                written.append(join_path(partition, name))
+        self._delete(written)
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
+
+
+def _log_block(time: InstantTime, records: Iterable[FilesRecord]) -> bytes:
+    """A log's block with these records."""
+    headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: files_schema_json()}
+    return encode_block(BlockKind.HFILE_DATA, headers, encode_files_hfile(records))
+
+
+def _log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat:
+    """What a commit says of a log it wrote."""
+    return WriteStat(
+        file_id=log.file_id,
+        path=log.path,
+        prev_commit=str(base_instant),
+        num_writes=records,
+        num_update_writes=records,
+        total_write_bytes=log.size_bytes,
+        partition_path=FILES,
+        file_size_in_bytes=log.size_bytes,
+        log_version=log.version,
+        base_file="",
+        log_files=(log.name,),
+    )
+
+
+def _commit_of(
+    stats: Iterable[WriteStat], *, operation_type: str = "UPSERT_PREPPED", compacted: bool = False
+) -> CommitMetadata:
+    """The metadata of a commit to the metadata table."""
+    extra = {SCHEMA_KEY: files_schema_json()}
+    return CommitMetadata.of_stats(
+        stats, operation_type=operation_type, extra_metadata=extra, compacted=compacted
+    )
+
+
+def _log(time: InstantTime, size_bytes: int = 0) -> LogFile:
+    return LogFile(FILES, FILES_GROUP.file_id, time, 1, _WRITE_TOKEN, size_bytes)
+
+
+def _plan(piece: FileSlice) -> dict[str, object]:
+    return {
+        "operations": [operation_record(piece, {})],
+        "extraMetadata": {},
+        "version": _COMPACTION_PLAN_VERSION,
+        "preserveHoodieMetadata": False,
+        "missingSchedulePartitions": [],
+    }
