@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
-from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.keys.key_text import TWO_TEXTS
 from tideline.hudi.keys.partition_path import check_partition_paths
 from tideline.hudi.keys.row_keys import partition_paths, record_keys, with_two_texts
@@ -37,7 +37,6 @@ from tideline.hudi.write.batch_rules import (
     DELETED_FLAG,
     UNREADABLE_TIME,
     is_ignored,
-    key_columns,
     require_stored_keys,
     require_typed,
 )

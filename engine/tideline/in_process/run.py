@@ -183,7 +183,13 @@ def _prepare(
     if table_schema is None:
         spelled = new_spellings(names, table.config)
         rows = rows.rename_columns([spelled.get(name, name) for name in names])
-    check_key_types(table_schema, rows.schema, keys, operation)
+    check_key_types(
+        table_schema,
+        rows.schema,
+        keys,
+        replaces_all=operation is WriteOperation.INSERT_OVERWRITE_TABLE,
+        deletes=operation is WriteOperation.DELETE,
+    )
     batch = prepare_rows(
         rows,
         keys,

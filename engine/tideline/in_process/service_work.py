@@ -24,7 +24,7 @@ class ServiceThreads:
         self, table: HoodieTable, work: ServiceWork, threads: int, held_bytes_max: int
     ) -> None:
         self.context = RewriteContext.of(
-            table, work.timeline, work.instant, work.schema_json, work.config
+            table, work.timeline, work.instant, work.schema_json, work.config.files
         )
         self._table = table
         self._work = work

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.hudi.file_group.create_handle import create_base_files
+from tideline.hudi.file_group.file_settings import BloomSettings
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.file_group.merge_handle import merge_base_file
 from tideline.hudi.index.key_range import key_range
@@ -22,7 +23,6 @@ from tideline.hudi.table.markers import MarkerKind, list_markers
 from tideline.hudi.table.schema import META_COLUMNS
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import BloomSettings
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 

@@ -12,6 +12,7 @@ import pytest
 from tideline.errors import InvalidDataError
 from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey, read_frames
 from tideline.hudi.file_group.append_handle import append_log_files
+from tideline.hudi.file_group.file_settings import LogSettings
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.log.data_block import decode_data_block
 from tideline.hudi.log.delete_block import decode_delete_block
@@ -22,7 +23,6 @@ from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import META_COLUMNS, arrow_to_avro, with_meta_fields
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import LogSettings
 from tideline.storage.memory.store import MemoryStore
 from tideline.testing.handle_case import handle_input
 from tideline.testing.stepping_store import Step, SteppingStore

@@ -12,8 +12,8 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.hudi.file_group.base_file_writer import BaseFileWriter
+from tideline.hudi.file_group.file_settings import ParquetSettings
 from tideline.hudi.table.markers import list_markers
-from tideline.hudi.write.config import ParquetSettings
 from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.handle_case import HandleCase, base_file

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tideline.hudi.file_group.file_settings import ParquetSettings
 from tideline.hudi.file_group.row_group_sink import EncodedSink
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.config import ParquetSettings
 from tideline.testing.handle_case import HandleCase
 
 SCHEMA = pa.schema(

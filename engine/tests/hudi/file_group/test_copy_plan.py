@@ -30,9 +30,9 @@ from tideline.formats.parquet_bytes.stored_footer import (
     file_tail,
 )
 from tideline.formats.parquet_calendar import SPARK_VERSION_KEY
+from tideline.hudi.file_group.file_settings import ParquetCodec, ParquetSettings
 from tideline.hudi.table.markers import MarkerKind
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.config import ParquetCodec, ParquetSettings
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.handle_case import HandleCase, base_file
 

@@ -14,8 +14,8 @@ import pytest
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.create_handle import create_base_files
+from tideline.hudi.file_group.file_settings import BloomSettings, ParquetCodec, ParquetSettings
 from tideline.hudi.table.markers import MarkerKind
-from tideline.hudi.write.config import BloomSettings, ParquetCodec, ParquetSettings
 from tideline.storage.local.store import LocalStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.handle_case import FILE_ID_PREFIX, FIRST, HandleCase, handle_input

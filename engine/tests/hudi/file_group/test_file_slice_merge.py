@@ -19,6 +19,7 @@ from tideline.formats.log_block import (
     rollback_command_block,
 )
 from tideline.hudi.file_group.create_handle import create_base_files
+from tideline.hudi.file_group.file_settings import BloomSettings
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext, read_file_slice
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.slice_rewrite import RewriteContext, compact_log
@@ -31,7 +32,6 @@ from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import META_COLUMNS, with_meta_fields
 from tideline.hudi.timeline.committed import CommittedInstants
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import BloomSettings
 from tideline.storage.memory.store import MemoryStore
 from tideline.testing.handle_case import handle_input
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, CorruptTableError, InvalidDataError, UnsupportedTableError
+from tideline.hudi.file_group.file_settings import BloomSettings, ParquetSettings
 from tideline.hudi.file_group.merge_handle import merge_base_file
 from tideline.hudi.table.markers import MarkerKind
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.config import BloomSettings, ParquetSettings
 from tideline.storage.local.store import LocalStore
 from tideline.testing.handle_case import FIRST, HandleCase, base_file, handle_input
 

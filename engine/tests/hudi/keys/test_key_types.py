@@ -10,7 +10,6 @@ from tideline.hudi.keys.key_generator import KeyGenerator, PartitionField
 from tideline.hudi.keys.key_types import check_key_types
 from tideline.hudi.keys.row_keys import record_keys
 from tideline.hudi.table.schema import evolve
-from tideline.hudi.write.write_operation import WriteOperation
 
 INT, LONG, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64()
 TEXT, DAY, AT = pa.string(), pa.date32(), pa.timestamp("us", "UTC")
@@ -22,8 +21,9 @@ KEYS = KeyGenerator(("id",), (PartitionField("at.day"),), qualified=False)
 def check(
     stored: pa.DataType,
     given: pa.DataType,
-    operation: WriteOperation = WriteOperation.UPSERT,
     *,
+    replaces_all: bool = False,
+    deletes: bool = False,
     is_partition: bool = False,
 ) -> None:
     def schema(kind: pa.DataType) -> pa.Schema:
@@ -31,7 +31,7 @@ def check(
             return pa.schema([("ID", TEXT), ("at", pa.struct([("Day", kind)]))])
         return pa.schema([("ID", kind), ("at", pa.struct([("day", TEXT)]))])
 
-    check_key_types(schema(stored), schema(given), KEYS, operation)
+    check_key_types(schema(stored), schema(given), KEYS, replaces_all=replaces_all, deletes=deletes)
 
 
 @pytest.mark.parametrize("is_partition", [False, True])
@@ -42,8 +42,8 @@ def check(
 def test_types_with_the_texts_of_the_table_are_taken(
     stored: pa.DataType, given: pa.DataType, is_partition: bool
 ) -> None:
-    for operation in (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.DELETE):
-        check(stored, given, operation, is_partition=is_partition)
+    for deletes in (False, True):
+        check(stored, given, deletes=deletes, is_partition=is_partition)
 
 
 @pytest.mark.parametrize("is_partition", [False, True])
@@ -64,9 +64,9 @@ def test_others_are_refused_by_name(
     stored: pa.DataType, given: pa.DataType, is_partition: bool
 ) -> None:
     role = "column at.day is part of the partition path" if is_partition else "record key"
-    for operation in (WriteOperation.UPSERT, WriteOperation.BULK_INSERT, WriteOperation.DELETE):
+    for deletes in (False, True):
         with pytest.raises(InvalidDataError, match=role) as refused:
-            check(stored, given, operation, is_partition=is_partition)
+            check(stored, given, deletes=deletes, is_partition=is_partition)
         assert refused.value.value == f"{stored} and {given}"
 
 
@@ -78,18 +78,18 @@ def test_keys_to_delete_are_of_types_with_the_same_texts(
     stored: pa.DataType, given: pa.DataType
 ) -> None:
     with pytest.raises(InvalidDataError, match="record key"):
-        check(stored, given, WriteOperation.DELETE)
+        check(stored, given, deletes=True)
 
 
 def test_texts_of_keys_to_delete_are_taken_as_they_are() -> None:
     for kind in (INT, LONG, DAY, CENTS):
-        check(kind, TEXT, WriteOperation.DELETE)
-    check(MORE_CENTS, CENTS, WriteOperation.DELETE)
-    check(pa.binary(), pa.binary(4), WriteOperation.DELETE)
+        check(kind, TEXT, deletes=True)
+    check(MORE_CENTS, CENTS, deletes=True)
+    check(pa.binary(), pa.binary(4), deletes=True)
 
 
 def test_a_write_that_replaces_all_rows_may_change_any_type() -> None:
-    check(LONG, DOUBLE, WriteOperation.INSERT_OVERWRITE_TABLE)
+    check(LONG, DOUBLE, replaces_all=True)
 
 
 @pytest.mark.parametrize("stored", [INT, LONG, DOUBLE, FLOAT])
@@ -103,7 +103,7 @@ def test_a_value_that_is_taken_keeps_its_text(stored: pa.DataType, given: pa.Dat
     before = pa.record_batch({"id": kept.cast(stored)})
     incoming = pa.record_batch({"id": kept.cast(given)})
     try:
-        check_key_types(before.schema, incoming.schema, ID, WriteOperation.UPSERT)
+        check_key_types(before.schema, incoming.schema, ID)
     except InvalidDataError:
         return
     written = incoming.cast(evolve(before.schema, incoming.schema).schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.file_group.file_settings import LogSettings, ParquetCodec
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.nature.judgement import Facts, refusals_of
@@ -13,8 +14,6 @@ from tideline.hudi.write.config import (
     ClusteringUpdates,
     DeleteMarker,
     FailedWritesPolicy,
-    LogSettings,
-    ParquetCodec,
     SortMode,
     WriteConfig,
 )

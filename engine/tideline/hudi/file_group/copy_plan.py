@@ -38,12 +38,12 @@ from tideline.formats.parquet_bytes.stored_footer import (
 from tideline.formats.parquet_calendar import SPARK_VERSION_KEY
 from tideline.hudi.file_group.base_file_reader import KEPT_META_COLUMNS, StoredFile
 from tideline.hudi.file_group.base_file_writer import file_fields
+from tideline.hudi.file_group.file_settings import ParquetCodec, ParquetSettings
 from tideline.hudi.file_group.handle_context import RECORD_KEY, HandleContext
 from tideline.hudi.file_group.record_merge import IncomingRows
 from tideline.hudi.file_group.row_group_sink import encoded_in_memory
 from tideline.hudi.log.missing_values import missing_values
 from tideline.hudi.table.properties import MergeMode
-from tideline.hudi.write.config import ParquetCodec, ParquetSettings
 
 _SHARE_TAKEN_MAX = 0.5
 """Of a file's bytes, in columns that an update may change."""

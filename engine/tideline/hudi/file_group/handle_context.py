@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tideline.hudi.file_group.file_settings import BloomSettings, LogSettings, ParquetSettings
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import BloomSettings, LogSettings, ParquetSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa

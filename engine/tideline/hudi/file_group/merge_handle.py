@@ -31,6 +31,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.file_group.base_file_reader import StoredBatch, StoredFile, open_stored_file
 from tideline.hudi.file_group.base_file_writer import BaseFileWriter
 from tideline.hudi.file_group.copy_plan import CopyPlan, Part, plan_copies
+from tideline.hudi.file_group.file_settings import BloomSettings
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.marked_file import open_marked_file
 from tideline.hudi.file_group.meta_columns import with_meta_columns
@@ -49,7 +50,6 @@ from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.markers import MarkerKind
 from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
-from tideline.hudi.write.config import BloomSettings
 from tideline.storage.object_store import ObjectStore
 
 _SYSTEM_CLOCK = SystemClock()

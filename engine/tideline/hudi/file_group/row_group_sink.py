@@ -23,8 +23,8 @@ from tideline.formats.nan_columns import bounded_leaves, leaves_with_nan
 from tideline.formats.parquet_bytes.held_footer import Chunk, HeldFooter
 from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
 from tideline.formats.parquet_bytes.stored_footer import StoredRowGroup
+from tideline.hudi.file_group.file_settings import ParquetSettings
 from tideline.hudi.file_group.meta_columns import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH
-from tideline.hudi.write.config import ParquetSettings
 
 _WITHOUT_STATISTICS = frozenset({COMMIT_SEQNO, PARTITION_PATH, FILE_NAME})
 _WRITE_BATCH_ROWS = 8192

@@ -19,6 +19,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.formats.column_encoding import decoded
 from tideline.formats.log_block import HeaderKey
 from tideline.hudi.file_group.append_handle import log_stat, put_log_file, slice_logs
+from tideline.hudi.file_group.file_settings import FileSettings
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.row_order import RowOrder
@@ -34,7 +35,6 @@ from tideline.hudi.table.schema_resolver import read_schema_json
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, RuntimeStats, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import WriteConfig
 from tideline.storage.object_store import ObjectStore
 
 _SYSTEM_CLOCK = SystemClock()
@@ -62,7 +62,7 @@ class RewriteContext:
         timeline: ActiveTimeline,
         instant: InstantTime,
         schema_json: str,
-        config: WriteConfig,
+        files: FileSettings,
     ) -> RewriteContext:
         """The context of a run at `instant`; rows get the columns of `schema_json`.
 
@@ -71,7 +71,7 @@ class RewriteContext:
         """
         schema = read_schema_json(schema_json, table.config)
         slices = SliceContext.of(table, timeline, schema, schemas=timeline.before(instant))
-        return cls(table_context(table, instant, schema, config, slices.history), slices)
+        return cls(table_context(table, instant, schema, files, slices.history), slices)
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> RewriteContext:
         """With the write token of a task."""

@@ -29,13 +29,13 @@ from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_sl
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.file_group.stored_keys import open_base_file
+from tideline.hudi.index.index_settings import IndexSettings
 from tideline.hudi.index.key_range import KeyRange, key_range
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at, virtual_keys
 from tideline.hudi.log.entry_fold import Flags
 from tideline.hudi.table.meta_column import PARTITION_PATH
 from tideline.hudi.table.table_config import TableConfig
-from tideline.hudi.write.config import IndexSettings
 from tideline.storage.object_store import ObjectStore
 
 _CHUNKS_EACH = 4

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tideline.hudi.file_group.file_settings import FileSettings
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import KeyGeneratorKind, MergeMode
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import WriteConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,7 @@ def table_context(
     table: HoodieTable,
     instant: InstantTime,
     schema: pa.Schema,
-    config: WriteConfig,
+    files: FileSettings,
     history: SchemaHistory | None,
 ) -> HandleContext:
     """The context of files written at `instant` with these user columns.
@@ -36,14 +36,14 @@ def table_context(
         schema=schema,
         merge_mode=merge_mode,
         ordering_fields=properties.ordering_fields,
-        parquet=config.parquet,
-        bloom=config.bloom,
+        parquet=files.parquet,
+        bloom=files.bloom,
         populate_meta_fields=properties.populate_meta_fields,
-        record_size_estimate_bytes=config.sizing.record_size_estimate_bytes,
+        record_size_estimate_bytes=files.record_size_estimate_bytes,
         virtual_key_fields=() if properties.populate_meta_fields else properties.record_key_fields,
         virtual_keys_qualified=len(properties.record_key_fields) > 1
         or properties.key_generator is KeyGeneratorKind.COMPLEX,
-        logs=config.logs,
+        logs=files.logs,
         log_schema_json=_log_schema_json(table, schema),
         history=history,
         logs_name_slice=table.layout.names.logs_name_slice,

@@ -11,7 +11,7 @@ CustomAvroKeyGenerator.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -169,6 +169,13 @@ class KeyGenerator:
                 "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
             ),
         )
+
+
+def key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
+    """Those of the input's columns that keys and partition paths are made of."""
+    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
+    wanted = {name.split(".")[0].lower() for name in fields}
+    return [name for name in names if name.lower() in wanted]
 
 
 def _partition_fields(config: TableConfig) -> tuple[PartitionField, ...]:

@@ -19,7 +19,6 @@ from pyarrow import types
 from tideline.errors import InvalidDataError
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.table.column_type import fits_in, stored_type, widens_to
-from tideline.hudi.write.write_operation import WriteOperation
 
 _EXACT = {(pa.int32(), pa.float64()), (pa.float32(), pa.float64())}
 """Promotions in which no two values become one."""
@@ -29,15 +28,17 @@ def check_key_types(
     table_schema: pa.Schema | None,
     incoming: pa.Schema,
     keys: KeyGenerator,
-    operation: WriteOperation,
+    *,
+    replaces_all: bool = False,
+    deletes: bool = False,
 ) -> None:
     """Raise InvalidDataError for a key or partition column of another type than the table's, unless
     its values are the same texts.
 
     Columns that are missing, or cannot change at all, are judged elsewhere. A write that replaces
-    all rows of the table may change any type.
+    all rows of the table may change any type; one that deletes may give any with the same texts.
     """
-    if table_schema is None or operation is WriteOperation.INSERT_OVERWRITE_TABLE:
+    if table_schema is None or replaces_all:
         return
     fields = (*keys.record_fields, *(part.field for part in keys.partition_fields))
     for name in dict.fromkeys(fields):
@@ -45,7 +46,7 @@ def check_key_types(
         if stored is None or given is None:
             continue
         given = stored_type(given, name, keep_millis=True)
-        if given != stored and not _keeps_texts(stored, given, operation):
+        if given != stored and not _keeps_texts(stored, given, deletes=deletes):
             role = "record key" if name in keys.record_fields else "partition path"
             raise InvalidDataError(
                 f"column {name} is part of the {role}, and a value of {given} is another one there "
@@ -71,14 +72,14 @@ def type_at(schema: Iterable[pa.Field], dotted: str) -> pa.DataType | None:
     return kind
 
 
-def _keeps_texts(stored: pa.DataType, given: pa.DataType, operation: WriteOperation) -> bool:
+def _keeps_texts(stored: pa.DataType, given: pa.DataType, *, deletes: bool) -> bool:
     if types.is_null(given) or (types.is_integer(stored) and types.is_integer(given)):
         return True
     if widens_to(given, stored):
         return (given, stored) in _EXACT
     if widens_to(stored, given):
         return False
-    if operation is not WriteOperation.DELETE:
+    if not deletes:
         # Other changes are promotions to the table's type, or no changes that a table allows.
         return True
     texts = types.is_string(stored) or types.is_string(given)

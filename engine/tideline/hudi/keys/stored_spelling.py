@@ -19,9 +19,10 @@ Source: Hudi's BuiltinKeyGenerator, SqlKeyGenerator, HoodieAvroUtils.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,21 +30,13 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.keys.key_generator import DEFAULT_PARTITION, KeyGenerator, PartitionField
 from tideline.hudi.keys.key_types import type_at
 from tideline.hudi.keys.partition_time import UTC
 from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.hudi.keys.zone_offsets import ZoneOffsets
-from tideline.hudi.table.file_group import FileSlice
-from tideline.hudi.table.file_system_view import FileSystemView
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
-from tideline.hudi.timeline.active import ActiveTimeline
 
-_PARTITIONS_MAX = 32
-_SLICES_MAX = 4
-_ROWS_MAX = 2_000
 _PATHS_MAX = 1_000
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _HEX = re.compile("([0-9a-f]{2})+")
@@ -53,31 +46,43 @@ _ESCAPE = re.compile("%([0-9A-F]{2})")
 _MICROS_PER_MILLI = 1_000
 
 
-def spelled_as_stored(
-    table: HoodieTable, timeline: ActiveTimeline, keys: KeyGenerator, zone: str = UTC
-) -> KeyGenerator:
+class KeyedTable(Protocol):
+    """A table, as far as its keys and partition paths show how it spells them."""
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        """Its partition paths."""
+
+    def samples(self, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Some rows: their key, their partition path and these columns."""
+
+
+def spelled_as_stored(table: KeyedTable, keys: KeyGenerator, zone: str = UTC) -> KeyGenerator:
     """The key generator, with times as the table has them; `zone` is that of times as text.
 
     Raises UnsupportedTableError where stored keys or paths are of both spellings, or of neither.
     """
-    schema = table.table_schema(timeline)
-    if schema is None:
-        return keys
+    schema = table.schema
     doubtful = [name for name in keys.record_fields if _is_doubtful(schema, name)]
     timed = [part for part in keys.partition_fields if part.timestamp is None]
     doubtful_paths = [part for part in timed if _is_doubtful(schema, part.field)]
-    if not doubtful and not doubtful_paths:
-        return keys
-    view = table.file_system_view(timeline)
     for part in doubtful_paths:
-        kind = type_at(schema, part.field)
-        keys = _paths_as_stored(table, keys, part, view.partitions, kind)
+        keys = _paths_as_stored(table, keys, part)
     as_text = keys.paths_have_times_as_text or keys.paths_are_of_sql
     has_text = bool(doubtful_paths) and as_text
     if not doubtful and not has_text:
         return keys
-    context = SliceContext.of(table, timeline, schema)
-    rows = [_in_zone(batch, zone) for batch in _some_rows(table, view, context, keys)]
+    fields = (*keys.record_fields, *(part.field for part in keys.partition_fields))
+    columns = {name.split(".")[0].casefold() for name in fields}
+    named = [item.name for item in schema if item.name.casefold() in columns]
+    rows = [_in_zone(batch, zone) for batch in table.samples(named)]
     if has_text:
         _check_text_paths(table, keys, doubtful_paths, rows)
     return _keys_as_stored(table, keys, doubtful, rows) if doubtful else keys
@@ -96,14 +101,9 @@ def _is_strange(text: str, kind: pa.DataType | None) -> bool:
     return _WHOLE_NUMBER.fullmatch(text) is not None
 
 
-def _paths_as_stored(
-    table: HoodieTable,
-    keys: KeyGenerator,
-    part: PartitionField,
-    partitions: Iterable[str],
-    kind: pa.DataType | None,
-) -> KeyGenerator:
-    levels = sorted(set(_levels(keys, part, islice(partitions, _PATHS_MAX))))
+def _paths_as_stored(table: KeyedTable, keys: KeyGenerator, part: PartitionField) -> KeyGenerator:
+    kind = type_at(table.schema, part.field)
+    levels = sorted(set(_levels(keys, part, islice(table.partitions, _PATHS_MAX))))
     numbers = [text for text in levels if _WHOLE_NUMBER.fullmatch(text)]
     times = [text for text in levels if _TIME.fullmatch(text)]
     of_sql = [text for text in levels if _is_of_sql(text, keys)]
@@ -131,7 +131,7 @@ def _is_of_sql(text: str, keys: KeyGenerator) -> bool:
 
 
 def _check_text_paths(
-    table: HoodieTable, keys: KeyGenerator, parts: list[PartitionField], rows: list[pa.RecordBatch]
+    table: KeyedTable, keys: KeyGenerator, parts: list[PartitionField], rows: list[pa.RecordBatch]
 ) -> None:
     """Raise UnsupportedTableError where no row is in the partition of its columns: its time is text
     of another zone. One that was moved may be in another."""
@@ -161,7 +161,7 @@ def _levels(keys: KeyGenerator, part: PartitionField, partitions: Iterable[str])
 
 
 def _keys_as_stored(
-    table: HoodieTable, keys: KeyGenerator, doubtful: list[str], rows: Iterable[pa.RecordBatch]
+    table: KeyedTable, keys: KeyGenerator, doubtful: list[str], rows: Iterable[pa.RecordBatch]
 ) -> KeyGenerator:
     flipped = replace(
         keys,
@@ -195,35 +195,6 @@ def _equal(made: pa.Array, stored: pa.Array) -> np.ndarray[tuple[int], np.dtype[
     return flags
 
 
-def _some_rows(
-    table: HoodieTable, view: FileSystemView, context: SliceContext, keys: KeyGenerator
-) -> Iterator[pa.RecordBatch]:
-    """The first rows of a few slices, of base files where there are some, as they are keyed."""
-    chosen = dict.fromkeys(
-        (*view.partitions[:_PARTITIONS_MAX], *view.partitions[-_PARTITIONS_MAX:])
-    )
-    slices = (piece for partition in chosen for piece in view.latest_slices(partition))
-    fields = (*keys.record_fields, *(part.field for part in keys.partition_fields))
-    columns = {name.split(".")[0].casefold() for name in fields}
-    names = [item.name for item in context.schema if item.name.casefold() in columns]
-    for piece in islice(_spread(slices), _SLICES_MAX):
-        if piece.base_file is None and context.merge_mode is None:
-            continue
-        whole = piece if piece.base_file is None else replace(piece, log_files=())
-        rows = read_file_slice(table.store, whole, context, [RECORD_KEY, PARTITION_PATH, *names])
-        batch = next((batch for batch in rows if batch.num_rows), None)
-        if batch is not None:
-            yield batch.slice(0, _ROWS_MAX)
-
-
-def _spread(slices: Iterable[FileSlice]) -> list[FileSlice]:
-    """The oldest and the newest first: a spelling changes with time."""
-    ordered = sorted(slices, key=lambda piece: piece.base_instant)
-    half = (len(ordered) + 1) // 2
-    pairs = zip(ordered[:half], reversed(ordered), strict=False)
-    return list({piece.group: piece for pair in pairs for piece in pair}.values())
-
-
 def _in_zone(rows: pa.RecordBatch, zone: str) -> pa.RecordBatch:
     """The rows with moments moved so that their text in UTC is the one in the zone."""
     offsets = ZoneOffsets.of(zone)
@@ -242,7 +213,7 @@ def _in_zone(rows: pa.RecordBatch, zone: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
-def _unlike(table: HoodieTable, names: str, what: str, stored: str) -> UnsupportedTableError:
+def _unlike(table: KeyedTable, names: str, what: str, stored: str) -> UnsupportedTableError:
     return UnsupportedTableError(
         f"the {what} that the table has are not what its columns ({names}) give here, as after a "
         "change of their type, a bulk insert of binary columns, or in another time zone: new rows "
@@ -254,7 +225,7 @@ def _unlike(table: HoodieTable, names: str, what: str, stored: str) -> Unsupport
 
 
 def _both(
-    table: HoodieTable, names: str, what: str, stored: tuple[str, ...]
+    table: KeyedTable, names: str, what: str, stored: tuple[str, ...]
 ) -> UnsupportedTableError:
     return UnsupportedTableError(
         f"some {what} have times ({names}) as numbers and some as text, or two kinds of text, so "

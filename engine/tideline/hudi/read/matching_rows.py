@@ -10,13 +10,12 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.filter import Filter
 from tideline.formats.filter_expression import UnsuitedValueError, filter_expression
 from tideline.formats.filter_parser import parse_filter
-from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.read.arrow_scan import ArrowScan, nullable
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.write.batch_rules import key_columns
 
 
 @dataclass(frozen=True, slots=True)

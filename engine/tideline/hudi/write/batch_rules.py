@@ -75,13 +75,6 @@ def check_columns(
         )
 
 
-def key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
-    """Those of the input's columns that keys and partition paths are made of."""
-    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
-    wanted = {name.split(".")[0].lower() for name in fields}
-    return [name for name in names if name.lower() in wanted]
-
-
 def require_typed(untyped: Iterable[str], keys: KeyGenerator, ordering: Iterable[str]) -> None:
     """Raise InvalidDataError for a column without a type that rows are found or ordered by."""
     left_out = {name.lower() for name in untyped}

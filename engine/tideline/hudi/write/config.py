@@ -14,8 +14,13 @@ from enum import Enum
 
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
-from tideline.hudi.index.bucket import BucketHash
-from tideline.hudi.index.bucket_layout import BucketEngine
+from tideline.hudi.file_group.file_settings import (
+    BloomSettings,
+    FileSettings,
+    LogSettings,
+    ParquetSettings,
+)
+from tideline.hudi.index.index_settings import IndexSettings
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
 from tideline.hudi.log.log_format import LogFormat
@@ -81,124 +86,12 @@ class ClusteringUpdates(Enum):
     ALLOW = "SparkAllowUpdateStrategy"
 
 
-class ParquetCodec(Enum):
-    """Compression of base files; the value is what `hoodie.parquet.compression.codec` says."""
-
-    SNAPPY = "snappy"
-    ZSTD = "zstd"
-    GZIP = "gzip"
-    LZ4_RAW = "lz4_raw"
-    UNCOMPRESSED = "uncompressed"
-
-    @property
-    def arrow_name(self) -> str:
-        """What Arrow calls it."""
-        return "none" if self is ParquetCodec.UNCOMPRESSED else self.value
-
-
-SMALL_SHARE = 16
-"""A row group of less than this part of the largest one is small."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetSettings:
-    """How base files are encoded.
-
-    A row group ends at `row_group_rows_max` rows or about `row_group_bytes_max` bytes of Arrow
-    data, whichever comes first; the second bounds a task's memory. A new file may grow by the share
-    `growth` beyond its maximum. Of files with fewer than `copied_bytes_min` bytes of values nothing
-    is copied as it is stored when they are rewritten: taking them apart costs next to nothing.
-    """
-
-    codec: ParquetCodec = declared("hoodie.parquet.compression.codec", ParquetCodec)
-    row_group_rows_max: int = 1_000_000
-    row_group_bytes_max: int = declared("hoodie.parquet.block.size")
-    file_size_bytes_max: int = declared("hoodie.parquet.max.file.size")
-    growth: float = declared("hoodie.parquet.compression.ratio")
-    page_bytes_max: int = declared("hoodie.parquet.page.size")
-    uses_dictionaries: bool = declared("hoodie.parquet.dictionary.enabled")
-    copied_bytes_min: int = 4 * 1024 * 1024
-
-    def is_small_row_group(self, rows: int, size_bytes: int) -> bool:
-        """Whether a row group of so many bytes of values is one of those that cost readers more
-        than they are worth, so that none is left where rows are rewritten anyway."""
-        return (
-            rows * SMALL_SHARE < self.row_group_rows_max
-            and size_bytes * SMALL_SHARE < self.row_group_bytes_max
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """How log files are written: the format of their blocks, and where block and file end.
-
-    Sizes in bytes; a block is measured before compression, as Arrow data.
-    """
-
-    format: LogFormat = LogFormat.PARQUET
-    block_size_bytes_max: int = declared("hoodie.logfile.data.block.max.size")
-    file_size_bytes_max: int = declared("hoodie.logfile.max.size")
-
-
-@dataclass(frozen=True, slots=True)
-class BloomSettings:
-    """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0), at its largest; a file with fewer
-    keys than `num_entries` gets a smaller one."""
-
-    num_entries: int = declared("hoodie.index.bloom.num_entries")
-    error_rate: float = declared("hoodie.index.bloom.fpp")
-    max_entries: int = declared("hoodie.bloom.index.filter.dynamic.max.entries")
-    is_written: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSettings:
-    """Which index tags rows, and its options.
-
-    `updates_partition_path` is whether a global index moves a row whose partition changed. An
-    empty `bucket_hash_fields` hashes all record key fields. `partition_rules` give some partitions
-    another number of buckets than `num_buckets`. With `engine` CONSISTENT_HASHING that number is
-    for new partitions, 0 for what others began with.
-    """
-
-    type: IndexType = IndexType.SIMPLE
-    prunes_by_ranges: bool = declared("hoodie.bloom.index.prune.by.ranges")
-    updates_partition_path: bool = False
-    num_buckets: int = declared("hoodie.bucket.index.num.buckets")
-    bucket_hash_fields: tuple[str, ...] = declared("hoodie.bucket.index.hash.field")
-    partition_rules: PartitionRules = field(default_factory=PartitionRules)
-    engine: BucketEngine = BucketEngine.SIMPLE
-
-    @property
-    def numbers_file_ids(self) -> bool:
-        """Whether every file id begins with the number of a bucket."""
-        return self.type.places_by_hash and self.engine is BucketEngine.SIMPLE
-
-    @classmethod
-    def of_buckets(cls, buckets: BucketHash) -> IndexSettings:
-        """A bucket index that places rows in this way."""
-        return cls(
-            IndexType.BUCKET,
-            num_buckets=buckets.num_buckets,
-            bucket_hash_fields=buckets.fields,
-            partition_rules=buckets.rules,
-        )
-
-    @property
-    def buckets(self) -> BucketHash:
-        """How a bucket index places rows."""
-        return BucketHash(self.num_buckets, self.bucket_hash_fields, self.partition_rules)
-
-
 @dataclass(frozen=True, slots=True)
 class DeleteMarker:
     """Incoming rows with this text in this column delete their key."""
 
     column: str
     text: str
-
-
-NULLS_MISSING_COLUMNS = "hoodie.write.set.null.for.missing.columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +136,12 @@ class WriteConfig:
     delete_marker: DeleteMarker | None = None
     metadata_table: MetadataTableConfig = KEEP_AS_IT_IS
     small_engine: SmallEngine = declared("tideline.engine.small", SmallEngine)
+
+    @property
+    def files(self) -> FileSettings:
+        """How files are written."""
+        size = self.sizing.record_size_estimate_bytes
+        return FileSettings(self.parquet, self.logs, self.bloom, size)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:

@@ -29,13 +29,14 @@ from tideline.hudi.index.bucket_recognition import (
     partition_slices,
     recognise_buckets,
 )
+from tideline.hudi.index.index_settings import IndexSettings
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS
 from tideline.hudi.index.uniqueness import global_index, says_unique
 from tideline.hudi.nature.judgement import HUDI_INDEX_TYPE, dropping_rings, unwritable_buckets
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
-from tideline.hudi.write.config import ClusteringUpdates, IndexSettings, WriteConfig
+from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
 from tideline.hudi.write.planned_write import own_settings, table_write_config
 
 BUCKET_ENGINE = "hoodie.index.bucket.engine"

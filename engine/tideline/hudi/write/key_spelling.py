@@ -10,17 +10,31 @@ Source: Hudi's KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+
+import pyarrow as pa
+
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.file_group.slice_keys import keys_of_slice
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.partition_time import UTC
 from tideline.hudi.keys.stored_spelling import spelled_as_stored
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.committed import CommittedInstants
 
 _PARTITIONS_MAX = 64
 """How many partitions are looked into until one has a key."""
+_SAMPLED_PARTITIONS = 32
+_SAMPLED_SLICES = 4
+_SAMPLED_ROWS = 2_000
 
 
 def key_generator(
@@ -43,7 +57,57 @@ def key_generator(
         timeline = table.timeline()
     if keys.qualified and len(keys.record_fields) == 1:
         keys = _named_or_bare(table, timeline, keys)
-    return keys if replaces_all else spelled_as_stored(table, timeline, keys, zone)
+    schema = None if replaces_all else table.table_schema(timeline)
+    if schema is None:
+        return keys
+    return spelled_as_stored(_StoredTable(table, timeline, schema), keys, zone)
+
+
+@dataclass(frozen=True)
+class _StoredTable:
+    """What a table has stored by now, as a timeline shows it."""
+
+    table: HoodieTable
+    timeline: ActiveTimeline
+    schema: pa.Schema
+
+    @property
+    def uri(self) -> str:
+        return self.table.uri
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return self._view.partitions
+
+    @cached_property
+    def _view(self) -> FileSystemView:
+        return self.table.file_system_view(self.timeline)
+
+    def samples(self, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The first rows of a few slices, of base files where there are some."""
+        context = SliceContext.of(self.table, self.timeline, self.schema)
+        partitions = self.partitions
+        chosen = dict.fromkeys(
+            (*partitions[:_SAMPLED_PARTITIONS], *partitions[-_SAMPLED_PARTITIONS:])
+        )
+        slices = (piece for name in chosen for piece in self._view.latest_slices(name))
+        read = [RECORD_KEY, PARTITION_PATH, *columns]
+        for piece in islice(_spread(slices), _SAMPLED_SLICES):
+            if piece.base_file is None and context.merge_mode is None:
+                continue
+            whole = piece if piece.base_file is None else replace(piece, log_files=())
+            rows = read_file_slice(self.table.store, whole, context, read)
+            batch = next((batch for batch in rows if batch.num_rows), None)
+            if batch is not None:
+                yield batch.slice(0, _SAMPLED_ROWS)
+
+
+def _spread(slices: Iterable[FileSlice]) -> list[FileSlice]:
+    """The oldest and the newest first: a spelling changes with time."""
+    ordered = sorted(slices, key=lambda piece: piece.base_instant)
+    half = (len(ordered) + 1) // 2
+    pairs = zip(ordered[:half], reversed(ordered), strict=False)
+    return list({piece.group: piece for pair in pairs for piece in pair}.values())
 
 
 def _named_or_bare(

@@ -31,7 +31,9 @@ def handle_context(transaction: WriteTransaction, engine: WriteEngine) -> Handle
     config, operation = transaction.config, transaction.operation
     known = schema_history(transaction.table, transaction.timeline)
     history = known and known.reading(engine.schema, transaction.instant)
-    context = table_context(transaction.table, transaction.instant, engine.schema, config, history)
+    context = table_context(
+        transaction.table, transaction.instant, engine.schema, config.files, history
+    )
     if operation is WriteOperation.DELETE:
         # An explicit delete carries no ordering value: it wins over any stored value.
         merge_mode = MergeMode.COMMIT_TIME_ORDERING

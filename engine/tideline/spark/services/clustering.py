@@ -62,7 +62,9 @@ def cluster_groups(
     part_bytes_max: int = PART_BYTES_MAX,
 ) -> tuple[WriteStat, ...]:
     """Rewrite the groups; raises what a task raised."""
-    context = RewriteContext.of(table, work.timeline, work.instant, work.schema_json, work.config)
+    context = RewriteContext.of(
+        table, work.timeline, work.instant, work.schema_json, work.config.files
+    )
     if arrangement.target_file_bytes is not None:
         context = context.with_file_size(arrangement.target_file_bytes)
     order = (

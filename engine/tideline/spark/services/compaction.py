@@ -29,7 +29,9 @@ def compact_slices(
 ) -> tuple[WriteStat, ...]:
     """Merge the slices, the largest first; raises what a task raised."""
     largest_first = sorted(slices, key=_size_bytes, reverse=True)
-    context = RewriteContext.of(table, work.timeline, work.instant, work.schema_json, work.config)
+    context = RewriteContext.of(
+        table, work.timeline, work.instant, work.schema_json, work.config.files
+    )
     return run_rewrites(
         spark, table, work, context, largest_first, _compact_log if only_logs else _compact
     )

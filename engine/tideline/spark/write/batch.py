@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
-from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.keys.key_text import TWO_TEXTS
 from tideline.hudi.keys.partition_path import check_partition_paths
 from tideline.hudi.table.column_type import fits_in, stored_type
@@ -30,7 +30,6 @@ from tideline.hudi.write.batch_rules import (
     DELETED_FLAG,
     UNREADABLE_TIME,
     is_ignored,
-    key_columns,
     require_stored_keys,
     require_typed,
 )

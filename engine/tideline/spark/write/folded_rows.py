@@ -4,7 +4,8 @@
 - A row that a global index finds in another partition, and the stored row. Which partition it
   belongs to is known once it is filled up, for its partition column may be among what it lacks.
 
-See `tideline.hudi.file_group.row_fold`. Source: Hudi's HoodieIndexUtils.mergeIncomingWithExistingRecord.
+See `tideline.hudi.file_group.row_fold`.
+Source: Hudi's HoodieIndexUtils.mergeIncomingWithExistingRecord.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from tideline.errors import TidelineError
-from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.write.batch_rules import is_ignored, key_columns
+from tideline.hudi.write.batch_rules import is_ignored
 from tideline.hudi.write.pieces import PieceRunner, ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named

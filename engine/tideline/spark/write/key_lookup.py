@@ -3,7 +3,8 @@
 1. The candidates (latest file slices) are cut into chunks, each within one partition unless the
    index is global, so that a big partition is looked up by several tasks.
 2. Incoming keys go to every chunk of their partition; the rows themselves do not move.
-3. A task looks them up in the candidates of its chunk (`tideline.hudi.file_group.stored_key_lookup`).
+3. A task looks them up in the candidates of its chunk
+   (`tideline.hudi.file_group.stored_key_lookup`).
 """
 
 from __future__ import annotations

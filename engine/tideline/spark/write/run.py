@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.row_fold import row_fold
-from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.keys.key_types import check_key_types
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
@@ -24,7 +24,6 @@ from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     check_columns,
     check_computed_keys,
-    key_columns,
     missing_columns,
     named_partitions,
     needed_ordering,
@@ -233,7 +232,13 @@ def _prepare(
     if table_schema is None:
         frame = frame.withColumnsRenamed(new_spellings(frame.columns, table.config))
     named = map(column_named, key_columns(frame.columns, keys))
-    check_key_types(table_schema, arrow_schema(frame.select(*named).schema), keys, operation)
+    check_key_types(
+        table_schema,
+        arrow_schema(frame.select(*named).schema),
+        keys,
+        replaces_all=operation is WriteOperation.INSERT_OVERWRITE_TABLE,
+        deletes=operation is WriteOperation.DELETE,
+    )
     batch = prepare_batch(
         frame,
         keys,

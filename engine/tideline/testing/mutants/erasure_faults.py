@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
+_KEYS = "engine/tideline/hudi/keys"
 _WRITE = "engine/tideline/hudi/write"
 _VERBS = ("engine/tests/spark/write/test_table_verbs.py",)
 _TEXTS = ("engine/tests/hudi/keys/test_key_text.py",)
@@ -37,42 +38,42 @@ ERASURE_FAULTS = (
     ),
     Fault(
         "both spellings of times in one table are taken for one",
-        f"{_WRITE}/stored_spelling.py",
+        f"{_KEYS}/stored_spelling.py",
         "    if len(seen) > 1:\n",
         "    if len(seen) > 2:\n",
         _SPELLING,
     ),
     Fault(
         "numbers and texts of times in one table's paths are taken for one",
-        f"{_WRITE}/stored_spelling.py",
+        f"{_KEYS}/stored_spelling.py",
         "    if len(found) > 1:\n",
         "    if len(found) > 2:\n",
         _SPELLING,
     ),
     Fault(
         "times in paths that Spark SQL made keep parts of a second",
-        f"{_WRITE}/key_text.py",
+        f"{_KEYS}/key_text.py",
         'pa.array(millis // _MILLIS_PER_SECOND, mask=is_beyond).cast(pa.timestamp("s"))',
         'pa.array(millis, mask=is_beyond).cast(pa.timestamp("ms"))',
         _SPELLING,
     ),
     Fault(
         "a time of another calendar than Hudi's makes a key",
-        f"{_WRITE}/key_text.py",
+        f"{_KEYS}/key_text.py",
         "(millis < TEXT_MILLIS_MIN) | (millis > MILLIS_MAX)\n        return",
         "millis > MILLIS_MAX\n        return",
         _TEXTS,
     ),
     Fault(
         "a day after the year 9999 has no plus sign",
-        f"{_WRITE}/key_text.py",
+        f"{_KEYS}/key_text.py",
         "return _in_cycles(texts, cycles) if cycles.any() else texts",
         "return texts",
         _TEXTS,
     ),
     Fault(
         "a key column widens, and a row has another key",
-        f"{_WRITE}/key_types.py",
+        f"{_KEYS}/key_types.py",
         "    if widens_to(stored, given):\n        return False\n",
         "    if widens_to(stored, given):\n        return True\n",
         ("engine/tests/hudi/keys/test_key_types.py",),

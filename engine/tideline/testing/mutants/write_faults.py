@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
+_FILE_GROUP = "engine/tideline/hudi/file_group"
+_KEYS = "engine/tideline/hudi/keys"
 _WRITE = "engine/tideline/hudi/write"
 _TESTS = "engine/tests/hudi/write"
+_FILE_GROUP_TESTS = "engine/tests/hudi/file_group"
 _COMPLETION, _CONFLICT = f"{_WRITE}/completion.py", f"{_WRITE}/conflict.py"
 _CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
-_COPIES = (f"{_TESTS}/test_copy_plan.py", f"{_TESTS}/test_copied_columns.py")
+_COPIES = (f"{_FILE_GROUP_TESTS}/test_copy_plan.py", f"{_FILE_GROUP_TESTS}/test_copied_columns.py")
 _PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
 _SPLICED = "engine/tideline/formats/parquet_bytes/spliced_file.py"
 _SPLICES = "engine/tests/formats/test_spliced_parquet.py"
@@ -47,7 +50,7 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a log of version 9 is named after its slice",
-        f"{_WRITE}/handle_context.py",
+        f"{_FILE_GROUP}/handle_context.py",
         "        return slice_instant if self.logs_name_slice else self.instant\n",
         "        return slice_instant\n",
         ("engine/tests/hudi/services/test_services_of_version_9.py",),
@@ -160,42 +163,42 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a data file is written without a marker",
-        f"{_WRITE}/marked_file.py",
+        f"{_FILE_GROUP}/marked_file.py",
         "    create_marker(store, ctx.instant, marker)\n",
         "",
-        (f"{_TESTS}/test_create_handle.py",),
+        (f"{_FILE_GROUP_TESTS}/test_create_handle.py",),
     ),
     Fault(
         "a task leaves the file of a write that was undone by another process",
-        f"{_WRITE}/marked_file.py",
+        f"{_FILE_GROUP}/marked_file.py",
         '        DeleteScope(store, f"a task of {ctx.instant}").remove(marker.path)\n',
         "",
-        (f"{_TESTS}/test_marked_file.py",),
+        (f"{_FILE_GROUP_TESTS}/test_marked_file.py",),
     ),
     Fault(
         "of doubled keys the first row wins",
-        f"{_WRITE}/dedupe.py",
+        f"{_FILE_GROUP}/dedupe.py",
         "            body = batch.slice(0, last)\n",
         "            body = batch.slice(1, last)\n",
-        (f"{_TESTS}/test_dedupe.py",),
+        (f"{_FILE_GROUP_TESTS}/test_dedupe.py",),
     ),
     Fault(
         "the older of two rows wins",
-        f"{_WRITE}/record_merge.py",
+        f"{_FILE_GROUP}/record_merge.py",
         "    return ~is_lower(\n",
         "    return is_lower(\n",
-        (f"{_TESTS}/test_merge_handle.py",),
+        (f"{_FILE_GROUP_TESTS}/test_merge_handle.py",),
     ),
     Fault(
         "what a row lacks is gone once its base file is rewritten",
-        f"{_WRITE}/merge_handle.py",
+        f"{_FILE_GROUP}/merge_handle.py",
         "    rows = filled_up(won.rows, users.take(pa.array(updates.stored)), partial)\n",
         "    rows = won.rows\n",
         _PARTIAL_UPDATES,
     ),
     Fault(
         "a stored row that wins is not filled up",
-        f"{_WRITE}/merge_handle.py",
+        f"{_FILE_GROUP}/merge_handle.py",
         "    lost = lost.where(gaining)\n",
         "    lost = lost.where(~gaining & ~gaining)\n",
         _PARTIAL_UPDATES,
@@ -209,10 +212,10 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a delete keeps the row it merges into",
-        f"{_WRITE}/record_merge.py",
+        f"{_FILE_GROUP}/record_merge.py",
         "            merged = np.delete(gather, self.dropped)\n",
         "            merged = gather\n",
-        (f"{_TESTS}/test_merge_handle.py",),
+        (f"{_FILE_GROUP_TESTS}/test_merge_handle.py",),
     ),
     Fault(
         "keys are hashed otherwise than by Hudi",
@@ -265,14 +268,14 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a row group is copied in which a row was replaced",
-        f"{_WRITE}/copy_plan.py",
+        f"{_FILE_GROUP}/copy_plan.py",
         "    return bool(pc.any(within).as_py())\n",
         "    return False\n",
         _COPIES,
     ),
     Fault(
         "pages are copied whose bounds hide NaN",
-        f"{_WRITE}/copy_plan.py",
+        f"{_FILE_GROUP}/copy_plan.py",
         "        and not _hides_nan(chunk, leaf, leaves_nan_out=leaves_nan_out)\n",
         "",
         _COPIES,
@@ -331,7 +334,7 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a partition path is formatted in the wrong zone",
-        f"{_WRITE}/partition_time.py",
+        f"{_KEYS}/partition_time.py",
         "    return _formatted(_in_zone(millis, settings.output_zone or UTC), is_time, settings)\n",
         "    return _formatted(millis, is_time, settings)\n",
         ("engine/tests/spark/write/test_partition_times.py",),
