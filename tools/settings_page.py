@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tideline.settings.families import ALL_FAMILIES
 from tideline.settings.registry import find_setting
-from tideline.settings.setting import STORED_ONLY, Setting, Standing
+from tideline.settings.setting import STORED_ONLY, Setting, Support
 from tools.most_used import MOST_USED
 
 _TABLE = re.compile(r"(<!-- settings: ([a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -41,20 +41,20 @@ def settings_page() -> str:
     """Every setting, by what Tideline does with it."""
     everything = [setting for family in ALL_FAMILIES for setting in family.settings]
     by_standing = {
-        standing: [setting for setting in everything if setting.standing is standing]
-        for standing in Standing
+        support: [setting for setting in everything if setting.support is support]
+        for support in Support
     }
-    given = [one for one in by_standing[Standing.HONOURED] if one.places != STORED_ONLY]
+    given = [one for one in by_standing[Support.HONOURED] if one.places != STORED_ONLY]
     parts = [
         _INTRODUCTION,
         "\n## Honoured\n\n",
         _rows(("setting", "other names", "default"), map(_honoured_row, given)),
         "\n## Harmless\n\nTaken, and nothing changes. What touches rows, files, locks or placement "
         "in Hudi has a test that shows it.\n\n",
-        _rows(("setting", "why"), map(_reason_row, by_standing[Standing.HARMLESS])),
+        _rows(("setting", "why"), map(_reason_row, by_standing[Support.HARMLESS])),
         "\n## Refused\n\nWith the values that are taken, because they say what Tideline does "
         "anyway.\n\n",
-        _rows(("setting", "taken", "instead"), map(_refused_row, by_standing[Standing.REFUSED])),
+        _rows(("setting", "taken", "instead"), map(_refused_row, by_standing[Support.REFUSED])),
     ]
     return "".join(parts)
 
@@ -63,7 +63,7 @@ def _honoured(settings: Iterable[Setting]) -> str:
     shown = [
         setting
         for setting in settings
-        if setting.standing is Standing.HONOURED and setting.places != STORED_ONLY
+        if setting.support is Support.HONOURED and setting.places != STORED_ONLY
     ]
     rows = ((f"`{one.name}`", _cell(one.sentence), _default(one)) for one in shown)
     return _rows(("setting", "meaning", "default"), rows)
@@ -75,13 +75,13 @@ def _most_used() -> str:
             setting = find_setting(name)
             assert setting is not None, name
             taken = f"; taken: {_words(setting)}" if _has_exceptions(setting) else ""
-            yield f"`{name}`", str(setting.standing), _cell(setting.sentence) + taken
+            yield f"`{name}`", str(setting.support), _cell(setting.sentence) + taken
 
     return _rows(("setting", "here", "what it does, why it does nothing, or what to do"), rows())
 
 
 def _has_exceptions(setting: Setting) -> bool:
-    return setting.standing is not Standing.HONOURED and bool(setting.words)
+    return setting.support is not Support.HONOURED and bool(setting.words)
 
 
 def _honoured_row(setting: Setting) -> tuple[str, ...]:

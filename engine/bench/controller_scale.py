@@ -33,7 +33,7 @@ from statistics import median
 
 from tideline.clock import SystemClock
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials
@@ -144,7 +144,7 @@ def main() -> int:
         install_definitions(api)
         connection = S3Connection(S3Credentials(minio.access_key, minio.secret_key))
 
-        def open_store(place: Place) -> ObjectStore:
+        def open_store(place: Location) -> ObjectStore:
             return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
         declare_store(api, minio.endpoint, dict(minio.environment()))
@@ -158,7 +158,7 @@ def main() -> int:
             measure_idle(process, "idle", asked.quiet, asked.idle, measurements)
             measure_changes(api, watched, names, asked.changes, process, measurements)
             cluster = SimulatedCluster(api, NAMESPACE, open_store)
-            landing = Place(f"s3://{bucket}/landing", options)
+            landing = Location(f"s3://{bucket}/landing", options)
             measure_ingests(
                 cluster, api, watched, names[: asked.ingests], open_store(landing), measurements
             )
@@ -194,7 +194,7 @@ def make_tables(
     bucket: str,
     options: tuple[tuple[str, str], ...],
     names: list[str],
-    open_store: Callable[[Place], ObjectStore],
+    open_store: Callable[[Location], ObjectStore],
 ) -> None:
     """Empty tables in MinIO."""
 
@@ -202,7 +202,7 @@ def make_tables(
         # The simulated cluster commits to tables of version 6.
         named = name.replace("-", "_")
         definition = TableDefinition(named, ("id",), (), ("ts",), table_version=6)
-        create_table(open_store(Place(f"s3://{bucket}/{name}", options)), definition, _CLOCK)
+        create_table(open_store(Location(f"s3://{bucket}/{name}", options)), definition, _CLOCK)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(make, names))

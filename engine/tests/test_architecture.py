@@ -149,7 +149,7 @@ KNOWING_VERSIONS = {
     "engine/tideline/ingest/execute/table_access.py": "which version a new table is to have",
     "operator/tideline_operator/resources/": "which version a new table is to have",
     "operator/tideline_operator/decide/planned_operation.py": "which version a new table has",
-    "engine/tideline/hudi/nature/table_nature.py": "shows it",
+    "engine/tideline/hudi/capabilities/table_capabilities.py": "shows it",
     "engine/tideline/report/table_facts.py": "shows it",
     "engine/tideline/hudi/upgrade/": "brings tables from one to another",
     "engine/tideline/hudi/recovery/version_change.py": "deletes the timeline of another one",

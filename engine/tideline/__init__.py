@@ -17,8 +17,8 @@ from tideline.errors import TableExistsError, TableNotFoundError
 if TYPE_CHECKING:
     from tideline.commit_report import CommitReport
     from tideline.erasure.report import Erasure
+    from tideline.hudi.capabilities.table_capabilities import TableCapabilities
     from tideline.hudi.check.finding import Finding, Repair, Severity
-    from tideline.hudi.nature.table_nature import TableNature
     from tideline.hudi.recovery.execute import RolledBack
     from tideline.hudi.services.restore.execute import RestoreDone
     from tideline.hudi.services.savepoint.record import Savepoint
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
     from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
     from tideline.lake_table import LakeTable
-    from tideline.saving import Saving
+    from tideline.services.benefit import Benefit
     from tideline.services.explanation import Explanation, NotDue
     from tideline.services.run import ServicePlan, ServiceRun
     from tideline.spark.read.data_source import register
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     open = LakeTable.open
 
 __all__ = [
+    "Benefit",
     "CommitReport",
     "Erasure",
     "ExpireRun",
@@ -60,12 +61,11 @@ __all__ = [
     "RewriteReport",
     "RolledBack",
     "Savepoint",
-    "Saving",
     "ServicePlan",
     "ServiceRun",
     "Severity",
+    "TableCapabilities",
     "TableExistsError",
-    "TableNature",
     "TableNotFoundError",
     "TableService",
     "TableType",
@@ -97,11 +97,11 @@ _LOADED_ON_FIRST_USE = {
     "RewriteReport": ("tideline.iceberg.services.rewrite_data_files.run", "RewriteReport"),
     "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
     "Savepoint": ("tideline.hudi.services.savepoint.record", "Savepoint"),
-    "Saving": ("tideline.saving", "Saving"),
+    "Benefit": ("tideline.services.benefit", "Benefit"),
     "ServicePlan": ("tideline.services.run", "ServicePlan"),
     "ServiceRun": ("tideline.services.run", "ServiceRun"),
     "Severity": ("tideline.hudi.check.finding", "Severity"),
-    "TableNature": ("tideline.hudi.nature.table_nature", "TableNature"),
+    "TableCapabilities": ("tideline.hudi.capabilities.table_capabilities", "TableCapabilities"),
     "TableService": ("tideline.hudi.services.service", "TableService"),
     "TableType": ("tideline.hudi.table.table_config", "TableType"),
     "WriteOperation": ("tideline.hudi.write.write_operation", "WriteOperation"),

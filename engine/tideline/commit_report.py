@@ -18,7 +18,7 @@ class CommitReport:
     """One commit. `rows_written` counts all rows of the new files, copied ones included.
 
     `core_seconds` and `requests` are what it took of this machine's processors and of the store
-    (`Spending`), from the first look at the table to the commit.
+    (`ResourceUsage`), from the first look at the table to the commit.
 
     `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
     person should know, such as a metadata table that had to be switched off; `services` is what

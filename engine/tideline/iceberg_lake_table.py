@@ -39,10 +39,10 @@ from tideline.iceberg.services.service import IcebergContext
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.readable_table import ReadableTable
+from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
 from tideline.services.service import named
-from tideline.spending import Spending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,9 +177,9 @@ class IcebergLakeTable(ReadableTable):
         CorruptTableError and UnsupportedTableError.
         """
         self.table.refresh()
-        before = Spending.so_far()
+        before = ResourceUsage.so_far()
         run = named(service, all_services()).execute(self._context(options or {}, spark))
-        return replace(run, spent=Spending.so_far().since(before))
+        return replace(run, spent=ResourceUsage.so_far().since(before))
 
     def plan_rewrite(
         self,

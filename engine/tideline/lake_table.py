@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_write
+from tideline.hudi.capabilities.look import read_capabilities
+from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.check.finding import Finding, Repair
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
-from tideline.hudi.nature.look import read_nature
-from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.services.partition_ttl.execute import expire_partitions
@@ -45,7 +45,7 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation
 from tideline.table_words import Options, TableWords
 from tideline.write_and_serve import (
@@ -142,9 +142,9 @@ class LakeTable(TableWords):
         return self.hoodie_table.location.uri
 
     @cached_property
-    def nature(self) -> TableNature:
+    def capabilities(self) -> TableCapabilities:
         """What the table is and what may be done with it, as it was when this was first asked."""
-        return read_nature(self.hoodie_table)
+        return read_capabilities(self.hoodie_table)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -254,7 +254,7 @@ class LakeTable(TableWords):
         self, *, extra_metadata: Options = None, options: Options = None
     ) -> CommitReport | NotDue:
         """Drop the partitions older than the table's TTL, as one commit; NotDue without any."""
-        given = self.writer.given(options, Place.SERVICE)
+        given = self.writer.given(options, SettingPlace.SERVICE)
         done = expire_partitions(self.writer, given, extra_metadata)
         if isinstance(done, NotDue):
             return done
@@ -366,7 +366,7 @@ class LakeTable(TableWords):
         spark: SparkSession | Callable[[], SparkSession] | None = None,
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
-        given = self.writer.given(options, Place.SERVICE)
+        given = self.writer.given(options, SettingPlace.SERVICE)
         return open_services(self.writer, given, spark)
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:

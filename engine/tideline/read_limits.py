@@ -140,7 +140,7 @@ def too_many_values(found: int, limit: int, *, path: object = None) -> Unsupport
 
 
 @dataclass(slots=True)
-class Turn:
+class LargeReads:
     """One look at one table: whether it read large objects, and entries of manifests so far.
 
     For the threads of one look, each in a copy of its context.
@@ -170,7 +170,7 @@ class Turn:
 
 
 @contextmanager
-def reading_in_turn() -> Iterator[Turn]:
+def reading_in_turn() -> Iterator[LargeReads]:
     """Within, this thread's large objects are in memory while no other turn's are.
 
     What was parsed from them is to be dropped at the end.
@@ -179,7 +179,7 @@ def reading_in_turn() -> Iterator[Turn]:
     if outer is not None:
         yield outer
         return
-    turn = Turn(read_limits().listed_files_max)
+    turn = LargeReads(read_limits().listed_files_max)
     token = _turn.set(turn)
     try:
         yield turn
@@ -228,5 +228,5 @@ def _parsed(text: str) -> ReadLimits:
     return ReadLimits.parse(text)
 
 
-_turn: ContextVar[Turn | None] = ContextVar("tideline_read_turn", default=None)
+_turn: ContextVar[LargeReads | None] = ContextVar("tideline_read_turn", default=None)
 _one_at_a_time = threading.Lock()

@@ -24,7 +24,7 @@ from tideline.machine import memory_bytes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tideline.in_process.service_size import Company
+    from tideline.in_process.service_size import MemorySharing
 
 OpenSpark = Callable[[], "SparkSession"]
 """Gives the session that large work runs in; asked only when there is some."""
@@ -57,11 +57,11 @@ class ServiceEngineBySize:
         # Services that move no rows run where neither Arrow nor Spark is installed.
         with self._installed("it moves rows"):
             from tideline.in_process.service_engine import InProcessServiceEngine
-            from tideline.in_process.service_size import Room, why_spark
-        room = Room.of(memory_bytes(), _company())
-        reason = why_spark(slices, work.config, room)
+            from tideline.in_process.service_size import MemoryBudget, why_spark
+        budget = MemoryBudget.of(memory_bytes(), _sharing())
+        reason = why_spark(slices, work.config, budget)
         if reason is None:
-            return InProcessServiceEngine(self.table, room=room)
+            return InProcessServiceEngine(self.table, budget=budget)
         with self._installed(reason):
             from tideline.spark.services.engine import open_service_engine
         return open_service_engine(self.table, self.spark() if callable(self.spark) else self.spark)
@@ -81,15 +81,15 @@ class ServiceEngineBySize:
             ) from missing
 
 
-def _company() -> Company:
+def _sharing() -> MemorySharing:
     """What runs in this process already; imports Spark only where someone has done so."""
-    from tideline.in_process.service_size import Company
+    from tideline.in_process.service_size import MemorySharing
 
     if "pyspark.sql" not in sys.modules:
-        return Company.ALONE
+        return MemorySharing.ALONE
     from tideline.spark.session.spark_session import is_local, running_master
 
     master = running_master()
     if master is None:
-        return Company.ALONE
-    return Company.LOCAL_SESSION if is_local(master) else Company.EXECUTORS
+        return MemorySharing.ALONE
+    return MemorySharing.LOCAL_SESSION if is_local(master) else MemorySharing.EXECUTORS

@@ -33,7 +33,7 @@ from tideline.hudi.write.write_request import Requirement, WriteRequest
 from tideline.publication.presence import is_published
 from tideline.row_batch import RowBatch
 from tideline.service_engine import OpenSpark, ServiceEngineBySize
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -51,7 +51,7 @@ def write_rows(
     strict: bool = False,
 ) -> CommitReport:
     """See `LakeTable.write`."""
-    given = writer.given(options, Place.WRITE)
+    given = writer.given(options, SettingPlace.WRITE)
     if strict:
         given = refusing_missing_columns(given)
     wanted, config = writer.planned(operation, given)
@@ -73,7 +73,7 @@ def delete_rows(
     spark: SparkSession | None = None,
 ) -> CommitReport:
     """See `LakeTable.delete`."""
-    given = writer.given(options, Place.WRITE)
+    given = writer.given(options, SettingPlace.WRITE)
     operation, config = writer.planned_delete(given)
     batch = RowBatch.matching(where, writer.table, config, spark)
     return _committed(batch, writer, writer.request(operation, config, token=token), given)
@@ -87,7 +87,7 @@ def delete_partitions(
     token: str | None,
 ) -> CommitReport:
     """See `LakeTable.delete_partitions`."""
-    given, names = writer.given(options, Place.WRITE), one_or_several(partitions)
+    given, names = writer.given(options, SettingPlace.WRITE), one_or_several(partitions)
     operation, config = writer.planned(WriteOperation.DELETE_PARTITION, given)
     scheduler = SchedulerConfig.of_table(writer.table.config, given).moving_no_rows()
     request = writer.request(operation, config, extra_metadata=extra_metadata, token=token)

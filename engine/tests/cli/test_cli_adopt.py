@@ -1,4 +1,4 @@
-"""`tideline adopt`: the dossier of a table, read without changing it."""
+"""`tideline adopt`: the adoption report of a table, read without changing it."""
 
 from __future__ import annotations
 

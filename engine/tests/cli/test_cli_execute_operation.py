@@ -15,8 +15,8 @@ from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     Operation,
-    Place,
     RollBack,
     TableTarget,
     Work,
@@ -27,8 +27,8 @@ from tideline.storage.location import StoreLocation
 COLUMNS = (Column("id", ColumnType.parse("string")), Column("n", ColumnType.parse("long")))
 
 
-def place(path: Path) -> Place:
-    return Place(StoreLocation.of(path).uri)
+def place(path: Path) -> Location:
+    return Location(StoreLocation.of(path).uri)
 
 
 def written_down(tmp_path: Path, work: Work) -> str:

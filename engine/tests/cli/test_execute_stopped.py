@@ -19,8 +19,8 @@ import pytest
 from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     IngestFiles,
+    Location,
     Operation,
-    Place,
     RollBack,
     TableTarget,
     Work,
@@ -55,7 +55,7 @@ class Driver:
         return self.folder / "table"
 
     def start(self, work: Work, *, grace_s: float = 120) -> subprocess.Popen[bytes]:
-        location = Place(StoreLocation.of(self.table).uri)
+        location = Location(StoreLocation.of(self.table).uri)
         settings = {"tideline.engine.small": self.engine}
         target = TableTarget(
             "orders", location, ("id",), ("p",), schema=COLUMNS, write_properties=settings
@@ -116,7 +116,7 @@ def landed(folder: Path) -> IngestFiles:
     }
     pq.write_table(pa.table(rows), landing / "1.parquet")
     files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
-    place = Place(StoreLocation.of(landing).uri)
+    place = Location(StoreLocation.of(landing).uri)
     return IngestFiles("landing", place, FileFormat.PARQUET, files, generation=0)
 
 

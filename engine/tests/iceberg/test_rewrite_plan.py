@@ -17,7 +17,7 @@ from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.services.rewrite_data_files.left_files import Reason
 from tideline.iceberg.services.rewrite_data_files.options import JobOrder, RewriteOptions
 from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan, plan_rewrite
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.testing.iceberg_values import data_file, table_metadata
 
 SCHEMA = Schema(0, (NestedField(1, "region", Primitive("string")),))
@@ -187,8 +187,8 @@ def test_a_limit_of_files_takes_what_saves_most_unless_an_order_is_asked_for() -
 
 def test_a_plan_says_what_readers_save() -> None:
     plan = planned(*small(5))
-    assert plan.saving == Saving(files_opened=4)
-    assert plan.benefit_per_core_second == plan.saving.benefit_bytes / plan.core_seconds
+    assert plan.benefit == Benefit(files_opened=4)
+    assert plan.benefit_per_core_second == plan.benefit.benefit_bytes / plan.core_seconds
 
     def with_deletes(name: str, **given: Any) -> FileScanTask:
         delete = data_file(
@@ -198,11 +198,11 @@ def test_a_plan_says_what_readers_save() -> None:
 
     alone = planned(with_deletes("x", referenced_data_file="x"))
     # Half of the rows go, and the delete file is about no other file.
-    assert alone.saving == Saving(
+    assert alone.benefit == Benefit(
         files_opened=1, bytes_scanned=50 + 7, delta_files=1, delta_bytes=7
     )
     shared = planned(with_deletes("x"), delete_files_threshold=1)
-    assert shared.saving == Saving()
+    assert shared.benefit == Benefit()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tideline.iceberg.services.rewrite_position_deletes.plan import (
 )
 from tideline.iceberg.services.rewrite_position_deletes.search import prepare_position_deletes
 from tideline.iceberg.table.table_operations import Committed, Conflicted
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
@@ -66,7 +66,7 @@ def test_small_files_become_one_sorted_by_path_and_position() -> None:
     bytes_before = sum(one.data_file.file_size_bytes for one in table.deletes())
     run = rewrite(table)
     spared = bytes_before - sum(one.data_file.file_size_bytes for one in table.deletes())
-    assert run.saving == Saving(
+    assert run.benefit == Benefit(
         files_opened=5, bytes_scanned=spared, delta_files=5, delta_bytes=spared
     )
     assert [type(one) for one in run.outcomes] == [Committed]

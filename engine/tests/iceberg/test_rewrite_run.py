@@ -26,7 +26,7 @@ from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewr
 from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.testing.fake_clock import FakeClock
 
 pytest.importorskip("pyiceberg")
@@ -152,14 +152,14 @@ def test_a_rewrite_saves_what_a_scan_no_longer_opens_and_reads(lake: Lake) -> No
         files = lake.files()
         return len(files), sum(path.stat().st_size for path in files)
 
-    (files, size_bytes), expected = scanned(), lake.plan().saving
+    (files, size_bytes), expected = scanned(), lake.plan().benefit
     report = lake.rewrite()
     files_after, bytes_after = scanned()
-    assert report.saving == Saving(
+    assert report.benefit == Benefit(
         files_opened=files - files_after, bytes_scanned=size_bytes - bytes_after
     )
-    assert (expected.files_opened, expected.delta_files) == (report.saving.files_opened, 0)
-    assert lake.rewrite().saving == Saving()
+    assert (expected.files_opened, expected.delta_files) == (report.benefit.files_opened, 0)
+    assert lake.rewrite().benefit == Benefit()
 
 
 def test_what_is_well_already_is_left_alone(lake: Lake) -> None:

@@ -12,7 +12,13 @@ from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, Log
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.bounded_threads import in_bounded_threads
 from tideline.hudi.write.config import WriteConfig
-from tideline.in_process.service_size import Company, Room, merge_bytes, piece_bytes, why_spark
+from tideline.in_process.service_size import (
+    MemoryBudget,
+    MemorySharing,
+    merge_bytes,
+    piece_bytes,
+    why_spark,
+)
 from tideline.settings.small_engine import SmallEngine
 from tideline.testing.patience import PATIENCE_S
 
@@ -44,29 +50,31 @@ GIB = 1024 * MIB
     ],
 )
 def test_stored_bytes_decide(slices: list[FileSlice], reason: str | None) -> None:
-    assert why_spark(slices, WriteConfig(), Room.of(64 * GIB, Company.ALONE)) == reason
+    assert (
+        why_spark(slices, WriteConfig(), MemoryBudget.of(64 * GIB, MemorySharing.ALONE)) == reason
+    )
 
 
 @pytest.mark.parametrize(
-    ("memory_bytes", "company", "room"),
+    ("memory_bytes", "sharing", "budget"),
     [
-        (64 * GIB, Company.ALONE, Room(GIB, GIB, 64 * MIB)),
-        (64 * GIB, Company.LOCAL_SESSION, Room(GIB, GIB, 64 * MIB)),
-        (64 * GIB, Company.EXECUTORS, Room(64 * MIB, GIB, 64 * MIB)),
-        (1536 * MIB, Company.ALONE, Room(GIB, 768 * MIB, 64 * MIB)),
-        (1536 * MIB, Company.LOCAL_SESSION, Room(GIB, 384 * MIB, MIB)),
-        (256 * MIB, Company.ALONE, Room(GIB, 128 * MIB, MIB)),
+        (64 * GIB, MemorySharing.ALONE, MemoryBudget(GIB, GIB, 64 * MIB)),
+        (64 * GIB, MemorySharing.LOCAL_SESSION, MemoryBudget(GIB, GIB, 64 * MIB)),
+        (64 * GIB, MemorySharing.EXECUTORS, MemoryBudget(64 * MIB, GIB, 64 * MIB)),
+        (1536 * MIB, MemorySharing.ALONE, MemoryBudget(GIB, 768 * MIB, 64 * MIB)),
+        (1536 * MIB, MemorySharing.LOCAL_SESSION, MemoryBudget(GIB, 384 * MIB, MIB)),
+        (256 * MIB, MemorySharing.ALONE, MemoryBudget(GIB, 128 * MIB, MIB)),
     ],
 )
 def test_a_small_machine_holds_less_and_executors_leave_little_to_their_driver(
-    memory_bytes: int, company: Company, room: Room
+    memory_bytes: int, sharing: MemorySharing, budget: MemoryBudget
 ) -> None:
-    assert Room.of(memory_bytes, company) == room
+    assert MemoryBudget.of(memory_bytes, sharing) == budget
 
 
 def test_the_setting_sends_everything_to_spark() -> None:
     config = WriteConfig(small_engine=SmallEngine.SPARK)
-    assert why_spark([piece(1)], config, Room()) == "tideline.engine.small is spark"
+    assert why_spark([piece(1)], config, MemoryBudget()) == "tideline.engine.small is spark"
 
 
 def test_logs_are_held_and_base_files_stream_through() -> None:

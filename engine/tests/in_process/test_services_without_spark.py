@@ -17,11 +17,11 @@ from tideline.errors import ConfigError, ConflictError, StorageUnavailableError
 from tideline.hudi.services.registry import service_named
 from tideline.hudi.services.runs import TableServices
 from tideline.in_process.service_engine import InProcessServiceEngine
-from tideline.in_process.service_size import Room
+from tideline.in_process.service_size import MemoryBudget
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
+from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
 from tideline.ingest.operation.result import Outcome
-from tideline.settings.setting import Place as SettingPlace
+from tideline.settings.setting import SettingPlace
 
 QUIET = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false",
          "hoodie.parquet.small.file.limit": "0"}  # fmt: skip
@@ -80,8 +80,8 @@ class Lake:
         """Services whose engine sorts next to nothing at once."""
         table = self.table
         given = table.writer.given({**DUE, **SORTED, **options}, SettingPlace.SERVICE)
-        room = Room(part_bytes_max=5_000)
-        engine = InProcessServiceEngine(table.hoodie_table, threads, room)
+        budget = MemoryBudget(part_bytes_max=5_000)
+        engine = InProcessServiceEngine(table.hoodie_table, threads, budget)
         return TableServices(table.writer, given, engine)
 
     def command(self, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -210,7 +210,7 @@ def test_an_operation_of_a_small_service_starts_no_session(lake: Lake) -> None:
     def no_session(_: object) -> NoReturn:
         raise AssertionError("small work asks for no Spark")
 
-    target = TableTarget("t", Place(str(lake.folder)), ("id",))
+    target = TableTarget("t", Location(str(lake.folder)), ("id",))
     work = RunService(service_named("compaction"), "", DUE)
     done = execute_operation(Operation("x", target, work), session_factory=no_session)
     assert done.outcome is Outcome.SUCCEEDED, done.message

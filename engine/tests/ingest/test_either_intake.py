@@ -16,7 +16,7 @@ import pytest
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.write_files import SourceWrite, write_sources
-from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.lake_table import LakeTable
@@ -252,7 +252,7 @@ def test_ingests_of_parquet_files_commit_the_same_on_either_engine(
     ])  # fmt: skip
     target = TableTarget(
         name="feed",
-        location=Place(f"file://{tmp_path}/table"),
+        location=Location(f"file://{tmp_path}/table"),
         record_key=("id",),
         ordering=("ts",),
         write_properties={"tideline.engine.small": engine},
@@ -261,7 +261,7 @@ def test_ingests_of_parquet_files_commit_the_same_on_either_engine(
     def run(generation: int, name: str) -> OperationResult:
         found = list_arrived(landing.open(), FileFormat.PARQUET).files
         files = tuple(file for file in found if name in file.path)
-        work = IngestFiles("landing", Place(landing.uri), FileFormat.PARQUET, files, generation)
+        work = IngestFiles("landing", Location(landing.uri), FileFormat.PARQUET, files, generation)
         return execute_operation(Operation("feed-ingest", target, work), session_factory=session)
 
     first = run(0, "parquet")

@@ -23,8 +23,8 @@ from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     Operation,
-    Place,
     RollBack,
     TableTarget,
 )
@@ -56,9 +56,9 @@ class Feed:
         return self.folder / "landing"
 
     @property
-    def place(self) -> Place:
-        location = locate(Place(str(self.landing_folder)))
-        return Place(location.uri)
+    def place(self) -> Location:
+        location = locate(Location(str(self.landing_folder)))
+        return Location(location.uri)
 
     def land(self, name: str, text: str, at_s: int) -> None:
         path = self.landing_folder / name
@@ -127,7 +127,7 @@ class Feed:
 def feed(spark: SparkSession, tmp_path: Path) -> Feed:
     target = TableTarget(
         name="feed",
-        location=Place(f"file://{tmp_path}/table"),
+        location=Location(f"file://{tmp_path}/table"),
         record_key=("id",),
         ordering=("ts",),
     )

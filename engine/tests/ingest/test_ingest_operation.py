@@ -23,10 +23,10 @@ from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     MakeSavepoint,
     Operation,
     OperationKind,
-    Place,
     RestoreTable,
     RollBack,
     RunService,
@@ -36,11 +36,11 @@ from tideline.ingest.operation.operation import (
 )
 from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
 from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 
 TARGET = TableTarget(
     name="flights",
-    location=Place("s3://lake/flights", (("endpoint", "https://s3.local"),)),
+    location=Location("s3://lake/flights", (("endpoint", "https://s3.local"),)),
     record_key=("carrier", "flight"),
     partition_by=("month",),
     ordering=("updated_at",),
@@ -49,7 +49,7 @@ TARGET = TableTarget(
 )
 INGEST = IngestFiles(
     name="landing",
-    landing=Place("s3://lake/landing"),
+    landing=Location("s3://lake/landing"),
     file_format=FileFormat.CSV,
     files=(ArrivedFile("a ü.csv", 10, 5), ArrivedFile("b.csv", 11, 6)),
     generation=3,
@@ -170,7 +170,7 @@ def test_a_result_survives_the_way_to_json_and_back() -> None:
         skipped=(SkippedFile("bad.csv", "Malformed"),),
         notes=("a note",),
         rolled_back=("20250101000000000",),
-        saved=Saving(files_opened=3, bytes_scanned=-7, bytes_stored=4),
+        saved=Benefit(files_opened=3, bytes_scanned=-7, bytes_stored=4),
     )
     assert OperationResult.from_json_object(json.loads(result.to_json())) == result
     assert result.to_json_object()["saved"]["benefit_bytes"] == 3 * 4 * 1024 * 1024 - 3

@@ -13,9 +13,9 @@ from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FI
 from tideline.iceberg.services.rewrite_manifests.service import REWRITE_MANIFESTS
 from tideline.iceberg.services.rewrite_position_deletes.service import REWRITE_POSITION_DELETES
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
+from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
 
@@ -34,7 +34,7 @@ def model(appends: int = 3, **properties: str) -> IcebergModel:
 
 
 def run(table: IcebergModel, service: IcebergService, **work: str) -> OperationResult:
-    target = TableTarget("orders", Place(table.location.uri), ())
+    target = TableTarget("orders", Location(table.location.uri), ())
     operation = Operation("orders-1", target, RunService(service, "v1", work))
     assert Operation.from_json_object(operation.to_json_object()) == operation
     return execute_operation(operation, session_factory=no_spark, clock=table.clock)
@@ -56,7 +56,7 @@ def test_old_snapshots_expire_by_their_age_when_it_runs() -> None:
     result = run(table, EXPIRE_SNAPSHOTS, **aged)
     assert (result.outcome, result.message) == (Outcome.SUCCEEDED, "expired 2 snapshots, 1 stay")
     assert result.files_deleted == 2
-    assert result.saved == Saving(bytes_stored=result.bytes_deleted)
+    assert result.saved == Benefit(bytes_stored=result.bytes_deleted)
     assert table.rows() == rows
     again = run(table, EXPIRE_SNAPSHOTS, **aged)
     assert (again.outcome, again.message) == (Outcome.NOTHING, "no snapshot is old enough")
@@ -84,7 +84,7 @@ def test_many_manifests_become_one() -> None:
     assert (result.files_read, result.files_written) == (4, 1)
     assert result.bytes_read > result.bytes_written > 0
     spared = result.bytes_read - result.bytes_written
-    assert result.saved == Saving(files_opened=3, bytes_scanned=spared)
+    assert result.saved == Benefit(files_opened=3, bytes_scanned=spared)
     assert result.instant == str(table.metadata().current_snapshot_id)
     assert table.rows() == rows
     assert run(table, REWRITE_MANIFESTS).outcome is Outcome.NOTHING
@@ -104,7 +104,7 @@ def test_orphan_files_are_counted_and_then_deleted() -> None:
     assert store.head("data/left-behind.parquet") is not None
     deleted = run(table, REMOVE_ORPHAN_FILES, **aged)
     assert (deleted.files_deleted, deleted.bytes_deleted) == (1, 5)
-    assert deleted.saved == Saving(bytes_stored=5)
+    assert deleted.saved == Benefit(bytes_stored=5)
     assert store.head("data/left-behind.parquet") is None
     assert len(table.rows()) == 2
     none = run(table, REMOVE_ORPHAN_FILES, **aged)

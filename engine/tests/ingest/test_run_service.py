@@ -20,9 +20,9 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import (
+    Location,
     MakeSavepoint,
     Operation,
-    Place,
     RestoreTable,
     RunService,
     TableTarget,
@@ -65,7 +65,7 @@ class Table:
         return HoodieTable.open(StoreLocation.of(self.uri), CLOCK)
 
     def run(self, work: Work) -> OperationResult:
-        target = TableTarget("people", Place(self.uri), ("id",))
+        target = TableTarget("people", Location(self.uri), ("id",))
         return execute_operation(Operation("x", target, work), session_factory=no_session)
 
 

@@ -10,7 +10,7 @@ from tideline.errors import ConflictError, UnknownOutcomeError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.execute_operation import failed_result
 from tideline.ingest.execute.table_checkpoints import current_checkpoints, require_generation
-from tideline.ingest.operation.operation import IngestFiles, Place
+from tideline.ingest.operation.operation import IngestFiles, Location
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
 from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat, FileListing
 from tideline.storage.object_store import ObjectStore
@@ -39,7 +39,7 @@ def checkpoint(table: SmallTable) -> Checkpoint | None:
 def ingest(table: SmallTable, generation: int, store: ObjectStore | None = None) -> None:
     """What `execute_ingest` does once it has rows: an insert that takes the files in."""
     lake = table.lake(store)
-    work = IngestFiles(NAME, Place("memory://landing"), FileFormat.CSV, FILES, generation)
+    work = IngestFiles(NAME, Location("memory://landing"), FileFormat.CSV, FILES, generation)
     advanced = advance(checkpoint(table), FileListing(FILES), FILES)
     write_batch(
         lake,

@@ -18,8 +18,8 @@ from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     Operation,
-    Place,
     RollBack,
     TableTarget,
     Work,
@@ -110,15 +110,15 @@ class Lake:
         self.queue.append(made)
         return made
 
-    def place(self, name: str) -> Place:
-        return Place(StoreLocation.of(self.folder / name).uri)
+    def place(self, name: str) -> Location:
+        return Location(StoreLocation.of(self.folder / name).uri)
 
     def landed(self, table: str, rows: dict[str, list[Any]]) -> IngestFiles:
         landing = self.folder / f"{table}-landing"
         landing.mkdir()
         pq.write_table(pa.table(rows), landing / "1.parquet")
         files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
-        where = Place(StoreLocation.of(landing).uri)
+        where = Location(StoreLocation.of(landing).uri)
         return IngestFiles("landing", where, FileFormat.PARQUET, files, generation=0)
 
     def rows(self, table: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tideline.settings.gate import check_given
 from tideline.settings.registry import find_setting
-from tideline.settings.setting import Place, Standing
+from tideline.settings.setting import SettingPlace, Support
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.interop_rows import typed_rows
 
@@ -43,8 +43,8 @@ def test_what_is_harmless_changes_neither_rows_nor_files_in_hudi_itself(
 ) -> None:
     for name in HARMLESS:
         setting = find_setting(name)
-        assert setting is not None and setting.standing is Standing.HARMLESS, name
-    assert check_given(HARMLESS, Place.WRITE) == HARMLESS
+        assert setting is not None and setting.support is Support.HARMLESS, name
+    assert check_given(HARMLESS, SettingPlace.WRITE) == HARMLESS
     seen = []
     for name, options in (("plain", {}), ("tuned", HARMLESS)):
         uri = tmp_path / name

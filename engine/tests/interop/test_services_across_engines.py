@@ -23,7 +23,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_engine import InProcessServiceEngine
-from tideline.in_process.service_size import FULL_ROOM, Room
+from tideline.in_process.service_size import FULL_BUDGET, MemoryBudget
 from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
@@ -32,7 +32,7 @@ from tideline.testing.table_audit import stale_listing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-IN_PARTS = Room(part_bytes_max=5_000)
+IN_PARTS = MemoryBudget(part_bytes_max=5_000)
 SETTINGS = {
     "hoodie.compact.inline.max.delta.commits": "1",
     "hoodie.clustering.async.max.commits": "1",
@@ -140,15 +140,15 @@ def test_hudi_executes_a_clustering_that_we_scheduled(shared: Shared) -> None:
     assert [len(view.latest_slices(part)) for part in view.partitions] == [1, 1]
 
 
-@pytest.mark.parametrize("room", [FULL_ROOM, IN_PARTS], ids=["at once", "sorted in parts"])
-def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared, room: Room) -> None:
+@pytest.mark.parametrize("budget", [FULL_BUDGET, IN_PARTS], ids=["at once", "sorted in parts"])
+def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared, budget: MemoryBudget) -> None:
     before = shared.small.values()
     shared.call("run_clustering", "schedule", ", order => 'v'")
     table = shared.table
     execute_clustering(
         table,
         shared.pending(table.layout.timeline.clustering),
-        InProcessServiceEngine(table, room=room),
+        InProcessServiceEngine(table, budget=budget),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.nature.look import look_at
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.look import look_at
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.execute import execute_clustering, schedule_clustering
 from tideline.hudi.services.config import ServiceConfig
@@ -153,9 +153,9 @@ def test_a_table_that_logs_its_changes_is_read_cleaned_and_mended(
     theirs: Callable[..., Theirs], version: int
 ) -> None:
     logged = theirs(version, **CHANGES_LOGGED)
-    nature = look_at(StoreLocation.of(logged.uri))
+    capabilities = look_at(StoreLocation.of(logged.uri))
     assert {Permission.WRITE, Permission.COMPACTION, Permission.LOG_COMPACTION} == set(
-        nature.refusals
+        capabilities.refusals
     )
     refuses_writes(logged, "log of its changes")
     rows = logged.read()

@@ -12,7 +12,7 @@ import pytest
 
 import tideline
 from tideline.testing.mutants.fault import Fault
-from tideline.testing.mutants.run import Fate, Verdict, try_faults
+from tideline.testing.mutants.run import Outcome, Trial, try_faults
 from tideline.testing.mutants.table import FAULTS
 
 ROOT = Path(tideline.__file__).resolve().parents[2]
@@ -66,13 +66,13 @@ def test_caught_survived_and_unproven_are_distinguished(project: Path) -> None:
         fault_in_adding("a * b", "a - b"),
         fault_in_adding("def add(a, b):", "def add(a, b:"),
     )
-    reported: list[Verdict] = []
+    reported: list[Trial] = []
     verdicts = try_faults(faults, project, workers=1, report=reported.append)
-    assert [verdict.fate for verdict in verdicts] == [
-        Fate.CAUGHT,
-        Fate.SURVIVED,
-        Fate.UNPROVEN,
-        Fate.UNPROVEN,
+    assert [verdict.outcome for verdict in verdicts] == [
+        Outcome.CAUGHT,
+        Outcome.SURVIVED,
+        Outcome.UNPROVEN,
+        Outcome.UNPROVEN,
     ]
     assert verdicts[0].by == "engine/tests/test_adding.py::test_it_adds"
     assert "0 times, not once" in verdicts[2].by

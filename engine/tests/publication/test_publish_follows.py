@@ -17,7 +17,7 @@ from tideline.hudi.services.registry import service_named
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
+from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
 from tideline.ingest.operation.result import Outcome
 from tideline.lake_table import LakeTable
 from tideline.publication import follow
@@ -194,7 +194,7 @@ def test_a_setting_of_the_write_or_service_asks_for_it_too(tmp_path: Path) -> No
     assert newest(tmp_path) == [2]
     table.write(row(3))
     assert newest(tmp_path) == [2]
-    target = TableTarget("t", Place(str(tmp_path)), ("id",))
+    target = TableTarget("t", Location(str(tmp_path)), ("id",))
     clustering = service_named("clustering")
     work = RunService(clustering, "", {**asked, **clustering.whenever_asked})
     done = execute_operation(

@@ -19,7 +19,7 @@ from tideline.cli.execute_operation import run_operation
 from tideline.cli.main import run
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.errors import StorageUnavailableError
-from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import CreateTable, Location, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.masked_stream import MaskedStream, masked_standard_error
 from tideline.secret_values import MASK, forgotten, note_secrets
@@ -177,7 +177,7 @@ def test_a_termination_message_is_masked(
     operation = tmp_path / "operation.json"
     # Where a folder of the table should be is a file.
     (tmp_path / TOKEN.partition("/")[0]).write_text("")
-    target = TableTarget("lake/orders", Place((tmp_path / TOKEN).as_uri()), ("id",))
+    target = TableTarget("lake/orders", Location((tmp_path / TOKEN).as_uri()), ("id",))
     content = Operation("orders-1", target, CreateTable()).to_json_object()
     operation.write_text(json.dumps(content))
     monkeypatch.setattr(sys, "stderr", io.StringIO())

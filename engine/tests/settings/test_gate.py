@@ -6,13 +6,13 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.settings.gate import check_given, problem_of, stored_problems
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 
-PLACES = [Place.TABLE, Place.WRITE, Place.SERVICE, Place.LAKE_TABLE]
+PLACES = [SettingPlace.TABLE, SettingPlace.WRITE, SettingPlace.SERVICE, SettingPlace.LAKE_TABLE]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_unknown_name_is_refused_with_the_nearest_one(place: Place) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_one(place: SettingPlace) -> None:
     with pytest.raises(ConfigError, match=r"did you mean hoodie\.parquet\.small\.file\.limit\?"):
         check_given({"hoodie.parquet.smal.file.limit": "1"}, place)
     with pytest.raises(ConfigError, match="no setting is called colour"):
@@ -42,7 +42,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(place: Place) -> None:
     ],
 )
 def test_what_cannot_be_honoured_is_refused_with_what_to_do(
-    place: Place, name: str, text: str, says: str
+    place: SettingPlace, name: str, text: str, says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         check_given({name: text}, place)
@@ -76,7 +76,7 @@ def test_older_names_and_flinks_are_the_same_setting() -> None:
         "compaction.delta_commits": 7,
         "hoodie.clean.async": True,
     }
-    assert check_given(given, Place.SERVICE) == {
+    assert check_given(given, SettingPlace.SERVICE) == {
         "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
         "hoodie.clean.commits.retained": "3",
         "hoodie.compact.inline.max.delta.commits": "7",
@@ -86,15 +86,15 @@ def test_older_names_and_flinks_are_the_same_setting() -> None:
 
 def test_one_setting_is_not_given_two_values() -> None:
     same = {"hoodie.clean.policy": "KEEP_LATEST_COMMITS", "clean.policy": "KEEP_LATEST_COMMITS"}
-    assert len(check_given(same, Place.WRITE)) == 1
+    assert len(check_given(same, SettingPlace.WRITE)) == 1
     with pytest.raises(ConfigError, match="are one setting"):
-        check_given({**same, "clean.policy": "KEEP_LATEST_BY_HOURS"}, Place.WRITE)
+        check_given({**same, "clean.policy": "KEEP_LATEST_BY_HOURS"}, SettingPlace.WRITE)
 
 
 def test_an_operation_is_no_property_of_a_table() -> None:
     name = "hoodie.datasource.write.operation"
-    assert problem_of(name, "insert", Place.WRITE) is None
-    for place in (Place.TABLE, Place.SERVICE, Place.LAKE_TABLE):
+    assert problem_of(name, "insert", SettingPlace.WRITE) is None
+    for place in (SettingPlace.TABLE, SettingPlace.SERVICE, SettingPlace.LAKE_TABLE):
         assert "cannot be" in (problem_of(name, "insert", place) or "")
 
 

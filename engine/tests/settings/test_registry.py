@@ -9,7 +9,7 @@ import pytest
 
 from tideline.settings.families import ALL_FAMILIES
 from tideline.settings.registry import all_settings, find_setting, nearest_name
-from tideline.settings.setting import Kind, Setting, Standing, is_readable
+from tideline.settings.setting import Kind, Setting, Support, is_readable
 from tideline.testing.harmless_settings import SHOWN_BY
 from tools.most_used import MOST_USED
 
@@ -59,12 +59,12 @@ def test_a_name_belongs_to_one_setting_which_says_something() -> None:
         assert setting.sentence, setting.name
         assert not setting.sentence.endswith("."), setting.name
         # A family is never honoured: a typo in it would be taken.
-        assert not (setting.is_family and setting.standing is Standing.HONOURED), setting.name
+        assert not (setting.is_family and setting.support is Support.HONOURED), setting.name
 
 
 @pytest.mark.parametrize(
     "setting",
-    [one for one in all_settings() if one.standing is Standing.HONOURED and one.default],
+    [one for one in all_settings() if one.support is Support.HONOURED and one.default],
     ids=lambda setting: setting.name,
 )
 def test_defaults_can_be_read(setting: Setting) -> None:
@@ -77,7 +77,7 @@ def test_what_touches_rows_files_locks_or_placement_is_shown_to_be_harmless() ->
         for name in names:
             setting = find_setting(name)
             assert setting is not None, name
-            assert setting.standing is Standing.HARMLESS, name
+            assert setting.support is Support.HARMLESS, name
         path, _, test = shown_by.partition("::")
         tree = ast.parse((ROOT / path).read_text("utf-8"))
         tests = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -89,7 +89,7 @@ def test_what_names_a_class_of_somebodys_own_is_never_harmless() -> None:
         setting = find_setting(name)
         assert setting is not None
         if name.endswith((".class", ".impls", ".classes")):
-            assert setting.standing is not Standing.HARMLESS or name in {
+            assert setting.support is not Support.HARMLESS or name in {
                 # Of subsystems that are refused as such, or of readers.
                 "hoodie.bootstrap.index.class",
                 "hoodie.datasource.partition_extractor_class",

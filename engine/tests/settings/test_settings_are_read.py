@@ -16,13 +16,13 @@ from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.services.scheduler import SchedulerConfig
-from tideline.hudi.services.service import Turn
+from tideline.hudi.services.service import InlineStep
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.planned_write import table_write_config
 from tideline.settings.registry import all_settings, find_setting
-from tideline.settings.setting import Standing
+from tideline.settings.setting import Support
 from tideline.testing.harmless_settings import LOCKS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,13 +71,13 @@ def test_what_the_code_reads_is_honoured() -> None:
     for name, place in read_names().items():
         setting = find_setting(name)
         assert setting is not None, f"{place} reads {name}, which no family holds"
-        assert setting.standing is Standing.HONOURED, f"{place} reads {name}: {setting.standing}"
+        assert setting.support is Support.HONOURED, f"{place} reads {name}: {setting.support}"
 
 
 def test_what_is_honoured_is_read() -> None:
     read = read_names()
     for setting in all_settings():
-        if setting.standing is Standing.HONOURED and not READ_BY_PREFIX.fullmatch(setting.name):
+        if setting.support is Support.HONOURED and not READ_BY_PREFIX.fullmatch(setting.name):
             assert any(name in read for name in setting.names), f"nothing reads {setting.name}"
 
 
@@ -94,7 +94,7 @@ def test_defaults_of_all_services_are_the_same_in_code_and_registry() -> None:
 def test_by_default_a_commit_is_followed_by_cleaning_and_archival() -> None:
     config = SchedulerConfig.from_settings(Settings({}))
     wanted = {str(service): turns for service, turns in config.turns.items() if turns}
-    assert wanted == dict.fromkeys(("cleaning", "archival"), frozenset({Turn.RUN}))
+    assert wanted == dict.fromkeys(("cleaning", "archival"), frozenset({InlineStep.RUN}))
     assert not config.raises_failures
 
 

@@ -13,8 +13,8 @@ from tideline.cli.command import command
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ObjectNotFoundError, TableNotFoundError, UnsupportedTableError
-from tideline.hudi.adoption.dossier import Dossier, read_dossier
-from tideline.iceberg.adoption import IcebergDossier, read_iceberg_dossier
+from tideline.hudi.adoption.adoption_report import AdoptionReport, read_adoption_report
+from tideline.iceberg.adoption import IcebergAdoptionReport, read_iceberg_dossier
 from tideline.publication.published_files import PublishedFiles
 from tideline.storage.location import StoreLocation
 
@@ -31,29 +31,29 @@ def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_
     """Show what the Hudi or Iceberg table at URI is, and what may be done with it.
 
     Changes nothing: not one object is written or deleted. Exit code 1 for a table that is refused
-    altogether, such as one of another version; the dossier is printed all the same.
+    altogether, such as one of another version; the report is printed all the same.
     """
     location = StoreLocation.of(uri, storage)
     repeated = (uri, *_given_storage(context, storage))
     store = location.open()
     try:
-        found = read_dossier(
+        found = read_adoption_report(
             location, store, published=frozenset(PublishedFiles.of_table(store).paths())
         )
-        dossier: Dossier | IcebergDossier = with_bucket_count(found, location)
+        report: AdoptionReport | IcebergAdoptionReport = with_bucket_count(found, location)
     except ObjectNotFoundError:
-        dossier = _iceberg(location)
+        report = _iceberg(location)
     if as_json:
-        print_json(dossier.to_json_object())
-    elif isinstance(dossier, IcebergDossier):
-        _print(iceberg_page(dossier, repeated))
+        print_json(report.to_json_object())
+    elif isinstance(report, IcebergAdoptionReport):
+        _print(iceberg_page(report, repeated))
     else:
-        _print(hudi_page(dossier, repeated))
-    if dossier.is_refused:
+        _print(hudi_page(report, repeated))
+    if report.is_refused:
         raise click.exceptions.Exit(UnsupportedTableError.exit_code)
 
 
-def _iceberg(location: StoreLocation) -> IcebergDossier:
+def _iceberg(location: StoreLocation) -> IcebergAdoptionReport:
     try:
         return read_iceberg_dossier(location)
     except ObjectNotFoundError as nothing:

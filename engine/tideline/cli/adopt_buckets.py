@@ -14,29 +14,29 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
-from tideline.hudi.adoption.dossier import Dossier
+from tideline.hudi.adoption.adoption_report import AdoptionReport
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.index.bucket_layout import BucketEngine, KnownFrom
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.index_choice import IndexChoice
 from tideline.storage.location import StoreLocation
 
 
-def with_bucket_count(dossier: Dossier, location: StoreLocation) -> Dossier:
-    """The same dossier with the number of buckets, or with a note that says what to declare."""
-    nature = dossier.nature
-    layout = nature.index.buckets
+def with_bucket_count(report: AdoptionReport, location: StoreLocation) -> AdoptionReport:
+    """The same report with the number of buckets, or with a note that says what to declare."""
+    capabilities = report.capabilities
+    layout = capabilities.index.buckets
     if (
         layout is None
         or (layout.engine, layout.known_from) != (BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
-        or nature.may(Permission.WRITE) is not None
+        or capabilities.may(Permission.WRITE) is not None
         or find_spec("pyarrow") is None
     ):
-        return dossier
+        return report
     try:
         count = IndexChoice(HoodieTable.open(location)).for_rows(None).index.num_buckets
     except (ConfigError, CorruptTableError, ObjectNotFoundError, UnsupportedTableError) as unknown:
-        notes = (*nature.unreadable, unknown.message)
-        return replace(dossier, nature=replace(nature, unreadable=notes))
-    index = replace(nature.index, buckets=replace(layout, num_buckets=count))
-    return replace(dossier, nature=replace(nature, index=index))
+        notes = (*capabilities.unreadable, unknown.message)
+        return replace(report, capabilities=replace(capabilities, unreadable=notes))
+    index = replace(capabilities.index, buckets=replace(layout, num_buckets=count))
+    return replace(report, capabilities=replace(capabilities, index=index))

@@ -1,4 +1,4 @@
-"""A dossier as people read it, on lines of at most 80 characters where words allow it.
+"""An adoption report as people read it, on lines of at most 80 characters where words allow it.
 
 It begins with what the table is and ends with what to do next: commands that can be typed as they
 are printed, so their lines are never broken.
@@ -10,13 +10,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from tideline.hudi.adoption.dossier import Dossier
+from tideline.hudi.adoption.adoption_report import AdoptionReport
 from tideline.hudi.adoption.table_state import TableState
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.refusal import Refusal
-from tideline.hudi.nature.table_nature import TableNature, key_generator_text, merging_text
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.refusal import Refusal
+from tideline.hudi.capabilities.table_capabilities import (
+    TableCapabilities,
+    key_generator_text,
+    merging_text,
+)
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
-from tideline.iceberg.adoption import IcebergDossier
+from tideline.iceberg.adoption import IcebergAdoptionReport
 from tideline.iceberg.services.registry import all_services
 from tideline.wording import counted, size_text
 
@@ -24,54 +28,54 @@ WIDTH = 80
 _NAMES = 16
 
 
-def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
-    """The lines of a Hudi table's dossier; `arguments` name the table on a command line."""
-    nature, state = dossier.nature, dossier.state
-    config = nature.config
+def hudi_page(report: AdoptionReport, arguments: Sequence[str]) -> Iterator[str]:
+    """The lines of a Hudi table's report; `arguments` name the table on a command line."""
+    capabilities, state = report.capabilities, report.state
+    config = capabilities.config
     kind = str(config.table_type).replace("_", " ").lower()
-    yield nature.uri
+    yield capabilities.uri
     yield from _text(f"A Hudi table of version {config.version}, {kind}.")
-    if nature.is_refused:
-        refusal = nature.may(Permission.READ)
+    if capabilities.is_refused:
+        refusal = capabilities.may(Permission.READ)
         yield ""
         yield from _text(f"Tideline does nothing with it: {'' if not refusal else refusal.reason}.")
     yield ""
-    yield from _facts(_nature_facts(nature))
+    yield from _facts(_capabilities_facts(capabilities))
     if state is not None:
         yield ""
         yield from _facts(_state_facts(state))
         yield ""
         yield "What Tideline may do with it:"
-        yield from _permissions(nature)
-    if dossier.consequences:
+        yield from _permissions(capabilities)
+    if report.consequences:
         yield ""
         yield "What to know before it does:"
-        for one in dossier.consequences:
+        for one in report.consequences:
             yield from _item(f"{_sentence(one.what)} {_sentence(one.do)}")
-    said = nature.zone.warning if nature.zone is not None else None
-    warnings = [text for text in nature.warnings if text != said]
+    said = capabilities.zone.warning if capabilities.zone is not None else None
+    warnings = [text for text in capabilities.warnings if text != said]
     warnings += () if state is None else state.unreadable
     if warnings:
         yield ""
         yield "Noted:"
         for text in dict.fromkeys(warnings):
             yield from _item(_sentence(text))
-    if dossier.next_steps:
+    if report.next_steps:
         yield ""
         yield "Next:"
-    for step in dossier.next_steps:
+    for step in report.next_steps:
         yield from _item(f"{step.why[:1].upper()}{step.why[1:]}:")
         yield f"    tideline {step.command} {_quoted((*arguments, *step.arguments))}"
 
 
-def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[str]:
-    """The lines of an Iceberg table's dossier."""
-    yield dossier.uri
-    shown = dossier.to_json_object()
-    if dossier.is_refused:
-        yield from _text(f"An Iceberg table. Tideline does nothing with it: {dossier.refusal}.")
-        if dossier.remedy:
-            yield from _text(_sentence(dossier.remedy))
+def iceberg_page(report: IcebergAdoptionReport, arguments: Sequence[str]) -> Iterator[str]:
+    """The lines of an Iceberg table's report."""
+    yield report.uri
+    shown = report.to_json_object()
+    if report.is_refused:
+        yield from _text(f"An Iceberg table. Tideline does nothing with it: {report.refusal}.")
+        if report.remedy:
+            yield from _text(_sentence(report.remedy))
         return
     yield from _text(f"An Iceberg table of format version {shown['format_version']}.")
     yield ""
@@ -88,7 +92,7 @@ def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[
     )
     yield ""
     yield "What Tideline may do with it:"
-    refused = {one: reason for one in all_services() if (reason := dossier.may(one))}
+    refused = {one: reason for one in all_services() if (reason := report.may(one))}
     allowed = [service.name for service in all_services() if service not in refused]
     if allowed:
         yield from _named("yes", ", ".join(allowed))
@@ -97,15 +101,15 @@ def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[
         yield from _text(_sentence(reason), indent=7)
     yield ""
     yield "Next:"
-    for why, command in dossier.next_steps:
+    for why, command in report.next_steps:
         yield from _item(f"{why[:1].upper()}{why[1:]}:")
         yield f"    tideline {command} {_quoted(arguments)}"
 
 
-def _nature_facts(nature: TableNature) -> dict[str, object]:
-    config = nature.config
-    index = nature.index
-    schema, writers = nature.schema, nature.writers
+def _capabilities_facts(capabilities: TableCapabilities) -> dict[str, object]:
+    config = capabilities.config
+    index = capabilities.index
+    schema, writers = capabilities.schema, capabilities.writers
     history = "ids, as ALTER TABLE keeps them" if schema.by_ids else "names"
     columns = "" if schema.columns is None else f"{counted(schema.columns, 'column')}, "
     return {
@@ -116,11 +120,11 @@ def _nature_facts(nature: TableNature) -> dict[str, object]:
         "key generator": key_generator_text(config),
         "merging": merging_text(config),
         "changes": "logged next to the rows (CDC)" if config.logs_changes else None,
-        "index": None if nature.zone is None else _index_text(index.name, index.known_from,
+        "index": None if capabilities.zone is None else _index_text(index.name, index.known_from,
                                                               index.buckets),
         "keys": index.keys,
-        "time zone": None if nature.zone is None else _zone_text(nature.zone),
-        "schema": None if nature.zone is None else f"{columns}columns by {history}",
+        "time zone": None if capabilities.zone is None else _zone_text(capabilities.zone),
+        "schema": None if capabilities.zone is None else f"{columns}columns by {history}",
         "metadata table": ", ".join(config.metadata_partitions) or "off",
         "last writes": ", ".join(writers.operations).lower() or None,
         "commits carry": ", ".join(writers.keys) or None,
@@ -176,12 +180,12 @@ def _state_facts(state: TableState) -> dict[str, object]:
     }
 
 
-def _permissions(nature: TableNature) -> Iterator[str]:
-    allowed = [one.sentence for one in Permission if nature.may(one) is None]
+def _permissions(capabilities: TableCapabilities) -> Iterator[str]:
+    allowed = [one.sentence for one in Permission if capabilities.may(one) is None]
     if allowed:
         yield from _named("yes", ", ".join(allowed))
     refused: dict[Refusal, list[str]] = {}
-    for operation, refusal in nature.refusals.items():
+    for operation, refusal in capabilities.refusals.items():
         refused.setdefault(refusal, []).append(operation.sentence)
     for refusal, names in refused.items():
         yield from _named("no", ", ".join(names))

@@ -21,7 +21,7 @@ from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, KeyGeneratorKind, TableType
 from tideline.lake_table import LakeTable
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation
 
 
@@ -89,7 +89,7 @@ class _NameChoice(click.Choice[str]):
     "properties",
     metavar="NAME=VALUE",
     multiple=True,
-    shell_complete=complete_settings(Place.TABLE),
+    shell_complete=complete_settings(SettingPlace.TABLE),
     help="A Hudi setting to store in the table for all writers (hoodie.*); may be repeated.",
 )
 @click.option(

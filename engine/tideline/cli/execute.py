@@ -25,11 +25,11 @@ from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
-from tideline.saving import NO_SAVING
+from tideline.services.benefit import NO_BENEFIT
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.run import ServicePlan, ServiceRun, in_order
 from tideline.services.service import Service
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.wording import counted, size_text, spending_text
 
 _OPTIONS = click.option(
@@ -37,7 +37,7 @@ _OPTIONS = click.option(
     "options",
     metavar="NAME=VALUE",
     multiple=True,
-    shell_complete=complete_settings(Place.SERVICE),
+    shell_complete=complete_settings(SettingPlace.SERVICE),
     help="A setting over the table's own, such as hoodie.* of Hudi; may be repeated.",
 )
 _PATHS_SHOWN_MAX = 20
@@ -140,7 +140,7 @@ def print_plan(plan: ServicePlan) -> None:
     else:
         print_line(f"{plan.service}: due, {outcome.reason}.")
         print_line(f"  {_cost(outcome)}")
-        print_line(f"  saves {outcome.saving.words}")
+        print_line(f"  saves {outcome.benefit.words}")
         print_line(f"  {_benefit(outcome)}")
         for name, value in outcome.details.items():
             if value:
@@ -162,7 +162,7 @@ def print_run(run: ServiceRun) -> None:
         print_line(f"{run.service} {time} was left alone: another process is running it.")
     if run.done:
         spent = spending_text(run.spent.core_seconds, run.spent.requests)
-        saved = f"saves {run.saving.words}; " if run.saving != NO_SAVING else ""
+        saved = f"saves {run.benefit.words}; " if run.benefit != NO_BENEFIT else ""
         print_line(f"{run.service}: {saved}took {spent}.")
     if run.not_due is not None:
         print_line(f"{run.service}: not due, {run.not_due.reason}.")
@@ -214,7 +214,7 @@ def _benefit(plan: Explanation) -> str:
     """What its core-seconds are expected to bring."""
     by = "by default" if plan.estimate.core_seconds is None else "judging by past runs"
     cores = f"{plan.core_seconds:.2f} core-seconds, {by}"
-    if not plan.saving.benefit_bytes:
+    if not plan.benefit.benefit_bytes:
         return cores
     rate = round(plan.benefit_per_core_second)
     return f"{cores}: worth {'-' * (rate < 0)}{size_text(abs(rate))} not read per core-second"

@@ -19,7 +19,7 @@ from tideline.iceberg.services.rewrite_position_deletes.plan import (
     delete_rewrite_options,
 )
 from tideline.iceberg.services.rewrite_position_deletes.search import prepare_position_deletes
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 from tideline.wording import counted, size_text
 
 _PATHS_SHOWN_MAX = 10
@@ -46,13 +46,13 @@ def rewrite_deletes_command(
         plan = prepare_position_deletes(table.operations, parsed).plan
         _print_plan(plan, as_json=as_json)
         return
-    before = Spending.so_far()
+    before = ResourceUsage.so_far()
     with progress("rewriting delete files"):
         run = execute_position_deletes(table.operations, parsed)
     run.refuse_failure(source.target)
-    spent = Spending.so_far().since(before)
+    spent = ResourceUsage.so_far().since(before)
     if as_json:
-        print_json({"dry_run": False, **run.to_json_object(), **saved_json(run.saving, spent)})
+        print_json({"dry_run": False, **run.to_json_object(), **saved_json(run.benefit, spent)})
     elif run.plan.is_empty:
         print_line("Nothing to rewrite.")
         _print_left(run.plan)
@@ -61,7 +61,7 @@ def rewrite_deletes_command(
             f"Rewrote {counted(run.files_removed, 'delete file')} into {run.files_added:,}, "
             f"{counted(run.positions_removed, 'position')} into {run.positions_added:,}."
         )
-        print_saved(run.saving, spent)
+        print_saved(run.benefit, spent)
         _print_left(run.plan)
         for reason in run.failures:
             print_line(f"Failed: {reason}")

@@ -23,7 +23,7 @@ from tideline.iceberg.services.expire_snapshots.plan import ExpireOptions, Expir
 from tideline.iceberg.services.reachable_file import FileTally
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import committed_location
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 from tideline.wording import counted, size_text
 
 
@@ -68,15 +68,15 @@ def expire_command(
         return
     if is_asked(yes=yes):
         _ask(table, options, source.target)
-    before = Spending.so_far()
+    before = ResourceUsage.so_far()
     with progress("expiring snapshots"):
         run = execute_expire(table.operations, options)
     location = committed_location(run.outcome, table=source.target)
-    spent = Spending.so_far().since(before)
-    facts = {"metadata": location, **saved_json(run.saving, spent)}
+    spent = ResourceUsage.so_far().since(before)
+    facts = {"metadata": location, **saved_json(run.benefit, spent)}
     _report(run.plan, run.deleted, run.left, as_json, facts)
     if not as_json and not run.plan.is_empty:
-        print_saved(run.saving, spent)
+        print_saved(run.benefit, spent)
     if run.failure is not None:
         raise run.failure
 

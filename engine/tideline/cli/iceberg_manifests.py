@@ -16,7 +16,7 @@ from tideline.cli.saved import print_saved, saved_json
 from tideline.iceberg.services.rewrite_manifests.execute import execute_manifests, preview_manifests
 from tideline.iceberg.services.rewrite_manifests.plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.table.table_operations import committed_location
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 from tideline.wording import counted, size_text
 
 
@@ -36,18 +36,18 @@ def rewrite_manifests_command(
 ) -> None:
     """Rewrite manifests of TABLE by partition, so that filters read few; no file changes."""
     options = ManifestOptions(spec_id, split_names(sort_by), rewrite_all)
-    before = Spending.so_far()
+    before = ResourceUsage.so_far()
     operations = source.open().operations
     if dry_run:
         groups: Sequence[ManifestGroup] = preview_manifests(operations, options)
         created = sum(group.outputs for group in groups)
-        location, saving = None, None
+        location, benefit = None, None
     else:
         with progress("rewriting manifests"):
             run = execute_manifests(operations, options)
         location = committed_location(run.outcome, table=source.target)
-        groups, created, saving = run.groups, len(run.created), run.saving
-    spent = Spending.so_far().since(before)
+        groups, created, benefit = run.groups, len(run.created), run.benefit
+    spent = ResourceUsage.so_far().since(before)
     replaced = sum(len(group.manifests) for group in groups)
     if as_json:
         print_json(
@@ -57,7 +57,7 @@ def rewrite_manifests_command(
                 "added_manifests": created,
                 "groups": [group.to_json_object() for group in groups],
                 "metadata": location,
-                **(saved_json(saving, spent) if saving is not None else {}),
+                **(saved_json(benefit, spent) if benefit is not None else {}),
             }
         )
     elif not groups:
@@ -67,5 +67,5 @@ def rewrite_manifests_command(
         size_bytes = sum(group.size_bytes for group in groups)
         rewritten = counted(replaced, "manifest")
         print_line(f"{verb} {rewritten}, {size_text(size_bytes)}, into {created:,}.")
-        if saving is not None:
-            print_saved(saving, spent)
+        if benefit is not None:
+            print_saved(benefit, spent)

@@ -105,7 +105,7 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[Gro
         )
         rate = round(plan.benefit_per_core_second)
         print_line(
-            f"Saves {plan.saving.words}, for {plan.core_seconds:.2f} core-seconds or so: worth "
+            f"Saves {plan.benefit.words}, for {plan.core_seconds:.2f} core-seconds or so: worth "
             f"{'-' * (rate < 0)}{size_text(abs(rate))} not read per core-second."
         )
         print_line()

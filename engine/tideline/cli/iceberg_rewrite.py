@@ -25,7 +25,7 @@ from tideline.iceberg.services.rewrite_data_files.in_process import engine_for, 
 from tideline.iceberg.services.rewrite_data_files.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.services.rewrite_data_files.table_plan import plan_json
 from tideline.iceberg_lake_table import engine_on
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 from tideline.wording import counted, size_text
 
 
@@ -48,7 +48,7 @@ def rewrite_command(
         return
     branch = asked.pop("branch")
     options, where = rewrite_asked(table.metadata, **asked)
-    before = Spending.so_far()
+    before = ResourceUsage.so_far()
     with progress("rewriting data files"):
         report = rewrite_data_files(
             table,
@@ -57,7 +57,7 @@ def rewrite_command(
             where=where,
             branch=branch,
         )
-    spent = Spending.so_far().since(before)
+    spent = ResourceUsage.so_far().since(before)
     if as_json:
         print_json({"table": table.io.location.uri, **report_json(report, table.metadata, spent)})
     else:
@@ -65,11 +65,13 @@ def rewrite_command(
     raise click.exceptions.Exit(_exit_code(report))
 
 
-def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending) -> dict[str, Any]:
+def report_json(
+    report: RewriteReport, metadata: TableMetadata, spent: ResourceUsage
+) -> dict[str, Any]:
     """What was done and what that took, for machines, with the plan it was done by."""
     return {
         **report.to_json_object(),
-        **saved_json(report.saving, spent),
+        **saved_json(report.benefit, spent),
         "failed_groups": [
             {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
         ],
@@ -81,7 +83,7 @@ def report_json(report: RewriteReport, metadata: TableMetadata, spent: Spending)
     }
 
 
-def _print_report(report: RewriteReport, spent: Spending) -> None:
+def _print_report(report: RewriteReport, spent: ResourceUsage) -> None:
     by_name = [one for one in report.plan.skipped if one.reason.is_by_name]
     if not report.plan.groups:
         print_line("Nothing to rewrite.")
@@ -92,7 +94,7 @@ def _print_report(report: RewriteReport, spent: Spending) -> None:
         f"into {counted(report.files_added, 'file')}, {size_text(report.bytes_added)}, in "
         f"{counted(len(report.snapshot_ids), 'commit')}."
     )
-    print_saved(report.saving, spent)
+    print_saved(report.benefit, spent)
     if report.deletes_removed:
         removed = counted(report.deletes_removed, "delete file")
         print_line(f"Removed {removed} without any row to delete.")

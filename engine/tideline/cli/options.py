@@ -11,7 +11,7 @@ import click
 from tideline.cli.command import SharedOption
 from tideline.errors import ConfigError
 from tideline.settings.registry import all_settings
-from tideline.settings.setting import Place, Standing
+from tideline.settings.setting import SettingPlace, Support
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -130,7 +130,7 @@ def parse_pairs(pairs: tuple[str, ...], *, option: str) -> dict[str, str]:
 
 
 def complete_settings(
-    place: Place,
+    place: SettingPlace,
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """What a shell offers for the NAME of an option that takes settings."""
 
@@ -138,7 +138,7 @@ def complete_settings(
         return [
             f"{setting.name}="
             for setting in all_settings()
-            if setting.standing is Standing.HONOURED
+            if setting.support is Support.HONOURED
             and place in setting.places
             and setting.name.startswith(incomplete)
         ]

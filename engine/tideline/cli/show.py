@@ -9,10 +9,10 @@ from tideline.cli.ingests import describe_ingests
 from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
+from tideline.hudi.capabilities.table_capabilities import key_generator_text, merging_text
 from tideline.hudi.index.bucket_recognition import recognise_buckets
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import described
-from tideline.hudi.nature.table_nature import key_generator_text, merging_text
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from tideline.cli.stop_signal import StopSignal
 from tideline.ingest.execute.execute_operation import execute_operation, failed_result
 from tideline.ingest.execute.table_access import locate
-from tideline.ingest.operation.operation import Operation, Place
+from tideline.ingest.operation.operation import Location, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.masked_stream import mask_standard_error
 from tideline.secret_values import masked
@@ -59,7 +59,7 @@ class Worker:
         while (command := self._queue.get()) is not None:
             if "locations" in command:
                 self._locations = tuple(
-                    locate(Place(item["uri"], tuple(sorted(item["options"].items()))))
+                    locate(Location(item["uri"], tuple(sorted(item["options"].items()))))
                     for item in command["locations"]
                 )
                 continue

@@ -19,7 +19,7 @@ from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.named_files import find_sources, source_bytes
 from tideline.ingest.sources.files.read_options import require_known
 from tideline.lake_table import LakeTable
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text, spending_text
 
@@ -58,7 +58,7 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     "options",
     metavar="NAME=VALUE",
     multiple=True,
-    shell_complete=complete_settings(Place.WRITE),
+    shell_complete=complete_settings(SettingPlace.WRITE),
     help="A Hudi write setting (hoodie.*); may be repeated.",
 )
 @click.option(

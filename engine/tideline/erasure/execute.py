@@ -28,8 +28,8 @@ from tideline.erasure.prove import prove
 from tideline.erasure.report import Erasure, LandingSearch
 from tideline.erasure.source_files import delete_files, search_landing
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import require
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.read.table_scan import scan_schema
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.execute import clean_table
@@ -52,7 +52,7 @@ from tideline.publication.expiry import (
 from tideline.publication.publish import publish_table
 from tideline.publication.published_table import PublishedTable
 from tideline.services.explanation import NotDue
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.spark.read.matching import count_in_table
 from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.spark.session.spark_session import spark_session
@@ -94,7 +94,7 @@ def erase_rows(
     _refuse_unerasable(table)
     if request.landing:
         spark = spark or spark_session(locations=[table.location, *request.landing])
-    given = writer.given(options, Place.SERVICE)
+    given = writer.given(options, SettingPlace.SERVICE)
     services = open_services(writer, {**given, **_COMPACT_ALL}, spark)
     config = _cleaning_config(services)
     savepoints = tuple(savepoint.instant for savepoint in list_savepoints(table))

@@ -18,7 +18,7 @@ _METADATA_ELSEWHERE = "write.metadata.path"
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergDossier:
+class IcebergAdoptionReport:
     """What is to be known of an Iceberg table; `refusal` says why nothing of it can be read."""
 
     uri: str
@@ -79,16 +79,16 @@ class IcebergDossier:
         )
 
 
-def read_iceberg_dossier(location: StoreLocation) -> IcebergDossier:
-    """The dossier of the table in a folder that no catalog keeps.
+def read_iceberg_dossier(location: StoreLocation) -> IcebergAdoptionReport:
+    """The adoption report of the table in a folder that no catalog keeps.
 
     One that is refused says why. Raises ObjectNotFoundError where no table is, CorruptTableError.
     """
     try:
         table = IcebergTable.open(location.uri, dict(location.options))
     except UnsupportedTableError as refused:
-        return IcebergDossier(location.uri, refusal=refused.message)
-    return IcebergDossier(location.uri, table.metadata)
+        return IcebergAdoptionReport(location.uri, refusal=refused.message)
+    return IcebergAdoptionReport(location.uri, table.metadata)
 
 
 def _facts(metadata: TableMetadata) -> dict[str, Any]:

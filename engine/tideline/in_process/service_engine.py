@@ -21,7 +21,7 @@ from tideline.hudi.services.engine import RowArrangement, ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.in_process.service_size import FULL_ROOM, Room, merge_bytes, piece_bytes
+from tideline.in_process.service_size import FULL_BUDGET, MemoryBudget, merge_bytes, piece_bytes
 from tideline.in_process.service_work import ServiceThreads
 from tideline.in_process.split_clustering import cluster_split_groups
 from tideline.machine import processors
@@ -31,13 +31,13 @@ from tideline.machine import processors
 class InProcessServiceEngine:
     """See `tideline.hudi.services.engine.ServiceEngine`.
 
-    With one of `threads` all requests come in one order. What has no `room` is not refused here:
+    With one of `threads` all requests come in one order. What has no `budget` is not refused here:
     `why_spark` says so beforehand.
     """
 
     table: HoodieTable
     threads: int | None = None
-    room: Room = FULL_ROOM
+    budget: MemoryBudget = FULL_BUDGET
 
     def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         threads = self._open(work)
@@ -66,7 +66,7 @@ class InProcessServiceEngine:
             arrangement.groups,
             is_ordered=order is not None,
             instant=work.instant,
-            part_bytes_max=self.room.part_bytes_max,
+            part_bytes_max=self.budget.part_bytes_max,
         )
 
         def cluster_one(task: RewriteContext, piece: WholePiece) -> Sequence[WriteStat]:
@@ -89,7 +89,7 @@ class InProcessServiceEngine:
 
     def _open(self, work: ServiceWork) -> ServiceThreads:
         threads = self.threads or processors()
-        return ServiceThreads(self.table, work, threads, self.room.held_bytes_max)
+        return ServiceThreads(self.table, work, threads, self.budget.held_bytes_max)
 
 
 def _largest_first(slices: Sequence[FileSlice]) -> list[FileSlice]:

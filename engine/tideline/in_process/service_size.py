@@ -28,7 +28,7 @@ _EXPANSION = 6
 _STREAMED_BYTES_MAX = 384 * _MIB
 
 
-class Company(Enum):
+class MemorySharing(Enum):
     """What runs already: no Spark, a session on this machine, or one that has executors."""
 
     ALONE = "alone"
@@ -37,7 +37,7 @@ class Company(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class MemoryBudget:
     """How much this process takes on.
 
     `plan_bytes_max` of the file slices of a plan; `held_bytes_max` in memory, by all threads;
@@ -49,32 +49,32 @@ class Room:
     part_bytes_max: int = _PART_BYTES_MAX
 
     @classmethod
-    def of(cls, memory_bytes: int, company: Company) -> Room:
+    def of(cls, memory_bytes: int, sharing: MemorySharing) -> MemoryBudget:
         """Of a machine with this memory: half of it, a quarter next to Java."""
-        share = memory_bytes // (2 if company is Company.ALONE else 4)
+        share = memory_bytes // (2 if sharing is MemorySharing.ALONE else 4)
         held = min(_HELD_BYTES_MAX, share)
         part = max(_PART_BYTES_MIN, (held - _STREAMED_BYTES_MAX) // _EXPANSION)
-        has_executors = company is Company.EXECUTORS
+        has_executors = sharing is MemorySharing.EXECUTORS
         plan = _PLAN_BYTES_MAX_WITH_EXECUTORS if has_executors else _PLAN_BYTES_MAX
         return cls(plan, held, min(_PART_BYTES_MAX, part))
 
 
-FULL_ROOM = Room()
+FULL_BUDGET = MemoryBudget()
 """Of a machine with memory to spare."""
 
 
-def why_spark(slices: Sequence[FileSlice], config: WriteConfig, room: Room) -> str | None:
+def why_spark(slices: Sequence[FileSlice], config: WriteConfig, budget: MemoryBudget) -> str | None:
     """Why a service that reads these slices needs Spark; None where it does not."""
     if config.small_engine is SmallEngine.SPARK:
         return "tideline.engine.small is spark"
     plan_bytes = sum(piece.size_bytes for piece in slices)
-    if plan_bytes > room.plan_bytes_max:
-        return f"the plan has {_mib(plan_bytes)}, more than {_mib(room.plan_bytes_max)}"
+    if plan_bytes > budget.plan_bytes_max:
+        return f"the plan has {_mib(plan_bytes)}, more than {_mib(budget.plan_bytes_max)}"
     held = max(map(merge_bytes, slices), default=0)
-    if held > room.held_bytes_max:
+    if held > budget.held_bytes_max:
         return (
             f"merging a file group takes about {_mib(held)} of memory, more than "
-            f"{_mib(room.held_bytes_max)}"
+            f"{_mib(budget.held_bytes_max)}"
         )
     return None
 

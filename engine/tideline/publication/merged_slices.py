@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tideline.hudi.capabilities.guard import refused_by_properties
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
-from tideline.hudi.nature.guard import refused_by_properties
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.arrow_scan import nullable
 from tideline.hudi.table.file_group import FileSlice, join_path, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable

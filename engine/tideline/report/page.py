@@ -99,7 +99,7 @@ def _plan(plan: ServicePlan, uri: str) -> list[str]:
     return [
         f"<b>{name}</b>",
         f"<b>due</b>, {reason}",
-        escape(outcome.saving.words),
+        escape(outcome.benefit.words),
         cost,
         f"<code>{escape(command)}</code>",
     ]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import TidelineError
+from tideline.hudi.capabilities.table_capabilities import merging_text
 from tideline.hudi.check.finding import Finding, Severity
-from tideline.hudi.nature.table_nature import merging_text
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.savepoint.record import Savepoint

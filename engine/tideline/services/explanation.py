@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tideline.plain_json import members, plain
-from tideline.ranking import benefit_per_core_second, default_core_seconds
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
+from tideline.services.ranking import benefit_per_core_second, default_core_seconds
 from tideline.wording import counted, size_text
 
 
@@ -50,7 +50,7 @@ class Explanation:
     """What a plan is for, what it touches, what it saves and what it costs.
 
     `reason` is a sentence for people, without a full stop. `paths` are the files it reads, rewrites
-    or deletes, relative to the table. `saving` is what readers and the store are expected to save.
+    or deletes, relative to the table. `benefit` is what readers and the store are expected to save.
     `estimate` is what past runs of the service on this table make us expect. `details` are further
     facts by name.
     """
@@ -61,7 +61,7 @@ class Explanation:
     bytes_written: int = 0
     bytes_deleted: int = 0
     details: Mapping[str, str] = field(default_factory=dict)
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
     estimate: Estimate = UNKNOWN
 
     def estimated(self, estimate: Estimate) -> Explanation:
@@ -78,13 +78,13 @@ class Explanation:
         """What it will take of processors: by past runs, before the first by bytes and files."""
         if self.estimate.core_seconds is not None:
             return self.estimate.core_seconds
-        objects = max(len(self.paths), self.saving.objects_listed)
+        objects = max(len(self.paths), self.benefit.objects_listed)
         return default_core_seconds(self.bytes_read + self.bytes_written, objects)
 
     @property
     def benefit_per_core_second(self) -> float:
         """What it saves for that, in bytes that a scan no longer reads."""
-        return benefit_per_core_second(self.saving.benefit_bytes, self.core_seconds)
+        return benefit_per_core_second(self.benefit.benefit_bytes, self.core_seconds)
 
     def __repr__(self) -> str:
         sizes = (
@@ -101,7 +101,7 @@ class Explanation:
         return {
             "due": True,
             **members(self, "reason", "paths", "bytes_read", "bytes_written", "bytes_deleted"),
-            "saves": plain(self.saving),
+            "saves": plain(self.benefit),
             **members(self, "estimated_s", "core_seconds"),
             "core_seconds_by": "default" if self.estimate.core_seconds is None else "past runs",
             "benefit_per_core_second": round(self.benefit_per_core_second),

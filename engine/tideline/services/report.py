@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
 
 _FAILURES_NAMED = 3
 
@@ -16,7 +16,7 @@ class ServiceReport:
     """One finished run in words and numbers. `words` is a sentence without a full stop.
 
     `instant` is that of the commit, or its snapshot, if it made one; `notes` are further sentences.
-    `saving` is what readers and the store save from now on, by what was really done.
+    `benefit` is what readers and the store save from now on, by what was really done.
     """
 
     words: str
@@ -28,7 +28,7 @@ class ServiceReport:
     rows_written: int = 0
     files_deleted: int = 0
     bytes_deleted: int = 0
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
     notes: tuple[str, ...] = ()
 
 

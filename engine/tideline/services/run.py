@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.ranking import ranked
-from tideline.saving import NO_SAVING, Saving
+from tideline.resource_usage import NOTHING, ResourceUsage
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.services.explanation import Explanation, NotDue
+from tideline.services.ranking import ranked
 from tideline.services.report import Done
 from tideline.services.service import Service
-from tideline.spending import NOTHING, Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ class ServiceRun:
     not_due: NotDue | None = None
     left_alone: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
-    spent: Spending = NOTHING
+    spent: ResourceUsage = NOTHING
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """What all of it saves."""
-        return sum((done.report().saving for done in self.done), NO_SAVING)
+        return sum((done.report().benefit for done in self.done), NO_BENEFIT)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
@@ -90,7 +90,7 @@ class ServiceRun:
             "done": [done.to_json_object() for done in self.done],
             "not_due": self.not_due.reason if self.not_due else None,
             "left_alone": [str(time) for time in self.left_alone],
-            "saved": self.saving.to_json_object(),
+            "saved": self.benefit.to_json_object(),
             **self.spent.to_json_object(),
         }
 

@@ -16,7 +16,7 @@ from tideline.errors import ConfigError
 from tideline.wording import nearest
 
 
-class Company(Enum):
+class Concurrency(Enum):
     """What may go on in a table while a service runs; `together` has the rules.
 
     ANY_ROWS: a write or a service that moves rows. LATER_WRITES: writes that begin once its plan
@@ -43,7 +43,7 @@ class Service(ABC):
     """Whether all it does is to delete files, which another table may share."""
     holds_rows: ClassVar[bool] = False
     """Whether it needs memory for rows, though no engine: those of delete files."""
-    company: ClassVar[Company] = Company.NONE
+    concurrency: ClassVar[Concurrency] = Concurrency.NONE
     """What may go on in the table while it runs."""
     refuses_updates: ClassVar[bool] = False
     """Whether its plan may refuse writes that update rows."""

@@ -7,11 +7,11 @@ from typing import Any
 from tideline.settings.setting import (
     ANYWHERE,
     STORED_ONLY,
-    Danger,
     Kind,
-    Place,
+    Risk,
     Setting,
-    Standing,
+    SettingPlace,
+    Support,
 )
 
 OFF = ("false",)
@@ -65,14 +65,14 @@ def harmless(
     reason: str,
     *of: str,
     words: tuple[str, ...] = (),
-    places: frozenset[Place] = ANYWHERE,
+    places: frozenset[SettingPlace] = ANYWHERE,
 ) -> tuple[Setting, ...]:
     """Settings that are taken and do nothing, for one reason."""
     return tuple(
         Setting(
             name,
             reason,
-            Standing.HARMLESS,
+            Support.HARMLESS,
             words=words,
             places=places,
         )
@@ -85,17 +85,17 @@ def refused(
     *of: str,
     unless: tuple[str, ...] = (),
     aliases: tuple[str, ...] = (),
-    danger: Danger | None = None,
+    risk: Risk | None = None,
 ) -> tuple[Setting, ...]:
     """Settings that are not taken, `unless` the value is what Tideline does anyway."""
     return tuple(
         Setting(
             name,
             advice,
-            Standing.REFUSED,
+            Support.REFUSED,
             words=unless,
             aliases=aliases,
-            danger=danger,
+            risk=risk,
         )
         for name in of
     )

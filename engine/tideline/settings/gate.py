@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.settings.registry import find_setting, nearest_name
-from tideline.settings.setting import Danger, Place, Setting, Standing, refusal
+from tideline.settings.setting import Risk, Setting, SettingPlace, Support, refusal
 
 
-def check_given(given: Mapping[str, object] | None, place: Place) -> dict[str, str]:
+def check_given(given: Mapping[str, object] | None, place: SettingPlace) -> dict[str, str]:
     """The settings under their first names, as text.
 
     Raises ConfigError for an unknown name (naming the nearest), for one that is refused or cannot
@@ -35,7 +35,7 @@ def check_given(given: Mapping[str, object] | None, place: Place) -> dict[str, s
     return checked
 
 
-def problem_of(name: str, value: object, place: Place) -> str | None:
+def problem_of(name: str, value: object, place: SettingPlace) -> str | None:
     """What `check_given` would say against one setting, None when it takes it."""
     try:
         check_given({name: value}, place)
@@ -50,12 +50,12 @@ class StoredProblem:
 
     name: str
     message: str
-    danger: Danger | None = None
+    risk: Risk | None = None
 
     @property
     def stops_writers(self) -> bool:
         """Whether nothing may write to the table."""
-        return self.danger is not None
+        return self.risk is not None
 
 
 def stored_problems(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
@@ -81,12 +81,12 @@ def dangers_stored(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
 
 
 def _problem_stored(setting: Setting, name: str, text: str) -> StoredProblem | None:
-    if setting.standing is Standing.HONOURED or setting.accepts(text.strip()):
+    if setting.support is Support.HONOURED or setting.accepts(text.strip()):
         return None
-    return StoredProblem(name, refusal(setting, name, text).message, setting.danger)
+    return StoredProblem(name, refusal(setting, name, text).message, setting.risk)
 
 
-def _known(name: str, place: Place) -> Setting:
+def _known(name: str, place: SettingPlace) -> Setting:
     setting = find_setting(name)
     if setting is None:
         raise ConfigError(_unknown(name), value=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tideline.settings.families import ALL_FAMILIES
-from tideline.settings.setting import FAMILY, Setting, Standing
+from tideline.settings.setting import FAMILY, Setting, Support
 from tideline.wording import nearest
 
 _PREFIXES = ("", "hoodie.", "tideline.", "hoodie.datasource.", "hoodie.datasource.write.")
@@ -49,7 +49,7 @@ def nearest_name(name: str) -> str | None:
 
 
 def _rank(setting: Setting) -> int:
-    return list(Standing).index(setting.standing)
+    return list(Support).index(setting.support)
 
 
 @cache

@@ -13,7 +13,7 @@ from enum import Enum
 from tideline.errors import ConfigError
 
 
-class Standing(Enum):
+class Support(Enum):
     """What Tideline does with a setting."""
 
     HONOURED = "honoured"
@@ -24,7 +24,7 @@ class Standing(Enum):
         return self.value
 
 
-class Place(Enum):
+class SettingPlace(Enum):
     """Where settings are given, or found; the value is how messages call it."""
 
     TABLE = "a property of the table"
@@ -48,7 +48,7 @@ class Kind(Enum):
     WORD = "a word"
 
 
-class Danger(Enum):
+class Risk(Enum):
     """What goes wrong where a stored setting is not honoured.
 
     MERGING: rows would be merged in another way than the table's other writers do. LOCKING: other
@@ -59,8 +59,16 @@ class Danger(Enum):
     LOCKING = "locking"
 
 
-ANYWHERE = frozenset({Place.TABLE, Place.WRITE, Place.SERVICE, Place.LAKE_TABLE, Place.STORED})
-STORED_ONLY = frozenset({Place.STORED})
+ANYWHERE = frozenset(
+    {
+        SettingPlace.TABLE,
+        SettingPlace.WRITE,
+        SettingPlace.SERVICE,
+        SettingPlace.LAKE_TABLE,
+        SettingPlace.STORED,
+    }
+)
+STORED_ONLY = frozenset({SettingPlace.STORED})
 FAMILY = ".*"
 
 
@@ -70,22 +78,22 @@ class Setting:
 
     `aliases` are names of the same setting, of older Hudi versions and of Flink. An empty `default`
     is none; `hudi_default` is Hudi's where it differs. `settles_table`: it says what the table is,
-    so that a write may repeat but not change it. `danger` is what goes wrong where one is stored in
+    so that a write may repeat but not change it. `risk` is what goes wrong where one is stored in
     a table with a value that is refused, and nothing may write to it.
     """
 
     name: str
     sentence: str
-    standing: Standing = Standing.HONOURED
+    support: Support = Support.HONOURED
     kind: Kind = Kind.TEXT
     default: str = ""
     aliases: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     at_least: int = 0
     hudi_default: str = ""
-    places: frozenset[Place] = ANYWHERE
+    places: frozenset[SettingPlace] = ANYWHERE
     settles_table: bool = False
-    danger: Danger | None = None
+    risk: Risk | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,8 +118,8 @@ class Setting:
             folded = {word.casefold() for word in self.words}
             # Hudi's values are often classes, with or without their packages.
             return bool(folded & {text.casefold(), text.rpartition(".")[2].casefold()})
-        if self.standing is not Standing.HONOURED:
-            return self.standing is Standing.HARMLESS
+        if self.support is not Support.HONOURED:
+            return self.support is Support.HARMLESS
         return is_readable(self, text)
 
 
@@ -157,7 +165,7 @@ def read_decimal(text: str) -> float:
 
 def refusal(setting: Setting, given_name: str, text: str) -> ConfigError:
     """The error for a value that is not taken."""
-    if setting.standing is Standing.HONOURED:
+    if setting.support is Support.HONOURED:
         return ConfigError(f"{given_name} must be {setting.expected}", value=text)
     taken = f" (taken: {', '.join(setting.words)})" if setting.words else ""
     return ConfigError(f"{given_name} is not supported: {setting.sentence}{taken}", value=text)

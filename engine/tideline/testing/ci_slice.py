@@ -45,11 +45,11 @@ def _parts(target: str, count: int) -> tuple[Slice, ...]:
 # Words in the paths of the files that faults are planted in; together they match all of them.
 MUTANTS = (
     "hudi/write/ hudi/log/ hudi/keys/ hudi/file_group/",
-    "tideline/storage/ tideline/formats/ tideline/ranking tideline/saving"
+    "tideline/storage/ tideline/formats/ tideline/services/ranking tideline/services/benefit"
     " hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata_table/ tideline/ingest/"
     " tideline/spark/ tideline/in_process/",
-    "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/nature/"
+    "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/capabilities/"
     " hudi/upgrade/",
     "tideline_operator/ tideline/trust/ tideline/errors tideline/report/",
 )

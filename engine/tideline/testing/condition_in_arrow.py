@@ -25,7 +25,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.in_process.run import open_matched_engine
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 
 KEY = "id"
 
@@ -70,7 +70,7 @@ def _delete_rows(
     writer: TableWriter, where: str, options: Mapping[str, str], **_: Any
 ) -> CommitReport:
     """`write_and_serve.delete_rows`, with rows that Arrow found."""
-    given = writer.given(options, Place.WRITE)
+    given = writer.given(options, SettingPlace.WRITE)
     operation, config = writer.planned_delete(given)
 
     def open_engine() -> Any:

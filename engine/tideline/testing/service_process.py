@@ -14,7 +14,7 @@ from tideline.errors import ConflictError
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.service import TableService
 from tideline.services.run import ServiceRun
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -43,7 +43,7 @@ def local_services(
 ) -> TableServices:
     """The table's services, run by the in-process engine, over `store` if given."""
     lake = table.lake(store)
-    given = lake.writer.given(options, Place.SERVICE)
+    given = lake.writer.given(options, SettingPlace.SERVICE)
     return TableServices(lake.writer, given, ObservedServiceEngine(lake.hoodie_table, after_files))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
-from tideline_operator.controller.namespace_spending import HourlyLimits
+from tideline_operator.controller.namespace_usage import HourlyLimits
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.reading.starting import AMBIENT_NAMESPACES, limits_of, reader_environment
 from tideline_operator.testing.helm_chart import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials
@@ -120,7 +120,7 @@ def on_minio(case: ControllerCase, server: MinioServer) -> SimulatedCluster:
     case.api.create(LAKE_STORES, store, case.namespace)
     connection = S3Connection(S3Credentials(server.access_key, server.secret_key))
 
-    def open_store(place: Place) -> ObjectStore:
+    def open_store(place: Location) -> ObjectStore:
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
     return SimulatedCluster(case.api, case.namespace, open_store)

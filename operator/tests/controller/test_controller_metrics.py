@@ -11,7 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.resources.schedule import Timestamp
@@ -19,17 +19,17 @@ from tideline_operator.resources.spent import Spent
 from tideline_operator.resources.status import (
     NO_TABLE,
     Condition,
+    ConditionStatus,
     ConditionType,
     IngestStatus,
     LakeTableStatus,
     TableStatus,
-    Truth,
 )
 
 KEY = ("lake", 'a"b\\c')
 TABLE = {"namespace", "table"}
 OF_KIND = TABLE | {"kind"}
-SAVED = Saving(files_opened=3, bytes_scanned=-7, bytes_stored=5)
+SAVED = Benefit(files_opened=3, bytes_scanned=-7, bytes_stored=5)
 SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31, saved=SAVED)
 FAILED = OperationResult("b", Outcome.FAILED, core_seconds=0.5, requests=9)
 PROMISED: dict[str, tuple[str, set[str]]] = {
@@ -104,7 +104,7 @@ def process() -> ProcessMetrics:
     return ProcessMetrics()
 
 
-def status(ready: Truth, reason: str = "Because") -> LakeTableStatus:
+def status(ready: ConditionStatus, reason: str = "Because") -> LakeTableStatus:
     condition = Condition(
         type=ConditionType.READY,
         status=ready,
@@ -128,7 +128,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     process: ProcessMetrics,
 ) -> None:
     metrics = ControllerMetrics(process)
-    metrics.note_status(KEY, status(Truth.TRUE))
+    metrics.note_status(KEY, status(ConditionStatus.TRUE))
     metrics.note_end("ingest", SUCCEEDED, 61.0)
     metrics.note_turn("done", 0.2)
     metrics.show_unavailable(lambda: [("lake", "http://minio.lake.svc:9000")])
@@ -151,7 +151,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
 
 
 def test_values_and_labels_come_through_as_they_are(process: ProcessMetrics) -> None:
-    ControllerMetrics(process).note_status(KEY, status(Truth.FALSE))
+    ControllerMetrics(process).note_status(KEY, status(ConditionStatus.FALSE))
     process.note_request("get", "jobs", 200)
     process.note_request("get", "jobs", 200)
     found = list(series(process))
@@ -164,14 +164,14 @@ def test_values_and_labels_come_through_as_they_are(process: ProcessMetrics) -> 
 
 def test_a_table_that_waits_for_its_first_files_sets_off_no_alert(process: ProcessMetrics) -> None:
     metrics = ControllerMetrics(process)
-    metrics.note_status(KEY, status(Truth.FALSE))
-    metrics.note_status(KEY, status(Truth.FALSE, NO_TABLE))
+    metrics.note_status(KEY, status(ConditionStatus.FALSE))
+    metrics.note_status(KEY, status(ConditionStatus.FALSE, NO_TABLE))
     assert "tideline_table_ready" not in {name for name, _, _ in series(process)}
 
 
 def test_what_a_table_took_is_what_its_status_says(process: ProcessMetrics) -> None:
     metrics = ControllerMetrics(process)
-    metrics.note_status(KEY, status(Truth.TRUE))
+    metrics.note_status(KEY, status(ConditionStatus.TRUE))
     found = {(name, labels.get("result")): value for name, labels, value in series(process)
              if labels.get("kind") == "ingest"}  # fmt: skip
     assert found == {
@@ -196,7 +196,7 @@ def test_the_oldest_file_that_waits_gets_older_between_two_looks(process: Proces
         landed = (None if ago is None else Timestamp(clock.now_ms() - int(ago * 1000))
                   for ago in landed_s_ago)  # fmt: skip
         ingests = {str(n): IngestStatus(oldest_file_at=at) for n, at in enumerate(landed)}
-        truth = Truth.TRUE if paused else Truth.FALSE
+        truth = ConditionStatus.TRUE if paused else ConditionStatus.FALSE
         condition = Condition(
             type=ConditionType.PAUSED,
             status=truth,
@@ -250,8 +250,8 @@ def test_what_is_unknown_or_gone_has_no_series(process: ProcessMetrics) -> None:
     metrics = ControllerMetrics(process)
     other = ("lake", "other")
     for key in (KEY, other):
-        metrics.note_status(key, status(Truth.TRUE))
-    metrics.note_status(other, status(Truth.UNKNOWN))
+        metrics.note_status(key, status(ConditionStatus.TRUE))
+    metrics.note_status(other, status(ConditionStatus.UNKNOWN))
     tables = [labels["table"] for name, labels, _ in series(process) if name.endswith("_ready")]
     assert tables == [KEY[1]]
     metrics.forget_table(KEY)

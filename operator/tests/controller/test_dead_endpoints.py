@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials
@@ -70,7 +70,7 @@ def declare(case: ControllerCase, name: str, bucket: str, store: str) -> None:
 def on_minio(case: ControllerCase, server: MinioServer) -> SimulatedCluster:
     connection = S3Connection(S3Credentials(server.access_key, server.secret_key))
 
-    def open_store(place: Place) -> ObjectStore:
+    def open_store(place: Location) -> ObjectStore:
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
     return SimulatedCluster(case.api, case.namespace, open_store)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
@@ -39,7 +39,7 @@ class Bucket(Access):
     name: str = ""
     plan: FaultPlan | None = None
 
-    def open_store(self, place: Place) -> ObjectStore:
+    def open_store(self, place: Location) -> ObjectStore:
         folder = place.uri.removeprefix("s3://").replace("/", "-")
         return FaultyStore(MemoryStore(f"{self.name}-{folder}"), self.plan)
 
@@ -48,7 +48,7 @@ def table(name: str) -> ResolvedTable:
     found = resolved(storeRef="minio", location=f"s3://lake/{name}", ingest=None)
     metadata = replace(found.resource.metadata, name=name, namespace="lake")
     resource = replace(found.resource, metadata=metadata)
-    return replace(found, resource=resource, location=Place(f"s3://lake/{name}"))
+    return replace(found, resource=resource, location=Location(f"s3://lake/{name}"))
 
 
 class Operator:

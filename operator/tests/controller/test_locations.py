@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.addresses import address_of
@@ -26,7 +26,7 @@ def claim(
     in_catalog: bool = False,
 ) -> TableClaim:
     def place(uri: str, *, is_landing: bool) -> ClaimedPlace:
-        address = address_of(Place(uri, (("endpoint", endpoint),)), namespace)
+        address = address_of(Location(uri, (("endpoint", endpoint),)), namespace)
         is_emptied = is_landing and empties
         return ClaimedPlace(
             address, "", uri, is_landing, accepted_ms, is_emptied, not is_landing and in_catalog
@@ -263,4 +263,4 @@ def test_a_server_whose_name_only_looks_like_anothers_is_another_place(
 
 def at(endpoint: str) -> str:
     options = (("endpoint", endpoint),) if endpoint else ()
-    return address_of(Place("s3://lake/a", options), "lake")
+    return address_of(Location("s3://lake/a", options), "lake")

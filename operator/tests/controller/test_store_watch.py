@@ -14,7 +14,7 @@ from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, Manifest
 from tideline_operator.decide.observed import Problem
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
-from tideline_operator.resources.status import Truth
+from tideline_operator.resources.status import ConditionStatus
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -26,20 +26,20 @@ GOOD, BAD = StoreReport((PASSED,)), StoreReport((PASSED, FAILED))
 MISSING = Problem("MissingBucket", "the bucket does not exist; create it", 2, is_transient=True)
 
 
-def judged(**buckets: BucketStatus) -> tuple[Truth, str, str]:
+def judged(**buckets: BucketStatus) -> tuple[ConditionStatus, str, str]:
     (ready,) = store_status(LakeStoreStatus(), buckets, 3, NOW_MS).conditions
     return ready.status, ready.reason, ready.message
 
 
 def test_a_store_is_as_good_as_its_worst_bucket() -> None:
     good, bad = bucket_checked(GOOD, 3, NOW_MS), bucket_checked(BAD, 3, NOW_MS)
-    assert judged() == (Truth.UNKNOWN, "NotUsed", "no table uses a bucket of it")
-    assert judged(a=good) == (Truth.TRUE, "Reachable", "")
+    assert judged() == (ConditionStatus.UNKNOWN, "NotUsed", "no table uses a bucket of it")
+    assert judged(a=good) == (ConditionStatus.TRUE, "Reachable", "")
     status, reason, message = judged(a=good, b=bad)
-    assert (status, reason) == (Truth.FALSE, "PromisesBroken")
+    assert (status, reason) == (ConditionStatus.FALSE, "PromisesBroken")
     assert message == "bucket b did not pass 1 check: it lets two of four win: no"
     missing = bucket_looked_at(good, MISSING)
-    assert judged(a=missing)[:2] == (Truth.FALSE, "MissingBucket")
+    assert judged(a=missing)[:2] == (ConditionStatus.FALSE, "MissingBucket")
     assert judged(a=missing)[2].endswith("create it")
 
 

@@ -24,7 +24,7 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place, RunService
+from tideline.ingest.operation.operation import Location, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline_operator.decide.actions import Blocked, PlannedAction
@@ -41,10 +41,10 @@ from tideline_operator.report.status import (
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import (
     Condition,
+    ConditionStatus,
     ConditionType,
     LakeTableStatus,
     OperationPhase,
-    Truth,
 )
 from tideline_operator.testing.table_states import EMPTY, resolved, starts
 
@@ -57,9 +57,9 @@ class Turns:
 
     def __init__(self, folder: Path, **spec: Any) -> None:
         self.location = StoreLocation.of(f"file://{folder}/table")
-        self.declared = replace(resolved(**spec), location=Place(self.location.uri))
+        self.declared = replace(resolved(**spec), location=Location(self.location.uri))
         self.declared = replace(
-            self.declared, landings={"landing": Place(f"file://{folder}/landing")}
+            self.declared, landings={"landing": Location(f"file://{folder}/landing")}
         )
         self.observer = Observer(CLOCK)
         self.status = EMPTY
@@ -110,12 +110,12 @@ def leave_a_dead_write(table: HoodieTable, time: str) -> None:
 
 def test_a_table_of_the_operator_is_known(tmp_path: Path) -> None:
     place = Turns(tmp_path)
-    assert (place.turn().status, place.turn().reason) == (Truth.UNKNOWN, "NoTable")
+    assert (place.turn().status, place.turn().reason) == (ConditionStatus.UNKNOWN, "NoTable")
     operation = create_operation(place.declared)
     place.status = operation_started(place.status, operation, 1, CLOCK.now_ms() + 1)
     place.make()
     made = place.turn()
-    assert (made.status, made.reason) == (Truth.TRUE, "TableMade")
+    assert (made.status, made.reason) == (ConditionStatus.TRUE, "TableMade")
     place.restart()
     place.status = replace(place.status, operations=())
     assert place.turn().reason == "TableMade"
@@ -159,7 +159,7 @@ def test_a_table_that_the_spec_asks_too_much_of_is_left_alone(
     place = Turns(tmp_path)
     leave_a_dead_write(place.make(changes), "20260101000000000")
     refused = place.turn()
-    assert (refused.status, refused.reason) == (Truth.FALSE, "Refused")
+    assert (refused.status, refused.reason) == (ConditionStatus.FALSE, "Refused")
     assert says in refused.message
     assert not starts(place.actions)
     assert [one.reason for one in place.actions if isinstance(one, Blocked)] == ["NotAdopted"]
@@ -210,7 +210,10 @@ def test_a_service_that_the_table_does_not_support_is_left_out_and_the_others_ru
         encode_container("HoodieCompactionPlan", PLAN),
     )
     adopted = place.turn()
-    assert (adopted.status, adopted.reason) == (Truth.TRUE, "TableMade" if is_ours else "Verified")
+    assert (adopted.status, adopted.reason) == (
+        ConditionStatus.TRUE,
+        "TableMade" if is_ours else "Verified",
+    )
     assert says in adopted.message and all(name in adopted.message for name in refused)
     started = {spec_name(work.service) for work in services_started(place.actions)}
     assert started == set(numbers) - refused
@@ -257,7 +260,7 @@ def test_an_earlier_failure_of_a_service_that_is_left_out_blocks_nothing(
     place.turn()
     assert not starts(place.actions)
     for kind in (ConditionType.READY, ConditionType.SERVICES_CURRENT):
-        assert condition(place.status, kind).status is Truth.TRUE
+        assert condition(place.status, kind).status is ConditionStatus.TRUE
 
 
 def test_a_zone_is_declared_in_the_spec_and_then_the_table_is_adopted(tmp_path: Path) -> None:
@@ -267,7 +270,7 @@ def test_a_zone_is_declared_in_the_spec_and_then_the_table_is_adopted(tmp_path: 
     instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
     table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())
     refused = place.turn()
-    assert (refused.status, refused.reason) == (Truth.FALSE, "Refused")
+    assert (refused.status, refused.reason) == (ConditionStatus.FALSE, "Refused")
     assert refused.message.endswith("declare spec.timezone")
     zoned = resolved(timezone="Asia/Karachi").resource
     place.declared = ResolvedTable(zoned, place.declared.location, place.declared.landings)
@@ -278,7 +281,7 @@ def test_an_unsure_zone_is_reported_and_work_goes_on(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     leave_a_dead_write(place.make(LOCAL), "20260101000000000")
     unsure = place.turn()
-    assert (unsure.status, unsure.reason) == (Truth.TRUE, "Unsure")
+    assert (unsure.status, unsure.reason) == (ConditionStatus.TRUE, "Unsure")
     assert "tideline.timezone" in unsure.message
     assert starts(place.actions)
 

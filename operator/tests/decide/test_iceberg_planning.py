@@ -23,7 +23,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.service import Service
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Wait, WaitKind
@@ -34,13 +34,13 @@ from tideline_operator.report.status import observed_status, operation_finished,
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
+    ConditionStatus,
     ConditionType,
     LakeTableStatus,
     RunCounts,
     RunSaving,
     ServiceStatus,
     TableStatus,
-    Truth,
 )
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg, starts
 
@@ -138,9 +138,9 @@ def test_a_missing_table_is_reported_and_looked_for_again() -> None:
     assert "s3://lake/orders" in blocked.message
     status = observed_status(resource, EMPTY, Observed(), actions, NOW_MS)
     ready = conditions(status)[ConditionType.READY]
-    assert (ready.status, ready.reason) == (Truth.FALSE, "TableMissing")
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "TableMissing")
     healed = observed_status(resource, status, table(), (), NOW_MS)
-    assert conditions(healed)[ConditionType.READY].status is Truth.TRUE
+    assert conditions(healed)[ConditionType.READY].status is ConditionStatus.TRUE
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_gains_something_starts_in_the_order_in_which_it_helps(
 
 
 def test_a_rewrite_is_ranked_by_what_its_plan_saves_for_what_past_runs_took() -> None:
-    outlook = replace(OUTLOOK, bytes_before=40_000_000, saving=Saving(files_opened=21))
+    outlook = replace(OUTLOOK, bytes_before=40_000_000, benefit=Benefit(files_opened=21))
     files, later = gaining(REWRITE_DATA_FILES, outlook=outlook), NOW_MS + 8 * DAY_MS
 
     def order(expired: int, **last: int) -> list[Service]:
@@ -236,7 +236,7 @@ def test_advice_is_published_and_nothing_runs() -> None:
     assert str(actions[0]) == f"rewriteDataFiles is due: {advice}"
     status = observed_status(resolved_iceberg(**spec), EMPTY, table(SEVERAL), actions, NOW_MS)
     current = conditions(status)[ConditionType.SERVICES_CURRENT]
-    assert (current.status, current.reason) == (Truth.FALSE, "Advised")
+    assert (current.status, current.reason) == (ConditionStatus.FALSE, "Advised")
     assert advice in status.services["rewriteDataFiles"].reason
 
 

@@ -22,7 +22,7 @@ from tideline_operator.decide.observed import (
     ObservedSource,
     ObservedTable,
     Problem,
-    WriterFate,
+    WriterState,
 )
 from tideline_operator.decide.planner import CHANGED_PAUSE_MS, OBSERVE_RETRY_MS, plan
 from tideline_operator.decide.triggers import due_ingests, look_after
@@ -301,14 +301,15 @@ def test_dead_writers_are_rolled_back_before_anything_builds_on_the_table() -> N
 
 
 def test_the_rollback_of_a_writer_that_is_gone_names_it_as_the_proof() -> None:
-    gone = replace(pending("1", is_dead=True), writer="op/pod", fate=WriterFate.GONE)
+    gone = replace(pending("1", is_dead=True), writer="op/pod", writer_state=WriterState.GONE)
     table = replace(TABLE, pending=(gone, pending("2", is_dead=True)))
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS))
     assert start.operation.work == RollBack(("1", "2"), ("op/pod",))
 
 
 def test_nothing_begins_while_the_last_pods_of_a_dead_writer_end() -> None:
-    ending = replace(pending("1", dead_at_ms=NOW_MS + 9), writer="op/pod", fate=WriterFate.ENDING)
+    silent = pending("1", dead_at_ms=NOW_MS + 9)
+    ending = replace(silent, writer="op/pod", writer_state=WriterState.ENDING)
     table = replace(TABLE, pending=(ending,))
     (wait,) = plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS)
     assert isinstance(wait, Wait)

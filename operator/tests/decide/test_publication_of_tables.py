@@ -17,7 +17,7 @@ from tideline.hudi.table.table_config import (
     PUBLISH_IDENTIFIER,
 )
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
@@ -69,7 +69,7 @@ def test_a_table_that_does_not_ask_for_it_is_not_published() -> None:
 
 def test_a_new_table_keeps_it(tmp_path: Path) -> None:
     declared = resolved(publish=["Iceberg"])
-    operation = create_operation(replace(declared, location=Place(f"{tmp_path}/table")))
+    operation = create_operation(replace(declared, location=Location(f"{tmp_path}/table")))
     execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
     table = LakeTable.open(f"{tmp_path}/table").hoodie_table
     assert table.config.properties[PUBLISH] == ICEBERG

@@ -17,7 +17,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline_operator.decide.actions import (
     Advise,
     Blocked,
@@ -32,11 +32,11 @@ from tideline_operator.decide.service_triggers import PATIENCE_COMMITS, service_
 from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import (
+    ConditionStatus,
     ConditionType,
     LakeTableStatus,
     RunSaving,
     ServiceStatus,
-    Truth,
 )
 from tideline_operator.testing.table_states import (
     EMPTY,
@@ -225,21 +225,21 @@ def test_a_run_that_found_nothing_leaves_what_the_last_one_saved() -> None:
     done = OperationResult(
         start.operation.id,
         Outcome.SUCCEEDED,
-        saved=Saving(objects_listed=3, bytes_stored=5_000),
+        saved=Benefit(objects_listed=3, bytes_stored=5_000),
         core_seconds=0.25,
         requests=7,
     )
     status = operation_finished(status, done, NOW_MS)
-    saving = RunSaving(
+    benefit = RunSaving(
         objects_listed=3,
         bytes_stored=5_000,
         benefit_bytes=done.saved.benefit_bytes,
         core_ms=250,
         requests=7,
     )
-    assert status.services["cleaning"].last_saving == saving
+    assert status.services["cleaning"].last_saving == benefit
     nothing = OperationResult(start.operation.id, Outcome.NOTHING, "nothing to delete")
-    assert operation_finished(status, nothing, NOW_MS).services["cleaning"].last_saving == saving
+    assert operation_finished(status, nothing, NOW_MS).services["cleaning"].last_saving == benefit
 
 
 def test_a_service_gets_the_settings_of_its_spec_and_properties_over_them() -> None:
@@ -439,15 +439,15 @@ def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> N
 @pytest.mark.parametrize(
     ("spec", "words", "expected"),
     [
-        (CLUSTERING_SPEC, "commit", (Truth.TRUE, "Current")),
-        (CLUSTERING_SPEC, "commit " * 4, (Truth.FALSE, "Due")),
+        (CLUSTERING_SPEC, "commit", (ConditionStatus.TRUE, "Current")),
+        (CLUSTERING_SPEC, "commit " * 4, (ConditionStatus.FALSE, "Due")),
         ({"services": {**CLUSTERING_SPEC["services"], "mode": "Advise"}}, "commit " * 4,
-         (Truth.FALSE, "Advised")),
-        ({"services": {"mode": "Off"}}, "commit " * 4, (Truth.TRUE, "Off")),
+         (ConditionStatus.FALSE, "Advised")),
+        ({"services": {"mode": "Off"}}, "commit " * 4, (ConditionStatus.TRUE, "Off")),
     ],
 )  # fmt: skip
 def test_a_condition_sums_the_services_up(
-    spec: dict[str, Any], words: str, expected: tuple[Truth, str]
+    spec: dict[str, Any], words: str, expected: tuple[ConditionStatus, str]
 ) -> None:
     status = look(resolved(**NO_INGEST, **spec), Observed(observed_table(words)))
     found = next(item for item in status.conditions if item.type is ConditionType.SERVICES_CURRENT)

@@ -19,7 +19,7 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KnownZone, ZoneBasis
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
-from tideline.ingest.operation.operation import Place, RunService
+from tideline.ingest.operation.operation import Location, RunService
 from tideline.storage.location import StoreLocation
 from tideline_operator.decide.actions import Blocked
 from tideline_operator.decide.observed import Observed, TableHistory
@@ -54,7 +54,7 @@ def see(tmp_path: Path) -> See:
     table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())
 
     def look(**spec: Any) -> Observed:
-        declared = replace(resolved(ingest=[], **spec), location=Place(location.uri))
+        declared = replace(resolved(ingest=[], **spec), location=Location(location.uri))
         return Observer(CLOCK).observe(declared, EMPTY)
 
     return look

@@ -10,7 +10,7 @@ import pytest
 
 from tideline.hudi.index.uniqueness import described
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Operation, Place
+from tideline.ingest.operation.operation import Location, Operation
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
@@ -47,7 +47,7 @@ def test_uniqueness_chooses_the_index_of_every_write(
 
 def test_a_table_is_created_with_the_index_that_makes_its_keys_unique(tmp_path: Path) -> None:
     declared = resolved(uniqueness="Table")
-    operation = create_operation(replace(declared, location=Place(f"{tmp_path}/table")))
+    operation = create_operation(replace(declared, location=Location(f"{tmp_path}/table")))
     execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
     table = LakeTable.open(f"{tmp_path}/table").hoodie_table
     assert table.config.index_type == "GLOBAL_SIMPLE"

@@ -12,8 +12,8 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     Operation,
-    Place,
     RunService,
     TableTarget,
     Work,
@@ -94,12 +94,12 @@ def test_a_worker_that_is_ending_still_counts() -> None:
 
 
 def operation(work: Work) -> Operation:
-    return Operation("x", TableTarget("people", Place("memory://table"), ("id",)), work)
+    return Operation("x", TableTarget("people", Location("memory://table"), ("id",)), work)
 
 
 def ingest(*sizes: int) -> IngestFiles:
     files = tuple(ArrivedFile(f"f{at}", size, at) for at, size in enumerate(sizes))
-    return IngestFiles("landing", Place("memory://in"), FileFormat.PARQUET, files, generation=0)
+    return IngestFiles("landing", Location("memory://in"), FileFormat.PARQUET, files, generation=0)
 
 
 BIG = replace(EMPTY, table=TableStatus(bytes=257 * MIB))

@@ -20,9 +20,9 @@ from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     MakeSavepoint,
     Operation,
-    Place,
     RestoreTable,
     RollBack,
     RunService,
@@ -58,7 +58,7 @@ OWNER: Manifest = {
     "metadata": {"name": "people", "uid": "0f"},
 }
 INGEST = IngestFiles(
-    "landing", Place("s3://lake/in"), FileFormat.PARQUET, (ArrivedFile("a", 1, 1),), generation=0
+    "landing", Location("s3://lake/in"), FileFormat.PARQUET, (ArrivedFile("a", 1, 1),), generation=0
 )
 MOVES_ROWS: tuple[Work, ...] = (
     INGEST,
@@ -78,7 +78,7 @@ MOVES_NONE: tuple[Work, ...] = (
 
 
 def operation(work: Work = INGEST, **target: Any) -> Operation:
-    place = Place("s3://lake/people", (("endpoint", "https://minio:9000"),))
+    place = Location("s3://lake/people", (("endpoint", "https://minio:9000"),))
     return Operation("people-ingest-0a1b2c", TableTarget("people", place, ("id",), **target), work)
 
 
@@ -298,7 +298,7 @@ def test_authorities_are_mounted_where_the_operation_looks_for_them() -> None:
         volume = next(item for item in template["spec"]["volumes"] if item["name"] == "ca")
         assert volume["secret"]["secretName"] == "authorities"
         assert volume["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
-    elsewhere = Place("s3://lake/people", (("ca_bundle", "/somewhere/else.pem"),))
+    elsewhere = Location("s3://lake/people", (("ca_bundle", "/somewhere/else.pem"),))
     planned = replace(
         operation(replace(INGEST, landing=elsewhere)),
         table=replace(operation().table, location=elsewhere),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import CreateTable, Location, Operation, TableTarget
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
     JOBS,
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.api_server
 
 SETTINGS = LaunchSettings("localhost/tideline-engine:dev")
 OPERATION = Operation(
-    "people-create-0a1b2c", TableTarget("people", Place("s3://lake/people"), ("id",)), CreateTable()
+    "people-create-0a1b2c",
+    TableTarget("people", Location("s3://lake/people"), ("id",)),
+    CreateTable(),
 )
 ROLES = ApiResource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 NAME = "people-create-0a1b2c-1"

@@ -10,7 +10,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, ASSIGNMENT_KEY, Assignment
-from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import CreateTable, Location, Operation, TableTarget
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
@@ -52,7 +52,7 @@ def kind_of(
 
 
 def test_tables_of_the_same_settings_share_workers() -> None:
-    other = replace(table(), location=Place("memory://elsewhere"))
+    other = replace(table(), location=Location("memory://elsewhere"))
     assert kind_of(table()) == kind_of(other)
 
 
@@ -115,7 +115,7 @@ def test_a_driver_too_small_for_java_makes_no_worker() -> None:
 
 
 def test_an_operation_is_handed_to_one_pod_and_goes_with_it() -> None:
-    target = TableTarget("people", Place("s3://lake/t", (("ca_bundle", "/here"),)), ("id",))
+    target = TableTarget("people", Location("s3://lake/t", (("ca_bundle", "/here"),)), ("id",))
     operation = Operation("people-create-1", target, CreateTable())
     given = assignment_of(operation, table(), 3, "0f12-34")
     assert given.name == "people-create-1-3-0f12"
@@ -130,6 +130,8 @@ def test_an_operation_is_handed_to_one_pod_and_goes_with_it() -> None:
 
 def test_an_operation_that_does_not_fit_says_what_to_lower() -> None:
     given = Assignment("x", "people", "x", "ingest", 1, "x" * 1_100_000)
-    operation = Operation("x", TableTarget("people", Place("s3://lake/t"), ("id",)), CreateTable())
+    operation = Operation(
+        "x", TableTarget("people", Location("s3://lake/t"), ("id",)), CreateTable()
+    )
     with pytest.raises(ConfigError, match="maxFilesPerCommit"):
         assignment_config_map(given, operation, table(), POD)

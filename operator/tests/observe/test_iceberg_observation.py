@@ -11,7 +11,7 @@ import pytest
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
 from tideline.iceberg.table.file_system_table import HINT_PATH
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.iceberg_audit import empty_and_create_anew
@@ -66,7 +66,7 @@ class Onlooker:
         found = needs_of(self.table.spec, EMPTY, self.look(), now_ms)
         return {need.name: need for need in found}
 
-    def _open(self, _: ResolvedTable, place: Place) -> ObjectStore:
+    def _open(self, _: ResolvedTable, place: Location) -> ObjectStore:
         assert place.uri == self.model.location.uri
         return self.store
 

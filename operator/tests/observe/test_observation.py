@@ -15,7 +15,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place, RollBack
+from tideline.ingest.operation.operation import Location, RollBack
 from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
 from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.ingest.sources.files.plan import LOCAL_SETTLE_MS
@@ -37,8 +37,8 @@ def table(tmp_path: Path) -> ResolvedTable:
     declared = resolved()
     return replace(
         declared,
-        location=Place(f"file://{tmp_path}/table"),
-        landings={"landing": Place(f"file://{tmp_path}/landing")},
+        location=Location(f"file://{tmp_path}/table"),
+        landings={"landing": Location(f"file://{tmp_path}/landing")},
     )
 
 

@@ -19,7 +19,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place, RunService
+from tideline.ingest.operation.operation import Location, RunService
 from tideline.ingest.sources.checkpoint import INGEST_KEY
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
@@ -54,7 +54,7 @@ class Lake:
         create_table(location.open(), definition, CLOCK)
         self.table = HoodieTable.open(location, CLOCK)
         declared = resolved(ingest=[], **spec)
-        self.resource: ResolvedTable = replace(declared, location=Place(location.uri))
+        self.resource: ResolvedTable = replace(declared, location=Location(location.uri))
         self.observer = Observer(CLOCK)
         self.number = 0
 

@@ -13,7 +13,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
 from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
@@ -53,8 +53,8 @@ class Lake:
         }
         self.table: ResolvedTable = replace(
             resolved(ingest=[ingest]),
-            location=Place(self._at("table").uri, counted),
-            landings={"landing": Place(self._at("landing").uri, counted)},
+            location=Location(self._at("table").uri, counted),
+            landings={"landing": Location(self._at("landing").uri, counted)},
         )
         self.observer = Observer(self.clock)
 
@@ -86,7 +86,7 @@ class Lake:
 
     def declare_anew(self) -> None:
         """The same table, whose spec has changed."""
-        self.table = replace(self.table, former_landings={"landing": Place("s3://x/y")})
+        self.table = replace(self.table, former_landings={"landing": Location("s3://x/y")})
 
     def look(self, status: LakeTableStatus = EMPTY) -> tuple[Observed, int]:
         """What is seen, and the number of requests that it took."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.checkpoint import Checkpoint, advance
 from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.ingest.sources.files.plan import plan_batch
@@ -27,7 +27,7 @@ FEW, MANY = 100, 2_600
 HOUR_S = 3_600
 
 
-def declared(place: Place, **source: object) -> ResolvedTable:
+def declared(place: Location, **source: object) -> ResolvedTable:
     ingest = {
         "name": "landing",
         "source": {"format": "csv", "path": "landing", **source},
@@ -40,7 +40,7 @@ def declared(place: Place, **source: object) -> ResolvedTable:
 class Looks:
     """A landing prefix, what was taken from it, and looks at it by one process."""
 
-    place: Place
+    place: Location
     table: ResolvedTable
     clock: FakeClock = field(default_factory=FakeClock)
     checkpoint: Checkpoint | None = None
@@ -76,7 +76,7 @@ class Looks:
 
 @pytest.fixture
 def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
-    place = Place(f"memory://{tmp_path_factory.mktemp('looks').name}")
+    place = Location(f"memory://{tmp_path_factory.mktemp('looks').name}")
     return Looks(place, declared(place, namesAscend=True))
 
 
@@ -121,9 +121,9 @@ def proxy(minio_server: MinioServer) -> Iterator[FaultyS3Proxy]:
 def test_a_look_in_which_nothing_is_new_is_one_request(
     s3_location: StoreLocation, proxy: FaultyS3Proxy, count: int
 ) -> None:
-    direct = Place(f"{s3_location.uri}/landing", s3_location.options)
+    direct = Location(f"{s3_location.uri}/landing", s3_location.options)
     options = {**dict(s3_location.options), "endpoint": proxy.endpoint}
-    place = Place(direct.uri, tuple(sorted(options.items())))
+    place = Location(direct.uri, tuple(sorted(options.items())))
     writer = Looks(direct, declared(direct))
     writer.land(*(f"2026/{number:06}" for number in range(count)), "_SUCCESS")
     writer.take_all()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.secret_values import note_secrets
 from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity
@@ -272,7 +272,7 @@ def test_large_answers_of_one_namespace_keep_no_other_from_its_own(tmp_path: Pat
 
 
 def test_a_claim_is_judged_by_a_process_that_has_read_nothing(tmp_path: Path) -> None:
-    place = Place("s3://bucket/table")
+    place = Location("s3://bucket/table")
     with reader(tmp_path, result(b"true")) as (processes, hostile):
         assert processes.may_write(Access(), TABLE, place, "uid")
         assert [one.is_single for one in hostile.opened] == [True]

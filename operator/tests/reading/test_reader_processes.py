@@ -24,7 +24,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
 from tideline.testing.patience import PATIENCE_S
@@ -73,8 +73,8 @@ def declared(folder: Path, name: str = "people", namespace: str = "lake") -> Res
     return replace(
         table,
         resource=replace(table.resource, metadata=metadata),
-        location=Place(f"file://{folder}/{name}"),
-        landings={"landing": Place(f"file://{folder}/{name}-landing")},
+        location=Location(f"file://{folder}/{name}"),
+        landings={"landing": Location(f"file://{folder}/{name}-landing")},
     )
 
 
@@ -105,7 +105,7 @@ def dripping(store: DrippingStore, name: str, namespace: str = "lake") -> Resolv
     table = resolved_iceberg()
     metadata = replace(table.resource.metadata, name=name, namespace=namespace)
     options = (("allow_http", "true"), ("endpoint", store.url))
-    location = Place("s3://bucket/table", options)
+    location = Location("s3://bucket/table", options)
     return replace(table, resource=replace(table.resource, metadata=metadata), location=location)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.operation.operation import Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline_operator.decide.actions import Advise, Wait, WaitKind
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.report.run_report import LineReporter, describe_result
@@ -49,7 +49,7 @@ def test_a_service_says_what_it_saves_and_took() -> None:
         "merged 4 log files into 2 base files",
         core_seconds=0.5,
         requests=31,
-        saved=Saving(files_opened=4, delta_files=4, delta_bytes=2_000),
+        saved=Benefit(files_opened=4, delta_files=4, delta_bytes=2_000),
     )
     assert describe_result(compaction(), result) == (
         "compaction  merged 4 log files into 2 base files; saves 4 files fewer to open, 4 delta "

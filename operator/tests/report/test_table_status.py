@@ -32,10 +32,10 @@ from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.spent import NO_PODS, PodUse, Spent
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
+    ConditionStatus,
     ConditionType,
     LakeTableStatus,
     OperationPhase,
-    Truth,
 )
 from tideline_operator.testing.table_states import (
     EMPTY,
@@ -64,7 +64,7 @@ def look(
     return observed_status(table, status, observed, actions, now_ms)
 
 
-def condition(status: LakeTableStatus, kind: ConditionType) -> tuple[Truth, str]:
+def condition(status: LakeTableStatus, kind: ConditionType) -> tuple[ConditionStatus, str]:
     found = next(item for item in status.conditions if item.type is kind)
     return found.status, found.reason
 
@@ -142,16 +142,16 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
 @pytest.mark.parametrize(
     ("observed", "kind", "expected"),
     [
-        (seen(), ConditionType.READY, (Truth.TRUE, "Current")),
-        (seen(table=None), ConditionType.READY, (Truth.FALSE, "NoTable")),
-        (AWAY, ConditionType.READY, (Truth.FALSE, "StorageUnavailable")),
-        (seen(), ConditionType.HEALTHY, (Truth.TRUE, "NoStuckInstant")),
+        (seen(), ConditionType.READY, (ConditionStatus.TRUE, "Current")),
+        (seen(table=None), ConditionType.READY, (ConditionStatus.FALSE, "NoTable")),
+        (AWAY, ConditionType.READY, (ConditionStatus.FALSE, "StorageUnavailable")),
+        (seen(), ConditionType.HEALTHY, (ConditionStatus.TRUE, "NoStuckInstant")),
         (
             Observed(replace(TABLE, pending=(pending("1", is_dead=True),))),
             ConditionType.HEALTHY,
-            (Truth.FALSE, "DeadWriter"),
+            (ConditionStatus.FALSE, "DeadWriter"),
         ),
-        (seen(), ConditionType.INGESTING, (Truth.TRUE, "NothingIngested")),
+        (seen(), ConditionType.INGESTING, (ConditionStatus.TRUE, "NothingIngested")),
         (
             seen(
                 table=replace(
@@ -159,62 +159,71 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
                 )
             ),
             ConditionType.INGESTING,
-            (Truth.TRUE, "Current"),
+            (ConditionStatus.TRUE, "Current"),
         ),
         (
             Observed(TABLE, {"landing": ObservedSource(FileListing((), FILES[:1]))}),
             ConditionType.INGESTING,
-            (Truth.TRUE, "Quarantined"),
+            (ConditionStatus.TRUE, "Quarantined"),
         ),
-        (seen(), ConditionType.PAUSED, (Truth.FALSE, "Running")),
-        (AWAY, ConditionType.HEALTHY, (Truth.UNKNOWN, "StorageUnavailable")),
-        (AWAY, ConditionType.SERVICES_CURRENT, (Truth.UNKNOWN, "StorageUnavailable")),
-        (AWAY, ConditionType.INGESTING, (Truth.FALSE, "StorageUnavailable")),
-        (seen(), ConditionType.ADOPTED, (Truth.TRUE, "Verified")),
-        (seen(table=None), ConditionType.ADOPTED, (Truth.UNKNOWN, "NoTable")),
-        (AWAY, ConditionType.ADOPTED, (Truth.UNKNOWN, "StorageUnavailable")),
-        (NOT_READ, ConditionType.ADOPTED, (Truth.FALSE, "Refused")),
-        (REFUSED, ConditionType.ADOPTED, (Truth.FALSE, "Refused")),
-        (REFUSED, ConditionType.READY, (Truth.FALSE, "NotAdopted")),
-        (REFUSED, ConditionType.HEALTHY, (Truth.UNKNOWN, "NotAdopted")),
+        (seen(), ConditionType.PAUSED, (ConditionStatus.FALSE, "Running")),
+        (AWAY, ConditionType.HEALTHY, (ConditionStatus.UNKNOWN, "StorageUnavailable")),
+        (AWAY, ConditionType.SERVICES_CURRENT, (ConditionStatus.UNKNOWN, "StorageUnavailable")),
+        (AWAY, ConditionType.INGESTING, (ConditionStatus.FALSE, "StorageUnavailable")),
+        (seen(), ConditionType.ADOPTED, (ConditionStatus.TRUE, "Verified")),
+        (seen(table=None), ConditionType.ADOPTED, (ConditionStatus.UNKNOWN, "NoTable")),
+        (AWAY, ConditionType.ADOPTED, (ConditionStatus.UNKNOWN, "StorageUnavailable")),
+        (NOT_READ, ConditionType.ADOPTED, (ConditionStatus.FALSE, "Refused")),
+        (REFUSED, ConditionType.ADOPTED, (ConditionStatus.FALSE, "Refused")),
+        (REFUSED, ConditionType.READY, (ConditionStatus.FALSE, "NotAdopted")),
+        (REFUSED, ConditionType.HEALTHY, (ConditionStatus.UNKNOWN, "NotAdopted")),
         (
             seen(table=replace(TABLE, record_key=("other",))),
             ConditionType.ADOPTED,
-            (Truth.FALSE, "Refused"),
+            (ConditionStatus.FALSE, "Refused"),
         ),
     ],
 )
 def test_conditions_say_how_the_table_is(
-    observed: Observed, kind: ConditionType, expected: tuple[Truth, str]
+    observed: Observed, kind: ConditionType, expected: tuple[ConditionStatus, str]
 ) -> None:
     assert condition(look(observed), kind) == expected
 
 
 def test_what_cannot_be_looked_at_is_unknown_and_known_facts_stay() -> None:
     before = look(seen())
-    assert condition(before, ConditionType.HEALTHY)[0] is Truth.TRUE
+    assert condition(before, ConditionType.HEALTHY)[0] is ConditionStatus.TRUE
     away = look(AWAY, before)
     healthy = next(item for item in away.conditions if item.type is ConditionType.HEALTHY)
-    assert (healthy.status, healthy.message) == (Truth.UNKNOWN, "unknown: away")
+    assert (healthy.status, healthy.message) == (ConditionStatus.UNKNOWN, "unknown: away")
     off = resolved(services={"mode": "Off"})
-    assert condition(look(AWAY, before, off), ConditionType.SERVICES_CURRENT) == (Truth.TRUE, "Off")
+    assert condition(look(AWAY, before, off), ConditionType.SERVICES_CURRENT) == (
+        ConditionStatus.TRUE,
+        "Off",
+    )
     failed = replace(attempt(EMPTY, Outcome.FAILED).operations[0], kind="compaction", subject="")
     failing = look(AWAY, replace(before, operations=(failed,)))
-    assert condition(failing, ConditionType.SERVICES_CURRENT) == (Truth.FALSE, "Failing")
+    assert condition(failing, ConditionType.SERVICES_CURRENT) == (ConditionStatus.FALSE, "Failing")
     paused = look(Observed(), before, resolved(suspend=True))
-    assert condition(paused, ConditionType.HEALTHY) == (Truth.UNKNOWN, "Paused")
-    assert condition(paused, ConditionType.SERVICES_CURRENT) == (Truth.UNKNOWN, "Paused")
+    assert condition(paused, ConditionType.HEALTHY) == (ConditionStatus.UNKNOWN, "Paused")
+    assert condition(paused, ConditionType.SERVICES_CURRENT) == (ConditionStatus.UNKNOWN, "Paused")
 
 
 def test_what_was_adopted_stays_so_while_it_cannot_be_read() -> None:
     before = look(seen())
-    assert condition(look(AWAY, before), ConditionType.ADOPTED) == (Truth.TRUE, "Verified")
+    assert condition(look(AWAY, before), ConditionType.ADOPTED) == (
+        ConditionStatus.TRUE,
+        "Verified",
+    )
     paused = look(Observed(), before, resolved(suspend=True))
-    assert condition(paused, ConditionType.ADOPTED) == (Truth.TRUE, "Verified")
+    assert condition(paused, ConditionType.ADOPTED) == (ConditionStatus.TRUE, "Verified")
     never = look(Observed(), EMPTY, resolved(suspend=True))
-    assert condition(never, ConditionType.ADOPTED) == (Truth.UNKNOWN, "Paused")
+    assert condition(never, ConditionType.ADOPTED) == (ConditionStatus.UNKNOWN, "Paused")
     refused = look(REFUSED, before)
-    assert condition(look(AWAY, refused), ConditionType.ADOPTED) == (Truth.FALSE, "Refused")
+    assert condition(look(AWAY, refused), ConditionType.ADOPTED) == (
+        ConditionStatus.FALSE,
+        "Refused",
+    )
     assert refused.owned == before.owned
     assert look(REFUSED).owned is None
 
@@ -222,18 +231,18 @@ def test_what_was_adopted_stays_so_while_it_cannot_be_read() -> None:
 def test_a_table_that_cannot_be_resolved_is_neither_healthy_nor_current() -> None:
     status = not_looked_at(look(seen()), "SecretMissing", "there is no Secret", NOW_MS)
     found = {item.type: (item.status, item.reason) for item in status.conditions}
-    assert found[ConditionType.READY] == (Truth.FALSE, "SecretMissing")
-    assert found[ConditionType.HEALTHY] == (Truth.UNKNOWN, "SecretMissing")
-    assert found[ConditionType.SERVICES_CURRENT] == (Truth.UNKNOWN, "SecretMissing")
-    assert found[ConditionType.INGESTING] == (Truth.FALSE, "SecretMissing")
+    assert found[ConditionType.READY] == (ConditionStatus.FALSE, "SecretMissing")
+    assert found[ConditionType.HEALTHY] == (ConditionStatus.UNKNOWN, "SecretMissing")
+    assert found[ConditionType.SERVICES_CURRENT] == (ConditionStatus.UNKNOWN, "SecretMissing")
+    assert found[ConditionType.INGESTING] == (ConditionStatus.FALSE, "SecretMissing")
 
 
 def test_a_failed_operation_makes_the_table_not_ready_until_one_succeeds() -> None:
     failed = look(seen(*FILES), attempt(EMPTY, Outcome.FAILED, exit_code=1))
-    assert condition(failed, ConditionType.READY) == (Truth.FALSE, "OperationFailed")
+    assert condition(failed, ConditionType.READY) == (ConditionStatus.FALSE, "OperationFailed")
     assert len(unresolved_failures(failed)) == 1
     good = look(seen(), attempt(failed, Outcome.SUCCEEDED))
-    assert condition(good, ConditionType.READY) == (Truth.TRUE, "Current")
+    assert condition(good, ConditionType.READY) == (ConditionStatus.TRUE, "Current")
     assert unresolved_failures(good) == ()
 
 
@@ -303,13 +312,13 @@ def test_a_failure_says_whether_a_retry_may_help(exit_code: int, error: str, is_
 @pytest.mark.parametrize(
     ("state", "phase", "ready"),
     [
-        (State.COMPLETED, OperationPhase.SUCCEEDED, Truth.TRUE),
-        (State.INFLIGHT, OperationPhase.FAILED, Truth.FALSE),
-        (None, OperationPhase.FAILED, Truth.FALSE),
+        (State.COMPLETED, OperationPhase.SUCCEEDED, ConditionStatus.TRUE),
+        (State.INFLIGHT, OperationPhase.FAILED, ConditionStatus.FALSE),
+        (None, OperationPhase.FAILED, ConditionStatus.FALSE),
     ],
 )
 def test_an_unknown_outcome_is_settled_by_reading_the_table(
-    state: State | None, phase: OperationPhase, ready: Truth
+    state: State | None, phase: OperationPhase, ready: ConditionStatus
 ) -> None:
     """Once its instant is seen completed it has succeeded; after a rollback it is retried."""
     time = "20250101120000000"

@@ -27,6 +27,7 @@ from tideline_operator.resources.parsing import (
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
+    ConditionStatus,
     ConditionType,
     IngestStatus,
     LakeTableStatus,
@@ -36,7 +37,6 @@ from tideline_operator.resources.status import (
     ServiceStatus,
     TableStatus,
     TimelineStatus,
-    Truth,
 )
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
@@ -75,7 +75,7 @@ STATUS = LakeTableStatus(
     conditions=(
         Condition(
             type=ConditionType.READY,
-            status=Truth.TRUE,
+            status=ConditionStatus.TRUE,
             reason="Current",
             last_transition_time=Timestamp(1_700_000_000_123),
         ),

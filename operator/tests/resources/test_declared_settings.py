@@ -12,7 +12,7 @@ from tideline.hudi.table.table_config import KeyGeneratorKind
 from tideline.iceberg.services.rewrite_data_files.arguments import RewriteArguments
 from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Operation, Place
+from tideline.ingest.operation.operation import Location, Operation
 from tideline.lake_table import LakeTable
 from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
 from tideline.testing.iceberg_model import IcebergModel
@@ -42,7 +42,7 @@ def test_a_table_is_created_with_the_keys_that_its_spec_declares(tmp_path: Path)
         keyGenerator={"type": "COMPLEX", "hiveStyle": True, "urlEncode": True},
         properties={"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"},
     )
-    operation = create_operation(replace(table, location=Place(f"{tmp_path}/table")))
+    operation = create_operation(replace(table, location=Location(f"{tmp_path}/table")))
     result = execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
     assert result.message == "created the table"
     config = LakeTable.open(f"{tmp_path}/table").hoodie_table.config
@@ -55,7 +55,7 @@ def test_a_table_is_created_with_the_keys_that_its_spec_declares(tmp_path: Path)
 def test_a_table_is_created_with_the_version_that_its_spec_declares(
     version: int, tmp_path: Path
 ) -> None:
-    table = replace(resolved(tableVersion=version), location=Place(f"{tmp_path}/table"))
+    table = replace(resolved(tableVersion=version), location=Location(f"{tmp_path}/table"))
     content = create_operation(table).to_json_object()
     assert content["table"]["tableVersion"] == version
     operation = Operation.from_json_object(content)
@@ -68,7 +68,7 @@ def test_a_table_is_created_with_the_version_that_its_spec_declares(
 def test_who_does_small_work_goes_with_each_operation_and_stays_out_of_the_table(
     small: str, setting: str, tmp_path: Path
 ) -> None:
-    table = replace(resolved(engine={"small": small}), location=Place(f"{tmp_path}/table"))
+    table = replace(resolved(engine={"small": small}), location=Location(f"{tmp_path}/table"))
     operation = create_operation(table)
     assert operation.table.write_properties[SMALL_ENGINE] == setting
     assert service_settings(table.spec)[SMALL_ENGINE] == setting

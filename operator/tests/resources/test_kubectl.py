@@ -15,11 +15,11 @@ from tideline_operator.resources.parsing import to_json_object
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
+    ConditionStatus,
     ConditionType,
     LakeTableStatus,
     TableStatus,
     TimelineStatus,
-    Truth,
 )
 from tideline_operator.testing.api_server import ApiServer, programs_folder
 
@@ -31,7 +31,7 @@ STATUS = LakeTableStatus(
     conditions=(
         Condition(
             type=ConditionType.READY,
-            status=Truth.TRUE,
+            status=ConditionStatus.TRUE,
             reason="Current",
             last_transition_time=Timestamp(1_700_000_000_000),
         ),

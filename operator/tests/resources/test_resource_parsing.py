@@ -35,12 +35,12 @@ from tideline_operator.resources.schedule import Cron, Duration, Timestamp
 from tideline_operator.resources.services import CompactionStrategy, ServiceMode
 from tideline_operator.resources.status import (
     Condition,
+    ConditionStatus,
     ConditionType,
     IngestStatus,
     LakeTableStatus,
     OperationPhase,
     OperationStatus,
-    Truth,
 )
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 from tideline_operator.resources.uniqueness import Uniqueness
@@ -223,7 +223,7 @@ def test_a_status_survives_a_round_trip_through_json() -> None:
         conditions=(
             Condition(
                 type=ConditionType.READY,
-                status=Truth.TRUE,
+                status=ConditionStatus.TRUE,
                 reason="Current",
                 last_transition_time=Timestamp(1_700_000_000_123),
             ),

@@ -23,6 +23,7 @@ from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
+    ConditionStatus,
     ConditionType,
     DeletionStatus,
     IngestStatus,
@@ -30,7 +31,6 @@ from tideline_operator.resources.status import (
     OperationPhase,
     OperationStatus,
     ServiceStatus,
-    Truth,
 )
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus, StoreCheck
 from tideline_operator.testing.scripted_api import ScriptedServer, refusal
@@ -53,7 +53,7 @@ def table_status() -> LakeTableStatus:
         conditions=(
             Condition(
                 type=ConditionType.READY,
-                status=Truth.FALSE,
+                status=ConditionStatus.FALSE,
                 reason="StorageUnavailable",
                 message=f"refused: {TOKEN}",
                 last_transition_time=MOMENT,

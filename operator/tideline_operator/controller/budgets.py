@@ -7,7 +7,7 @@ An operation that gets no place waits in line: by priority, then by namespace (t
 places first, and of several that had one least recently), then by arrival. Services that can wait
 are put in order by what they save per core-second, until `PASSED_MAX` operations came after them;
 then they go by arrival as well, and first. When places become free, as many operations at the head
-of the line are woken. A namespace that has spent its hour (namespace_spending.py) gets none of
+of the line are woken. A namespace that has spent its hour (namespace_usage.py) gets none of
 them, except for what gives a table back its health.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tideline.clock import SystemClock
-from tideline_operator.controller.namespace_spending import HourlyLimits, NamespaceSpending
+from tideline_operator.controller.namespace_usage import HourlyLimits, NamespaceSpending
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.actions import Priority
 from tideline_operator.resources.variables import Variables, variable

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline_operator.api_objects import LeadershipLostError, Manifest
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
@@ -33,7 +33,7 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import AcceptedClaim, LakeTableStatus
 
-MayWrite = Callable[[Place], bool]
+MayWrite = Callable[[Location], bool]
 """Whether the store accepts the claimant's credentials at a place. Raises TidelineError when it
 does not say."""
 
@@ -222,7 +222,7 @@ def claimed_places(table: ResolvedTable, accepted: Mapping[str, int]) -> tuple[C
 def claimed_address(table: ResolvedTable) -> str:
     """The address of the table itself."""
     namespace = table.resource.metadata.namespace
-    return address_of(Place(table.address, table.location.options), namespace)
+    return address_of(Location(table.address, table.location.options), namespace)
 
 
 def taken_message(taken: Taken) -> str:
@@ -284,7 +284,7 @@ def _ask(
     return answers, None
 
 
-def _written(table: ResolvedTable) -> tuple[Place, ...]:
+def _written(table: ResolvedTable) -> tuple[Location, ...]:
     return (table.location, *table.landings.values())
 
 

@@ -39,7 +39,7 @@ from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.controller.namespace_pauses import NamespacePauses
-from tideline_operator.controller.namespace_spending import NamespaceSpending
+from tideline_operator.controller.namespace_usage import NamespaceSpending
 from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
 from tideline_operator.controller.pod_meter import PodMeter
 from tideline_operator.controller.poll_pacing import PollPacing
@@ -56,7 +56,7 @@ from tideline_operator.controller.work_queue import Key, WorkQueue
 from tideline_operator.controller.worker_places import WorkerPlaces
 from tideline_operator.controller.worker_settlement import WorkerSettler
 from tideline_operator.controller.workers import Workers
-from tideline_operator.controller.writer_fate import WriterFates
+from tideline_operator.controller.writer_state import WriterStates
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import TABLE_LABEL
 from tideline_operator.launch.engine_pod import MANAGED_BY, MANAGED_BY_LABEL
@@ -232,7 +232,7 @@ class Controller:
                 settings.launch.deadline_s,
             ),
             reader=self._reader,
-            fates=WriterFates(api, self._pods),
+            writer_states=WriterStates(api, self._pods),
             starter=starter,
             places=places,
             budgets=self.budgets,

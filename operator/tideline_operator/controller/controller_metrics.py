@@ -26,7 +26,12 @@ from tideline.ingest.operation.result import OperationResult
 from tideline_operator.controller.table_metrics import TableMetrics
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.catalog_status import CatalogConditionType, LakeCatalogStatus
-from tideline_operator.resources.status import NO_TABLE, ConditionType, LakeTableStatus, Truth
+from tideline_operator.resources.status import (
+    NO_TABLE,
+    ConditionStatus,
+    ConditionType,
+    LakeTableStatus,
+)
 from tideline_operator.resources.store_status import LakeStoreStatus
 
 DURATION_BOUNDS_S = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0)
@@ -249,7 +254,9 @@ class ControllerMetrics:
         pending = status.timeline.pending
         # A table that waits for its first files is not at fault.
         is_known = ready is not None and ready.reason != NO_TABLE
-        _set_truth(self.table_ready, key, ready.status if ready and is_known else Truth.UNKNOWN)
+        _set_truth(
+            self.table_ready, key, ready.status if ready and is_known else ConditionStatus.UNKNOWN
+        )
         self.lag_files.labels(*key).set(sum(item.lag_files for item in ingests))
         self.lag_bytes.labels(*key).set(sum(item.lag_bytes for item in ingests))
         self.quarantined.labels(*key).set(sum(item.quarantined_files for item in ingests))
@@ -311,12 +318,12 @@ class ControllerMetrics:
         self.catalog_ready.remove(*key)
 
 
-def _set_truth(gauge: Gauge, key: Key, truth: Truth) -> None:
+def _set_truth(gauge: Gauge, key: Key, truth: ConditionStatus) -> None:
     """1 or 0; of what is unknown there is no series."""
-    if truth is Truth.UNKNOWN:
+    if truth is ConditionStatus.UNKNOWN:
         gauge.remove(*key)
     else:
-        gauge.labels(*key).set(truth is Truth.TRUE)
+        gauge.labels(*key).set(truth is ConditionStatus.TRUE)
 
 
 class _WholeBounds:

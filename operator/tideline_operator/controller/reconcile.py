@@ -28,6 +28,7 @@ from tideline_operator.controller.namespace_pauses import PAUSED_LOOK_S, Namespa
 from tideline_operator.controller.next_look import NextLooks, jittered
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import PollPacing
+from tideline_operator.controller.reconciliation import Memory, Reconciliation, without_looks
 from tideline_operator.controller.settlement import (
     Settlement,
     Settler,
@@ -42,10 +43,9 @@ from tideline_operator.controller.table_source import (
     Unresolved,
     declared_table,
 )
-from tideline_operator.controller.turn import Memory, Turn, without_looks
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.controller.worker_places import Later, NotYet, Recorded, WorkerPlaces
-from tideline_operator.controller.writer_fate import WriterFates
+from tideline_operator.controller.worker_places import AwaitingPod, Later, Recorded, WorkerPlaces
+from tideline_operator.controller.writer_state import WriterStates
 from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
@@ -88,7 +88,7 @@ class Parts:
     pauses: NamespacePauses
     settler: Settler
     reader: Reader
-    fates: WriterFates
+    writer_states: WriterStates
     starter: JobStarter
     places: WorkerPlaces
     budgets: Budgets
@@ -142,7 +142,7 @@ class TableReconciler:
         troubles.end_turn()
         return delay_s
 
-    def _take(self, turn: Turn) -> float:
+    def _take(self, turn: Reconciliation) -> float:
         parts, key, item = self._parts, turn.key, turn.item
         closed = parts.source.closed(key[0])
         declared = self._declared(turn)
@@ -189,7 +189,9 @@ class TableReconciler:
             for waiting in parts.endpoints.leave(key):
                 parts.wake(waiting)
 
-    def _replace_outdated(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> None:
+    def _replace_outdated(
+        self, turn: Reconciliation, settled: Settlement, table: ResolvedTable
+    ) -> None:
         """Stop Jobs and workers whose drivers never ran, and that would be made differently now."""
         for entry, made_from in settled.unstarted:
             if made_from not in ("", self._parts.places.made_from(table, entry)):
@@ -198,7 +200,7 @@ class TableReconciler:
                 turn.status = with_entry(turn.status, to_be_replaced(entry))
                 _log.info("replacing a Job that never ran", extra=turn.about(entry))
 
-    def _begin(self, key: Key, item: Manifest) -> Turn:
+    def _begin(self, key: Key, item: Manifest) -> Reconciliation:
         memory = self._memories.setdefault(key, Memory())
         version = str(item["metadata"]["resourceVersion"])
         if memory.status is None or memory.status[0] != version:
@@ -210,9 +212,9 @@ class TableReconciler:
             for name, seen in status.ingest.items()
         }
         status = replace(status, ingest=ingests)
-        return Turn(key, item, status, status, self._parts.clock.now_ms())
+        return Reconciliation(key, item, status, status, self._parts.clock.now_ms())
 
-    def _declared(self, turn: Turn) -> Declared:
+    def _declared(self, turn: Reconciliation) -> Declared:
         """What the object declares, parsed once for each of its generations."""
         metadata, memory = turn.item["metadata"], self._memories[turn.key]
         names = ("uid", "generation", "annotations")
@@ -224,7 +226,7 @@ class TableReconciler:
         memory.declared = (version, declared) if declared.problem is None else None
         return declared
 
-    def _report_ends(self, turn: Turn, settled: Settlement) -> None:
+    def _report_ends(self, turn: Reconciliation, settled: Settlement) -> None:
         """Put the ends into the status, and record their events.
 
         Recorded before the status is written: recording twice changes nothing, and a death in
@@ -245,7 +247,7 @@ class TableReconciler:
             for event in events_of(entry, result, turn.status):
                 parts.events.record(turn.item, event)
 
-    def _count_ends(self, turn: Turn) -> None:
+    def _count_ends(self, turn: Reconciliation) -> None:
         """The ends are in the status now: count them, once."""
         parts = self._parts
         for entry, result in turn.ended:
@@ -255,7 +257,7 @@ class TableReconciler:
             _log.info(text, extra=turn.about(entry, round(seconds, 1)))
         turn.ended = []
 
-    def _work(self, turn: Turn, settled: Settlement, table: ResolvedTable) -> float:
+    def _work(self, turn: Reconciliation, settled: Settlement, table: ResolvedTable) -> float:
         parts = self._parts
         before = turn.status
         if settled.pending is not None:
@@ -267,7 +269,7 @@ class TableReconciler:
         if blocked is not None:
             return self._rest(turn, settled, blocked)
         before = replace(before, claims=turn.status.claims)
-        observed = parts.fates.judge(turn.key, before, observed)
+        observed = parts.writer_states.judge(turn.key, before, observed)
         turn.now_ms = parts.clock.now_ms()
         actions = plan(table, before, observed, turn.now_ms)
         self._note_polls(turn, table, observed)
@@ -302,7 +304,9 @@ class TableReconciler:
             return Observed(running=running, problem=problem_of(error))
         return self._parts.reader.observe(access, table, status, running=running)
 
-    def _start(self, turn: Turn, table: ResolvedTable, start: Start, recorded: Recorded) -> None:
+    def _start(
+        self, turn: Reconciliation, table: ResolvedTable, start: Start, recorded: Recorded
+    ) -> None:
         """Record the operation, then hand it to a worker or create its Job; or report why it does
         not start now."""
         parts = self._parts
@@ -347,7 +351,7 @@ class TableReconciler:
         self._publish(turn)
         _log.info("starting: %s", start.reason, extra=turn.about(turn.status.operations[-1]))
         outcome = parts.places.start(place, table, start, turn.item)
-        if isinstance(outcome, NotYet):
+        if isinstance(outcome, AwaitingPod):
             if not recorded.holds_place:
                 parts.budgets.set_aside(turn.key, operation.id)
             return
@@ -359,7 +363,7 @@ class TableReconciler:
         started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, started)
 
-    def _note_refused(self, turn: Turn, start: Start, message: str) -> None:
+    def _note_refused(self, turn: Reconciliation, start: Start, message: str) -> None:
         """The Job could not be created: the operation failed."""
         operation = start.operation
         self._parts.budgets.release(turn.key, operation.id)
@@ -372,7 +376,7 @@ class TableReconciler:
         event = TableEvent("OperationRefused", series, note, True, occurrence)
         self._parts.events.record(turn.item, event)
 
-    def _take_back(self, turn: Turn, half_started: OperationStatus) -> None:
+    def _take_back(self, turn: Reconciliation, half_started: OperationStatus) -> None:
         """Remove the Job of an operation that is not wanted any more, or the worker that may have
         got it."""
         job = half_started.worker or job_name(half_started.id, half_started.attempt)
@@ -380,7 +384,7 @@ class TableReconciler:
         stopping = replace(half_started, phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, stopping)
 
-    def _rest(self, turn: Turn, settled: Settlement, unresolved: Unresolved) -> float:
+    def _rest(self, turn: Reconciliation, settled: Settlement, unresolved: Unresolved) -> float:
         """Nothing can be done: report why, and return when to look again."""
         parts = self._parts
         parts.places.workers.stop_waiting(turn.key)
@@ -397,7 +401,7 @@ class TableReconciler:
         return self._looks.at_resync()
 
     def _with_notes(
-        self, turn: Turn, settled: Settlement, status: LakeTableStatus
+        self, turn: Reconciliation, settled: Settlement, status: LakeTableStatus
     ) -> LakeTableStatus:
         turn.status = turn.with_spec_condition(status)
         if settled.stuck is not None:
@@ -405,7 +409,7 @@ class TableReconciler:
             self._record_stuck(turn, settled)
         return turn.status
 
-    def _record_stuck(self, turn: Turn, settled: Settlement) -> None:
+    def _record_stuck(self, turn: Reconciliation, settled: Settlement) -> None:
         """An event for an attempt that makes no progress, and another one when it is given up."""
         entry = settled.stuck_entry
         if entry is None or settled.stuck is None:
@@ -415,14 +419,14 @@ class TableReconciler:
         event = TableEvent("OperationStuck", series, settled.stuck, True, occurrence)
         self._parts.events.record(turn.item, event)
 
-    def _report_trouble(self, turn: Turn, reason: str, subject: str, note: str) -> None:
+    def _report_trouble(self, turn: Reconciliation, reason: str, subject: str, note: str) -> None:
         """An event for trouble that lasts until a user, or time, resolves it."""
         troubles = self._memories[turn.key].troubles
         since_ms = troubles.since_ms(reason, subject, turn.reported, turn.now_ms)
         event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
         self._parts.events.record(turn.item, event)
 
-    def _note_polls(self, turn: Turn, table: ResolvedTable, observed: Observed) -> None:
+    def _note_polls(self, turn: Reconciliation, table: ResolvedTable, observed: Observed) -> None:
         memory = self._memories.setdefault(turn.key, Memory())
         for name, seen in observed.landings.items():
             if seen.problem is None:
@@ -430,7 +434,7 @@ class TableReconciler:
         names = {ingest.name for ingest in table.spec.ingest}
         memory.polled = {name: at for name, at in memory.polled.items() if name in names}
 
-    def _publish(self, turn: Turn) -> None:
+    def _publish(self, turn: Reconciliation) -> None:
         """Write the status if it changed."""
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
@@ -448,7 +452,7 @@ class TableReconciler:
 
     def _next_look_s(
         self,
-        turn: Turn,
+        turn: Reconciliation,
         settled: Settlement,
         observed: Observed,
         actions: tuple[PlannedAction, ...],

@@ -13,7 +13,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.executors.spark_conf import refused_conf
 from tideline.trust.addresses import AddressRules
 from tideline_operator.controller.budgets import Limits
-from tideline_operator.controller.namespace_spending import HourlyLimits
+from tideline_operator.controller.namespace_usage import HourlyLimits
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import checked_template
 from tideline_operator.reading.reader_processes import DEADLINE_S

@@ -24,7 +24,7 @@
 So there is never a second Job while one for the table may still write, but where a node is cut off
 and does not confirm the end of a pod for so long that it counts as lost. What such a pod has begun
 on a Hudi table keeps everything else waiting for as long as it renews its heartbeat
-(writer_fate.py).
+(writer_state.py).
 """
 
 from __future__ import annotations

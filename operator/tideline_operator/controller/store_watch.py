@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.controller_metrics import ControllerMetrics
@@ -47,7 +47,7 @@ from tideline_operator.reading.reader import Reader
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.status import Truth
+from tideline_operator.resources.status import ConditionStatus
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 
 LOOK_S = 15.0
@@ -66,7 +66,7 @@ class _Use:
     """A place of a table in a bucket. Of the places in one bucket those of tables come first."""
 
     table: ResolvedTable
-    place: Place
+    place: Location
     is_landing: bool
 
 
@@ -270,7 +270,7 @@ class StoreWatch:
 
     def _record(self, item: Manifest, status: LakeStoreStatus) -> None:
         (ready,) = status.conditions
-        if ready.status is Truth.FALSE:
+        if ready.status is ConditionStatus.FALSE:
             subject = f"{ready.message}@{ready.last_transition_time.ms}"
             event = TableEvent(ready.reason, subject, ready.message, is_warning=True)
             self._events.record(item, event)
@@ -295,7 +295,7 @@ def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:
     return uses
 
 
-def _bucket(place: Place) -> str:
+def _bucket(place: Location) -> str:
     return place.uri.removeprefix("s3://").partition("/")[0]
 
 

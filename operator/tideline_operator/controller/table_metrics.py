@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from tideline.clock import Clock
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.spent import Spent
-from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
+from tideline_operator.resources.status import ConditionStatus, ConditionType, LakeTableStatus
 
 _TABLE = ("namespace", "table")
 _OF_KIND = (*_TABLE, "kind")
@@ -65,7 +65,7 @@ class TableMetrics:
         """The status of a table as it is now."""
         self._spent[key] = dict(status.spent)
         if any(
-            one.type is ConditionType.PAUSED and one.status is Truth.TRUE
+            one.type is ConditionType.PAUSED and one.status is ConditionStatus.TRUE
             for one in status.conditions
         ):
             self._oldest_ms.pop(key, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.egress.proxy import EgressProxy
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
@@ -219,7 +219,7 @@ class TableSource:
         these, and what stands in the way of going on."""
         uid, has_problem = str(item["metadata"].get("uid")), observed.problem is not None
 
-        def may_write(place: Place) -> bool:
+        def may_write(place: Location) -> bool:
             return self._reader.may_write(self.access(table), table, place, uid)
 
         is_seen = observed.iceberg is not None

@@ -32,7 +32,7 @@ from tideline_operator.resources.status import LakeTableStatus, OperationStatus
 
 
 @dataclass(frozen=True, slots=True)
-class ByItself:
+class InOwnJob:
     """The operation gets a Job of its own."""
 
     memory_bytes: int
@@ -43,7 +43,7 @@ class ByItself:
 
 
 @dataclass(frozen=True, slots=True)
-class AtWorker:
+class AtWarmWorker:
     """The operation gets the worker of that name. `pod` is there as soon as it is known; before, a
     worker with a `plan` may have to be created. `pod_uid` and `digest` are what the worker compares
     before it begins."""
@@ -71,7 +71,7 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
-class NotYet:
+class AwaitingPod:
     """The worker has no pod yet; a change of that wakes the table."""
 
 
@@ -89,7 +89,7 @@ class Recorded:
         return self.entry if self.entry is not None and self.entry.id == operation.id else None
 
 
-Place = ByItself | AtWorker | Later
+Place = InOwnJob | AtWarmWorker | Later
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,10 @@ class WorkerPlaces:
     ) -> Place:
         """Where to carry out what a plan starts. What may have begun stays where it is."""
         operation = start.operation
-        by_itself = ByItself(self.starter.memory_bytes(operation, table))
+        by_itself = InOwnJob(self.starter.memory_bytes(operation, table))
         before = recorded.entry_of(operation)
         if before is not None and before.worker and before.pod_uid:
-            known = AtWorker(
+            known = AtWarmWorker(
                 before.worker,
                 before.memory_bytes,
                 pod_uid=before.pod_uid,
@@ -134,7 +134,7 @@ class WorkerPlaces:
             # Starting its Job reports what is wrong.
             return by_itself
         if before is not None and self._is_of_kind(key[0], before.worker, plan):
-            place = AtWorker(before.worker, plan.memory_bytes, plan)
+            place = AtWarmWorker(before.worker, plan.memory_bytes, plan)
             return self._with_pod(place, operation, table, start)
         busy = {
             one.worker for one in status.operations if one.is_under_way and one.id != operation.id
@@ -145,7 +145,7 @@ class WorkerPlaces:
         if isinstance(chosen, OwnJob):
             return by_itself
         new = plan if chosen.is_new else None
-        place = AtWorker(chosen.name, plan.memory_bytes, new, chosen.replaced)
+        place = AtWarmWorker(chosen.name, plan.memory_bytes, new, chosen.replaced)
         return self._with_pod(place, operation, table, start)
 
     def made_from(self, table: ResolvedTable, entry: OperationStatus) -> str:
@@ -161,12 +161,12 @@ class WorkerPlaces:
             return str(error)
 
     def start(
-        self, place: AtWorker | ByItself, table: ResolvedTable, start: Start, owner: Manifest
-    ) -> Started | StartRefused | NotYet:
+        self, place: AtWarmWorker | InOwnJob, table: ResolvedTable, start: Start, owner: Manifest
+    ) -> Started | StartRefused | AwaitingPod:
         """Start an attempt, which the status names. Raises ApiUnavailableError: a retry may
         help."""
         operation, namespace = start.operation, table.resource.metadata.namespace
-        if isinstance(place, ByItself):
+        if isinstance(place, InOwnJob):
             return self.starter.start(operation, table, start.attempt, owner)
         if place.pod is not None and place.assignment is not None:
             return self.launcher.assignment(place.assignment, operation, table, place.pod)
@@ -176,7 +176,7 @@ class WorkerPlaces:
             refusal = self._start_worker(place.name, place.plan, table)
             if refusal is not None:
                 return refusal
-        return NotYet()
+        return AwaitingPod()
 
     def _is_of_kind(self, namespace: str, name: str, plan: WorkerPlan) -> bool:
         """Whether the worker recorded before is still what the operation needs."""
@@ -186,8 +186,8 @@ class WorkerPlaces:
         return job is None or job["metadata"]["labels"].get(WORKER_LABEL) == plan.kind
 
     def _with_pod(
-        self, place: AtWorker, operation: Operation, table: ResolvedTable, start: Start
-    ) -> AtWorker:
+        self, place: AtWarmWorker, operation: Operation, table: ResolvedTable, start: Start
+    ) -> AtWarmWorker:
         pod = self.workers.pod(table.resource.metadata.namespace, place.name)
         if pod is None or has_ended(pod) or pod["metadata"].get("deletionTimestamp"):
             return place

@@ -11,7 +11,7 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _AWS = "amazonaws.com"
@@ -25,7 +25,7 @@ and a host that begins with a bucket's name answers for that bucket only."""
 _CLUSTER_DOMAINS = ("", "cluster.local")
 
 
-def address_of(place: Place, namespace: str = "") -> str:
+def address_of(place: Location, namespace: str = "") -> str:
     """Server and path. A host of one label is a Service of `namespace`, where the pods run."""
     endpoint = dict(place.options).get("endpoint", "")
     server = server_of(endpoint, namespace) if place.uri.startswith("s3://") else ""

@@ -1,7 +1,7 @@
 """Whether the operator may work on a table that it found, and on what grounds. Pure.
 
 1. A table that the operator made is known: there is no need to look.
-2. Of any other the engine says what it is (`tideline.nature`), before anything is done to it.
+2. Of any other the engine says what it is (`tideline.capabilities`), before anything is done to it.
 3. Refused: what the LakeTable asks for cannot be done, or only once something is declared. Nothing
    is done, rolled back or repaired until the spec or the table says otherwise.
 4. Unsure: work goes on with a warning; what depends on the age of instants waits (decision 22).
@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.refusal import Refusal
-from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.refusal import Refusal
+from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.services.registry import TableService
 from tideline_operator.decide.service_settings import spec_name, wanted_services
 from tideline_operator.resources.lake_table import LakeTableSpec
@@ -40,7 +40,7 @@ class AdoptionReason(Enum):
 class Adoption:
     """The decision about one table, with a message for people.
 
-    `left_out` are wanted services that the table's nature refuses, with the reason.
+    `left_out` are wanted services that the table's capabilities refuse, with the reason.
     """
 
     reason: AdoptionReason = AdoptionReason.VERIFIED
@@ -52,21 +52,21 @@ class Adoption:
         return self.reason is AdoptionReason.REFUSED
 
 
-def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> Adoption:
-    """The decision about a table of this nature. `is_ours`: the operator made it."""
-    refusals = dict.fromkeys(filter(None, map(nature.may, _needed(spec))))
+def adoption_of(capabilities: TableCapabilities, spec: LakeTableSpec, *, is_ours: bool) -> Adoption:
+    """The decision about a table of this capabilities. `is_ours`: the operator made it."""
+    refusals = dict.fromkeys(filter(None, map(capabilities.may, _needed(spec))))
     if refusals:
         words = "; ".join(_in_words(one) for one in refusals)
         return Adoption(AdoptionReason.REFUSED, words)
     left_out = {
         service: _in_words(refusal)
         for service in wanted_services(spec)
-        if (refusal := nature.may(service.permission)) is not None
+        if (refusal := capabilities.may(service.permission)) is not None
     }
-    message = "; ".join((*nature.warnings, *_left_out_messages(left_out)))
-    is_unsure = nature.zone is not None and not nature.zone.knows_age
+    message = "; ".join((*capabilities.warnings, *_left_out_messages(left_out)))
+    is_unsure = capabilities.zone is not None and not capabilities.zone.knows_age
     reason = AdoptionReason.TABLE_MADE if is_ours else AdoptionReason.VERIFIED
-    if is_unsure or nature.unreadable:
+    if is_unsure or capabilities.unreadable:
         reason = AdoptionReason.UNSURE
     return Adoption(reason, message, left_out)
 

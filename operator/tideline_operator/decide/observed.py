@@ -21,7 +21,7 @@ LOCATION_TAKEN = "LocationTaken"
 """Why a table cannot be where it is declared: the place belongs to another one."""
 
 
-class WriterFate(Enum):
+class WriterState(Enum):
     """What is known of a writer in addition to its heartbeat.
 
     ENDING: its driver has ended, but a pod that wrote for it may still run. GONE: all have ended.
@@ -37,7 +37,7 @@ class ObservedPending:
     """An instant under way, or left behind.
 
     `dead_at_ms` is when its heartbeat counts as dead if it is not renewed; None where there is no
-    heartbeat. `fate` is what else is known of the `writer` that the heartbeat names. A dead write
+    heartbeat. `writer_state` is what else is known of the heartbeat's `writer`. A dead write
     is rolled back; a table `service` that `is_idle` has a plan that no process runs, to be resumed.
     """
 
@@ -49,7 +49,7 @@ class ObservedPending:
     service: TableService | None = None
     is_idle: bool = False
     writer: str = ""
-    fate: WriterFate = WriterFate.UNKNOWN
+    writer_state: WriterState = WriterState.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

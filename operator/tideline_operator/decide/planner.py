@@ -17,9 +17,9 @@ losing it only means looking again.
 An Iceberg table is only maintained: of the above only the services remain, and while there is no
 table the plan says so.
 
-Operations go on at the same time where the engine's rules let them (`company`). One that failed is
-retried with growing delays; one that succeeded and is planned again anyway is delayed likewise, so
-that no mistake here becomes a hot loop.
+Operations run at the same time where the engine's rules let them (`concurrency`). One that failed
+is retried with growing delays; one that succeeded and is planned again anyway is delayed likewise,
+so that no mistake here becomes a hot loop.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from tideline_operator.decide.actions import (
     Wait,
     WaitKind,
 )
-from tideline_operator.decide.company import may_begin_now
+from tideline_operator.decide.concurrency import may_begin_now
 from tideline_operator.decide.due_services import basis_of, needs_of
-from tideline_operator.decide.observed import Observed, ObservedSource, ObservedTable, WriterFate
+from tideline_operator.decide.observed import Observed, ObservedSource, ObservedTable, WriterState
 from tideline_operator.decide.planned_operation import (
     create_operation,
     ingest_operation,
@@ -251,7 +251,7 @@ class _Planner:
     def _roll_back(self) -> list[PlannedAction]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         dead = tuple(instant.time for instant in pending if instant.is_dead)
-        gone = tuple(one.writer for one in pending if one.fate is WriterFate.GONE)
+        gone = tuple(one.writer for one in pending if one.writer_state is WriterState.GONE)
         actions: list[PlannedAction] = []
         for instant in pending:
             if not instant.is_dead and instant.dead_at_ms is not None:
@@ -274,7 +274,7 @@ class _Planner:
         """Whether what a dead driver left can be rolled back soon, so that nothing else starts
         before; its heartbeat limits the wait."""
         pending = self._observed.table.pending if self._observed.table is not None else ()
-        return any(instant.fate is WriterFate.ENDING for instant in pending)
+        return any(instant.writer_state is WriterState.ENDING for instant in pending)
 
     def _restore(self) -> list[PlannedAction]:
         wanted, table = self._spec.restore_to, self._observed.table

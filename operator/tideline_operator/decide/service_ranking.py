@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from tideline.iceberg.services.due_facts import RewriteOutlook
-from tideline.ranking import benefit_per_core_second, default_core_seconds, ranked
+from tideline.services.ranking import benefit_per_core_second, default_core_seconds, ranked
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
@@ -27,7 +27,7 @@ def rate_of(need: ServiceNeed, status: LakeTableStatus, observed: Observed) -> R
     known = status.services.get(need.name, ServiceStatus())
     outlook = need.outlook
     if outlook is not None:
-        return benefit_per_core_second(outlook.saving.benefit_bytes, _core_seconds(outlook, known))
+        return benefit_per_core_second(outlook.benefit.benefit_bytes, _core_seconds(outlook, known))
     last = known.last_saving
     if last is None:
         return 0.0 if observed.iceberg is not None else None

@@ -7,7 +7,7 @@ that an operation makes later agrees with them. Nothing here lists files. A serv
 2. `spec.rerun` has a number for it that has not been run, or
 3. its trigger says so.
 
-A service that the table's nature refuses (`Adoption.left_out`) is never due, and says why.
+A service that the table's capabilities refuse (`Adoption.left_out`) is never due, and says why.
 
 Ingests go first, unless waiting would do harm: a compaction that is due (log files pile up) and a
 service that would have been due `PATIENCE_COMMITS` writes ago are urgent.

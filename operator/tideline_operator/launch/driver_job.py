@@ -18,7 +18,7 @@ from tideline.ingest.executors.kubernetes_pods import (
     SparkPods,
     task_slots,
 )
-from tideline.ingest.operation.operation import IngestFiles, Operation, OperationKind, Place
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation, OperationKind
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import (
     CA_BUNDLE_PATH,
@@ -240,8 +240,8 @@ def in_pod(operation: Operation) -> Operation:
     return replace(operation, table=table, work=work)
 
 
-def _place_in_pod(place: Place) -> Place:
+def _place_in_pod(place: Location) -> Location:
     options: Mapping[str, str] = dict(place.options)
     if "ca_bundle" in options:
         options = {**options, "ca_bundle": CA_BUNDLE_PATH}
-    return Place(place.uri, tuple(sorted(options.items())))
+    return Location(place.uri, tuple(sorted(options.items())))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Operation, Place
+from tideline.ingest.operation.operation import Location, Operation
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
 
@@ -40,7 +40,7 @@ class LocalProcessLauncher:
     """
 
     def __init__(
-        self, log_path: Path, locations: Iterable[Place], *, inherited: tuple[int, ...] = ()
+        self, log_path: Path, locations: Iterable[Location], *, inherited: tuple[int, ...] = ()
     ) -> None:
         self._log_path = log_path
         self._inherited = inherited

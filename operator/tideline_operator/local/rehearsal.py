@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tideline.clock import Clock
-from tideline.ingest.operation.operation import IngestFiles, Operation, Place
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline.ingest.sources.files.listing import ArrivedFile
 from tideline.ingest.sources.files.plan import plan_batch
@@ -94,7 +94,7 @@ def sql_checks(table: ResolvedTable) -> list[Operation]:
 
 
 @contextmanager
-def worker(places: Iterable[Place]) -> Iterator[Launcher]:
+def worker(places: Iterable[Location]) -> Iterator[Launcher]:
     """A worker whose log is kept nowhere."""
     with TemporaryDirectory(prefix="tideline-") as folder:
         launcher = LocalProcessLauncher(Path(folder) / "worker.log", places)

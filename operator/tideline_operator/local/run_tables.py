@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.secret_values import masked, masked_json
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.local.preview import preview_run
@@ -69,7 +69,7 @@ def _reporter(as_json: bool) -> Reporter:
     return TerminalReporter()
 
 
-def _places(files: TableFiles) -> tuple[Place, ...]:
+def _places(files: TableFiles) -> tuple[Location, ...]:
     """The places that Spark itself must reach. Tasks on Iceberg tables use our clients."""
     tables = (table for table in files.tables if table.spec.format is TableFormat.HUDI)
     places = [place for table in tables for place in (table.location, *table.landings.values())]

@@ -10,7 +10,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Loaded
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
@@ -67,7 +67,7 @@ class CatalogSource:
 
 def open_source(
     table: ResolvedTable,
-    open_store: Callable[[ResolvedTable, Place], ObjectStore],
+    open_store: Callable[[ResolvedTable, Location], ObjectStore],
     clock: Clock,
     credentials: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
@@ -91,7 +91,7 @@ def open_source(
         properties=dict(entry.properties),
         credentials=credentials,
         storage_options=options,
-        open_store=lambda at: open_store(table, Place(at.uri, at.options)),
+        open_store=lambda at: open_store(table, Location(at.uri, at.options)),
         clock=clock,
         timeout_s=timeout_s,
         access=access,

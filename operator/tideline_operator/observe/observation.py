@@ -5,8 +5,8 @@ landing_looks.py). Any other look at a Hudi table costs also one request for the
 listing of the timeline, one read per commit not seen before (usually one) and up to three per
 pending instant. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time; markers and heartbeats are listed only
-while archival seems due. For what else is read to know what the table is, see known_nature.py; for
-Iceberg see iceberg_observation.py.
+while archival seems due. What else is read to find out what the table is: known_capabilities.py;
+for Iceberg: iceberg_observation.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.checkpoint import (
     CHECKPOINT_PREFIX,
     INGEST_KEY,
@@ -61,7 +61,7 @@ from tideline_operator.decide.service_settings import service_settings, wanted_s
 from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
-from tideline_operator.observe.known_nature import KnownNature
+from tideline_operator.observe.known_capabilities import KnownCapabilities
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.observe.resting import RestingTables, is_quiet
 from tideline_operator.observe.source_looks import SourceLooks
@@ -98,7 +98,7 @@ class _Memory:
     counted: ActiveTimeline | None = None
     count_again_ms: int = 0
     characters: int = 0
-    nature: KnownNature = field(default_factory=KnownNature)
+    capabilities: KnownCapabilities = field(default_factory=KnownCapabilities)
 
     def remember(self, time: InstantTime, content: _CommitContent) -> None:
         """Keep the content of a commit; everything before is dropped when it grows large."""
@@ -109,11 +109,11 @@ class _Memory:
         self.commits[time] = content
 
 
-OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
+OpenStore = Callable[[ResolvedTable, Location], ObjectStore]
 """Opens a place that a table names, with the credentials that are right for it."""
 
 
-def open_with_environment(_: ResolvedTable, place: Place) -> ObjectStore:
+def open_with_environment(_: ResolvedTable, place: Location) -> ObjectStore:
     """Open a place with the credentials of the environment."""
     return StoreLocation.of(place.uri, dict(place.options)).open()
 
@@ -135,7 +135,7 @@ class Observer:
         self._clock = clock
         self._open_store = open_store
         self._open_iceberg = open_iceberg
-        self._memories: dict[Place, _Memory] = {}
+        self._memories: dict[Location, _Memory] = {}
         self._iceberg: dict[str, IcebergMemory] = {}
         self._looks = SourceLooks(clock, open_store)
         self._resting = RestingTables()
@@ -219,7 +219,7 @@ class Observer:
         try:
             words = find_table_conflict(
                 StoreLocation.of(table.location.uri, dict(table.location.options)),
-                lambda at: self._open_store(table, Place(at.uri, at.options)),
+                lambda at: self._open_store(table, Location(at.uri, at.options)),
             )
         except TidelineError as error:
             return problem_of(error)
@@ -254,7 +254,7 @@ class Observer:
         memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
-        adoption = memory.nature.decide(hoodie, timeline, table.spec, status)
+        adoption = memory.capabilities.decide(hoodie, timeline, table.spec, status)
         if adoption.is_refused:
             return adoption
         completed = timeline.completed()

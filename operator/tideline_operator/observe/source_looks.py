@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.files.listing import ArrivedFile, list_arrived_after
 from tideline.ingest.sources.files.plan import LOCAL_SETTLE_MS
 from tideline.ingest.sources.resume import newest_of
@@ -28,11 +28,11 @@ class SourceLooks:
     """Remembers when each landing prefix was last listed as a whole."""
 
     def __init__(
-        self, clock: Clock, open_store: Callable[[ResolvedTable, Place], ObjectStore]
+        self, clock: Clock, open_store: Callable[[ResolvedTable, Location], ObjectStore]
     ) -> None:
         self._clock = clock
         self._open_store = open_store
-        self._full_looks: dict[str, dict[tuple[str, Place], int]] = {}
+        self._full_looks: dict[str, dict[tuple[str, Location], int]] = {}
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that is not observed any more."""

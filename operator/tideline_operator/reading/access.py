@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.egress.route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -60,7 +60,7 @@ class Access:
             address_of=egress.checked_address,
         )
 
-    def open_store(self, place: Place) -> ObjectStore:
+    def open_store(self, place: Location) -> ObjectStore:
         """A place that a table names. Raises ConfigError for a folder of this machine: what a
         catalog answers leads here, too."""
         options = {name: text for name, text in place.options if name != "ca_bundle"}

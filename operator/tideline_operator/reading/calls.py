@@ -17,7 +17,7 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.object_store import UnsupportedRequestError
 from tideline.storage.probe.report import StoreReport
 from tideline.storage.s3.errors import AccessDeniedError, MissingBucketError
@@ -57,26 +57,26 @@ class ListPlace:
 @dataclass(frozen=True, slots=True)
 class ProbeStore:
     table: ResolvedTable
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True)
 class CheckStore:
     table: ResolvedTable
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True)
 class MayWrite:
     table: ResolvedTable
-    place: Place
+    place: Location
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class CheckList:
     table: ResolvedTable
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True)

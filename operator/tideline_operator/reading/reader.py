@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access
@@ -38,17 +38,17 @@ class Reader(Protocol):
     def list_place(self, access: Access, place: ResolvedTable) -> tuple[FoundTable, ...]:
         """The tables at the place of a LakeCatalog."""
 
-    def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:
+    def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """One small read, which shows whether the bucket of a place can be read. Raises if not."""
 
-    def check_store(self, access: Access, table: ResolvedTable, place: Place) -> StoreReport:
+    def check_store(self, access: Access, table: ResolvedTable, place: Location) -> StoreReport:
         """Check what the bucket of a place promises, with a few small objects."""
 
-    def may_write(self, access: Access, table: ResolvedTable, place: Place, uid: str) -> bool:
+    def may_write(self, access: Access, table: ResolvedTable, place: Location, uid: str) -> bool:
         """Whether the store lets the table's credentials create and delete an object at a place;
         `uid` is that of the resource. Raises when the store does not say."""
 
-    def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:
+    def check_list(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """Raises where the table's credentials may not list a place."""
 
     def check_deletion(

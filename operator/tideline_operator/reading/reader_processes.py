@@ -22,7 +22,7 @@ from typing import Any
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.secret_values import masked
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed, Problem
@@ -158,16 +158,16 @@ class ReaderProcesses:
         found: tuple[FoundTable, ...] = self._ask(subject, access, ListPlace(place))
         return tuple(FoundTable(one.parts, shown(one.obstacle)) for one in found)
 
-    def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:
+    def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """See `Reader.probe`."""
         self._ask(_bucket(table, place), access, ProbeStore(table, place))
 
-    def check_store(self, access: Access, table: ResolvedTable, place: Place) -> StoreReport:
+    def check_store(self, access: Access, table: ResolvedTable, place: Location) -> StoreReport:
         """See `Reader.check_store`."""
         report: StoreReport = self._ask(_bucket(table, place), access, CheckStore(table, place))
         return report
 
-    def may_write(self, access: Access, table: ResolvedTable, place: Place, uid: str) -> bool:
+    def may_write(self, access: Access, table: ResolvedTable, place: Location, uid: str) -> bool:
         """See `Reader.may_write`.
 
         In a process that has read nothing else: the answer keeps other namespaces away, and what a
@@ -177,7 +177,7 @@ class ReaderProcesses:
         answer: bool = self._ask(_claim(table), access, call, is_alone=True)
         return answer
 
-    def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:
+    def check_list(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """See `Reader.check_list`."""
         self._ask(_table(table), access, CheckList(table, place))
 
@@ -445,7 +445,7 @@ def _claim(table: ResolvedTable) -> Subject:
     return "claim", metadata.namespace, metadata.name
 
 
-def _bucket(table: ResolvedTable, place: Place) -> Subject:
+def _bucket(table: ResolvedTable, place: Location) -> Subject:
     return "bucket", table.resource.metadata.namespace, place.uri
 
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.report import StoreReport
@@ -72,7 +72,7 @@ class TableReading:
                 access=access.catalog_access,
             )
 
-    def probe(self, access: Access, table: ResolvedTable, place: Place) -> None:  # noqa: ARG002
+    def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:  # noqa: ARG002
         """See `Reader.probe`."""
         with contextlib.suppress(ObjectNotFoundError):
             access.open_store(place).get(_NOT_THERE)
@@ -81,7 +81,7 @@ class TableReading:
         self,
         access: Access,
         table: ResolvedTable,
-        place: Place,
+        place: Location,
     ) -> StoreReport:
         """See `Reader.check_store`."""
         store, promises = access.open_store(place), QUICK_PROMISES
@@ -92,13 +92,13 @@ class TableReading:
         self,
         access: Access,
         table: ResolvedTable,  # noqa: ARG002
-        place: Place,
+        place: Location,
         uid: str,
     ) -> bool:
         """See `Reader.may_write`."""
         return check_write(access.open_store(place), uid)
 
-    def check_list(self, access: Access, table: ResolvedTable, place: Place) -> None:  # noqa: ARG002
+    def check_list(self, access: Access, table: ResolvedTable, place: Location) -> None:  # noqa: ARG002
         """See `Reader.check_list`."""
         check_list(access.open_store(place))
 
@@ -127,12 +127,12 @@ def _using(access: Access) -> Iterator[None]:
         _access.reset(token)
 
 
-def _open_store(_: ResolvedTable, place: Place) -> ObjectStore:
+def _open_store(_: ResolvedTable, place: Location) -> ObjectStore:
     return _access.get().open_store(place)
 
 
 def _open_iceberg(
-    table: ResolvedTable, open_store: Callable[[ResolvedTable, Place], ObjectStore], clock: Clock
+    table: ResolvedTable, open_store: Callable[[ResolvedTable, Location], ObjectStore], clock: Clock
 ) -> IcebergSource:
     """The metadata of an Iceberg table, its catalog with the credentials the table names."""
     access = _access.get()

@@ -16,7 +16,7 @@ from tideline_operator.resources.catalog_status import (
     LakeCatalogStatus,
 )
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import ConditionType, Truth
+from tideline_operator.resources.status import ConditionStatus, ConditionType
 
 _MESSAGE_LENGTH_MAX = 1_000
 _NAMED_MAX = 3
@@ -69,15 +69,17 @@ def catalog_status(
         )
     ready, tables_ready = CatalogConditionType.READY, CatalogConditionType.TABLES_READY
     if problem is not None:
-        conditions = [(ready, Truth.FALSE, problem.reason, problem.message)]
+        conditions = [(ready, ConditionStatus.FALSE, problem.reason, problem.message)]
     elif listed is None:
-        conditions = [(ready, Truth.UNKNOWN, "NotListed", "the catalog is about to be listed")]
+        conditions = [
+            (ready, ConditionStatus.UNKNOWN, "NotListed", "the catalog is about to be listed")
+        ]
     else:
-        conditions = [(ready, Truth.TRUE, "Listed", "")]
+        conditions = [(ready, ConditionStatus.TRUE, "Listed", "")]
     if failing:
-        conditions.append((tables_ready, Truth.FALSE, "TablesFailing", _named(failing)))
+        conditions.append((tables_ready, ConditionStatus.FALSE, "TablesFailing", _named(failing)))
     else:
-        conditions.append((tables_ready, Truth.TRUE, "NoneFails", ""))
+        conditions.append((tables_ready, ConditionStatus.TRUE, "NoneFails", ""))
     return replace(
         status, conditions=tuple(_dated(before, *given, now_ms=now_ms) for given in conditions)
     )
@@ -86,7 +88,7 @@ def catalog_status(
 def is_failing(table: Manifest) -> bool:
     """Whether a LakeTable is known not to be ready, and not because somebody paused it."""
     ready = _ready(table)
-    return ready.get("status") == Truth.FALSE.value and ready.get("reason") != _PAUSED
+    return ready.get("status") == ConditionStatus.FALSE.value and ready.get("reason") != _PAUSED
 
 
 def is_late(table: Manifest) -> bool:
@@ -113,7 +115,7 @@ def _ready(table: Manifest) -> Manifest:
 def _dated(
     before: LakeCatalogStatus,
     kind: CatalogConditionType,
-    truth: Truth,
+    truth: ConditionStatus,
     reason: str,
     message: str,
     *,

@@ -11,7 +11,7 @@ from tideline.ingest.operation.operation import (
 )
 from tideline_operator.decide.actions import Blocked, PlannedAction
 from tideline_operator.decide.adoption import AdoptionReason
-from tideline_operator.decide.observed import Observed, WriterFate
+from tideline_operator.decide.observed import Observed, WriterState
 from tideline_operator.decide.planner import NOT_ADOPTED, TABLE_MISMATCH
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.report.failures import standing_failures
@@ -22,10 +22,10 @@ from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import (
     NO_TABLE,
     Condition,
+    ConditionStatus,
     ConditionType,
     LakeTableStatus,
     OperationStatus,
-    Truth,
 )
 
 RESULT_LENGTH_MAX = 1_024
@@ -137,7 +137,7 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
     if unknown is not None:
         return unknown
     pending = observed.table.pending if observed.table else ()
-    dead = [one.time for one in pending if one.is_dead or one.fate is WriterFate.ENDING]
+    dead = [one.time for one in pending if one.is_dead or one.writer_state is WriterState.ENDING]
     if dead:
         message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"
         return _condition(kind, False, "DeadWriter", message)
@@ -222,7 +222,11 @@ def _condition(kind: ConditionType, holds: bool | None, reason: str, message: st
     """`holds` None: unknown."""
     return Condition(
         type=kind,
-        status=Truth.UNKNOWN if holds is None else Truth.TRUE if holds else Truth.FALSE,
+        status=ConditionStatus.UNKNOWN
+        if holds is None
+        else ConditionStatus.TRUE
+        if holds
+        else ConditionStatus.FALSE,
         reason=reason,
         message=message[:_MESSAGE_LENGTH_MAX],
         last_transition_time=Timestamp(0),

@@ -13,7 +13,7 @@ from tideline.wording import counted, size_text
 from tideline_operator.api_objects import Manifest
 from tideline_operator.report.table_story import STATUS_COLUMNS, due_services, reasons, status_row
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import ConditionType, Truth
+from tideline_operator.resources.status import ConditionStatus, ConditionType
 
 COLUMNS = ("format", "latest", "waits", "oldest", "size", "small files", "pod hours", "now")
 DUE = "due: "
@@ -56,10 +56,10 @@ def level_of(table: Manifest) -> tuple[Level, str]:
     due = ", ".join(due_services(table))
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     paused = conditions.get(ConditionType.PAUSED.value, {})
-    if paused.get("status") == Truth.TRUE.value:
+    if paused.get("status") == ConditionStatus.TRUE.value:
         return Level.HEALTHY, "paused"
     wrong = reasons(table)
-    if conditions.get(ConditionType.READY.value, {}).get("status") != Truth.TRUE.value:
+    if conditions.get(ConditionType.READY.value, {}).get("status") != ConditionStatus.TRUE.value:
         first = next((one for one in wrong if one.subject == "Ready"), None) or wrong[0]
         return Level.BROKEN, f"{first.reason}: {first.message}" if first.message else first.reason
     if wrong:

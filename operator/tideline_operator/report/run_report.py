@@ -18,8 +18,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from tideline.ingest.operation.operation import Operation, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.saving import NO_SAVING
 from tideline.secret_values import masked, masked_json
+from tideline.services.benefit import NO_BENEFIT
 from tideline.wording import counted, size_text, spending_text
 from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
@@ -256,7 +256,7 @@ def _describe_service(result: OperationResult) -> str:
     took = f" in {result.seconds:.1f} s" if result.outcome is Outcome.SUCCEEDED else ""
     words = at + (result.message or "done")
     line = ", ".join([words, *parts]) + (took if parts else "")
-    if result.saved == NO_SAVING:
+    if result.saved == NO_BENEFIT:
         return line
     spent = spending_text(result.core_seconds, result.requests)
     return f"{line}; saves {result.saved.words}, took {spent}"

@@ -9,7 +9,7 @@ from tideline.storage.probe.report import ProbeOutcome, StoreReport
 from tideline.wording import counted
 from tideline_operator.decide.observed import Problem
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import Truth
+from tideline_operator.resources.status import ConditionStatus
 from tideline_operator.resources.store_status import (
     BUCKETS_MAX,
     BucketStatus,
@@ -64,20 +64,20 @@ def store_status(
     return LakeStoreStatus(observed_generation=generation, conditions=(ready,), buckets=kept)
 
 
-def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[Truth, str, str]:
+def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[ConditionStatus, str, str]:
     if not buckets:
-        return Truth.UNKNOWN, "NotUsed", "no table uses a bucket of it"
+        return ConditionStatus.UNKNOWN, "NotUsed", "no table uses a bucket of it"
     for name, bucket in buckets.items():
         if bucket.problem:
-            return Truth.FALSE, bucket.problem, f"bucket {name}: {bucket.message}"
+            return ConditionStatus.FALSE, bucket.problem, f"bucket {name}: {bucket.message}"
     passed = str(ProbeOutcome.PASSED)
     for name, bucket in buckets.items():
         wrong = [one for one in bucket.checks if one.outcome != passed]
         if wrong:
             number = counted(len(wrong), "check")
             message = f"bucket {name} did not pass {number}: it {wrong[0].message}"
-            return Truth.FALSE, "PromisesBroken", message
-    return Truth.TRUE, "Reachable", ""
+            return ConditionStatus.FALSE, "PromisesBroken", message
+    return ConditionStatus.TRUE, "Reachable", ""
 
 
 def _short(text: str) -> str:

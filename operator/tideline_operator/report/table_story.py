@@ -8,7 +8,7 @@ from typing import Any
 
 from tideline_operator.api_objects import Manifest
 from tideline_operator.resources.metadata import PAUSED_ANNOTATION, is_pause
-from tideline_operator.resources.status import ConditionType, OperationPhase, Truth
+from tideline_operator.resources.status import ConditionStatus, ConditionType, OperationPhase
 
 STATUS_COLUMNS = (
     "namespace",
@@ -24,7 +24,9 @@ STATUS_COLUMNS = (
 )
 PLAN_COLUMNS = ("what", "due", "why", "last run", "next run")
 _ENDED = (OperationPhase.SUCCEEDED.value, OperationPhase.FAILED.value)
-_TRUE, _FALSE, _UNKNOWN = (one.value for one in (Truth.TRUE, Truth.FALSE, Truth.UNKNOWN))
+_TRUE, _FALSE, _UNKNOWN = (
+    one.value for one in (ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN)
+)
 _USUAL = {
     ConditionType.PAUSED.value: (_FALSE,),
     # Unknown while there is no table, which Ready says.

@@ -9,7 +9,7 @@ from enum import Enum
 
 from tideline_operator.resources.field import described
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import Truth
+from tideline_operator.resources.status import ConditionStatus
 
 LEFT_MAX = 50
 _MESSAGE_LENGTH_MAX = 1024
@@ -27,7 +27,7 @@ class CatalogCondition:
     """One condition."""
 
     type: CatalogConditionType = described("Which condition.")
-    status: Truth = described("Whether it holds.")
+    status: ConditionStatus = described("Whether it holds.")
     reason: str = described("One word in CamelCase.", length_max=128)
     message: str = described("A sentence for people.", default="", length_max=_MESSAGE_LENGTH_MAX)
     last_transition_time: Timestamp = described("When `status` last changed.", length_max=40)

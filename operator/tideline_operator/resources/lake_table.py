@@ -14,7 +14,7 @@ from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIO
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import problem_of
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline_operator.resources.engine import Engine
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
@@ -344,7 +344,7 @@ class LakeTableSpec:
         for name, text in self.properties.items():
             if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
                 yield f"properties.{name}", "only hoodie.* and tideline.* properties are passed on"
-            elif not is_iceberg and (problem := problem_of(name, text, Place.LAKE_TABLE)):
+            elif not is_iceberg and (problem := problem_of(name, text, SettingPlace.LAKE_TABLE)):
                 yield f"properties.{name}", problem
 
     def _unknown_zone(self) -> Iterator[tuple[str, str]]:

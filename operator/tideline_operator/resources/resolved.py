@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
@@ -21,11 +21,11 @@ class ResolvedTable:
     """
 
     resource: LakeTable
-    location: Place
-    landings: Mapping[str, Place]
+    location: Location
+    landings: Mapping[str, Location]
     stores: Mapping[str, LakeStoreSpec] = field(default_factory=dict)
-    former_landings: Mapping[str, Place] = field(default_factory=dict)
-    moved_to: Mapping[str, Place] = field(default_factory=dict)
+    former_landings: Mapping[str, Location] = field(default_factory=dict)
+    moved_to: Mapping[str, Location] = field(default_factory=dict)
     is_namespace_paused: bool = False
 
     @property

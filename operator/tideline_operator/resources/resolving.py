@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.storage.location import StoreLocation
 from tideline_operator.resources.ingest import Source
@@ -95,7 +95,9 @@ class _Resolver:
         found = {name: self.stores[name] for name in store_names(spec) if name in self.stores}
         return ResolvedTable(self.table, location, landings, found, former_landings, moved_to)
 
-    def _moved_to(self, source: Source, landing: Place, location: Place, field: str) -> Place:
+    def _moved_to(
+        self, source: Source, landing: Location, location: Location, field: str
+    ) -> Location:
         place = self._locate(
             source.moved_to or "", source.store_ref or self.table.spec.store_ref, field
         )
@@ -108,7 +110,7 @@ class _Resolver:
             raise ConfigError(f"{field}: {message}")
         return place
 
-    def _refuse_shared(self, landings: Mapping[str, Place]) -> None:
+    def _refuse_shared(self, landings: Mapping[str, Location]) -> None:
         """Raise ConfigError where an ingest takes files away that another one is to read."""
         ingests = self.table.spec.ingest
         for position, ingest in enumerate(ingests):
@@ -122,7 +124,7 @@ class _Resolver:
                         "same files: keep them, or give each ingest its own landing prefix"
                     )
 
-    def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
+    def _locate(self, text: str, store_ref: str | None, field: str) -> Location:
         try:
             if "://" not in text:
                 if self.folder is None:
@@ -134,10 +136,10 @@ class _Resolver:
         except ConfigError as error:
             raise ConfigError(f"{field}: {error}") from error
 
-    def _files_of_catalog(self, store_ref: str | None) -> Place:
+    def _files_of_catalog(self, store_ref: str | None) -> Location:
         """How to reach the files of a table whose location only its catalog knows."""
         if store_ref is None:
-            return Place("")
+            return Location("")
         try:
             options = self._store_options(store_ref)
         except ConfigError as error:
@@ -158,6 +160,6 @@ class _Resolver:
         return store_options(store, ca_bundle=self.ca_bundle if is_trusted else None)
 
 
-def _place(uri: str, options: Mapping[str, str]) -> Place:
+def _place(uri: str, options: Mapping[str, str]) -> Location:
     location = StoreLocation.of(uri, options)
-    return Place(location.uri, location.options)
+    return Location(location.uri, location.options)

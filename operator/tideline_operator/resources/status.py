@@ -31,7 +31,7 @@ class ConditionType(Enum):
     SPEC_VALID = "SpecValid"
 
 
-class Truth(Enum):
+class ConditionStatus(Enum):
     """Whether a condition holds."""
 
     TRUE = "True"
@@ -53,7 +53,7 @@ class Condition:
     """One condition."""
 
     type: ConditionType = described("Which condition.")
-    status: Truth = described("Whether it holds.")
+    status: ConditionStatus = described("Whether it holds.")
     reason: str = described("One word in CamelCase.", length_max=128)
     message: str = described("A sentence for people.", default="", length_max=_MESSAGE_LENGTH_MAX)
     last_transition_time: Timestamp = described("When `status` last changed.", length_max=40)

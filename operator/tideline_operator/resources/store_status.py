@@ -9,7 +9,7 @@ from enum import Enum
 
 from tideline_operator.resources.field import described
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import Truth
+from tideline_operator.resources.status import ConditionStatus
 
 BUCKETS_MAX = 64
 _MESSAGE_LENGTH_MAX = 1024
@@ -26,7 +26,7 @@ class StoreCondition:
     """One condition."""
 
     type: StoreConditionType = described("Which condition.")
-    status: Truth = described("Whether it holds.")
+    status: ConditionStatus = described("Whether it holds.")
     reason: str = described("One word in CamelCase.", length_max=128)
     message: str = described("A sentence for people.", default="", length_max=_MESSAGE_LENGTH_MAX)
     last_transition_time: Timestamp = described("When `status` last changed.", length_max=40)

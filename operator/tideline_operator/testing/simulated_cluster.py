@@ -25,9 +25,9 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
+    Location,
     MakeSavepoint,
     Operation,
-    Place,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import (
@@ -51,7 +51,7 @@ _CONTAINER = "engine"
 _numbers = itertools.count(1)
 
 
-def open_locally(place: Place) -> ObjectStore:
+def open_locally(place: Location) -> ObjectStore:
     """A place with the credentials of the environment."""
     return StoreLocation.of(place.uri, dict(place.options)).open()
 
@@ -63,7 +63,7 @@ class SimulatedCluster:
         self,
         api: KubeApi,
         namespace: str,
-        open_store: Callable[[Place], ObjectStore] = open_locally,
+        open_store: Callable[[Location], ObjectStore] = open_locally,
         clock: Clock | None = None,
     ) -> None:
         self._api = api

@@ -10,7 +10,7 @@ from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline_operator.decide.actions import PlannedAction, Start
 from tideline_operator.decide.observed import (
@@ -52,13 +52,13 @@ def resolved(trigger: dict[str, Any] | None = None, **spec: Any) -> ResolvedTabl
     resource = parse_stored(LakeTable, {"metadata": {"name": "people"}, "spec": content})
     if resource is None:
         raise ValueError(f"no LakeTable: {content}")
-    landings = {item.name: Place(f"memory://{item.name}") for item in resource.spec.ingest}
+    landings = {item.name: Location(f"memory://{item.name}") for item in resource.spec.ingest}
     moved_to = {
-        item.name: Place(f"memory://{item.source.moved_to}")
+        item.name: Location(f"memory://{item.source.moved_to}")
         for item in resource.spec.ingest
         if item.source.moved_to is not None
     }
-    return ResolvedTable(resource, Place("memory://table"), landings, moved_to=moved_to)
+    return ResolvedTable(resource, Location("memory://table"), landings, moved_to=moved_to)
 
 
 def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedTable:
@@ -68,7 +68,7 @@ def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedT
     resource = parse_stored(LakeTable, {"metadata": {"name": "orders"}, "spec": content})
     if resource is None:
         raise ValueError(f"no LakeTable: {content}")
-    return ResolvedTable(resource, Place(resource.spec.location), {})
+    return ResolvedTable(resource, Location(resource.spec.location), {})
 
 
 def seen(*files: ArrivedFile, table: ObservedTable | None = TABLE, **landing: Any) -> Observed:

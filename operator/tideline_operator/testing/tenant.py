@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials
@@ -49,7 +49,7 @@ class Tenant(ControllerCase):
         """Everything that the table's owner reads about it: status and events."""
         return f"{self.status(name)}\n{self.event_notes(name)}"
 
-    def _open(self, place: Place) -> ObjectStore:
+    def _open(self, place: Location) -> ObjectStore:
         connection = S3Connection(S3Credentials(*self._keys.values()))
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 

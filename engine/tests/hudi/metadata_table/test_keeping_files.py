@@ -14,7 +14,7 @@ from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
     COMMITS_PER_COMPACTION,
     MetadataTableConfig,
-    MetadataWish,
+    MetadataTableMode,
 )
 from tideline.hudi.metadata_table.keep import (
     record_commit,
@@ -360,10 +360,10 @@ def test_who_lost_the_lock_publishes_nothing(small: SmallTable) -> None:
     def lost() -> None:
         raise ConflictError("the lease on the table lock ran out; write again")
 
-    for wish in MetadataWish:
+    for mode in MetadataTableMode:
         before = opened(small).config.properties
         with pytest.raises(ConflictError, match="ran out"):
-            record_commit(table, completed, metadata, timeline, MetadataTableConfig(wish), lost)
+            record_commit(table, completed, metadata, timeline, MetadataTableConfig(mode), lost)
         assert opened(small).config.properties == before
         assert metadata_of(small).timeline().completed().find(completed.time) is None
     with pytest.raises(ConflictError, match="ran out"):

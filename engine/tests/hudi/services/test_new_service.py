@@ -15,20 +15,20 @@ import pytest
 from tideline.cli.execute import execute_command
 from tideline.cli.main import run as tideline_command
 from tideline.clock import SystemClock
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services import registry
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.readable_settings import check_readable
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.services.service import TableService, Turn
+from tideline.hudi.services.service import InlineStep, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.run_service import execute_service
-from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
+from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.services.report import ServiceReport
 from tideline.services.run import ServiceRun
@@ -58,12 +58,12 @@ class Counting(TableService):
     name = "counting"
     permission = Permission.REPAIR
     inline_settings = ("hoodie.clustering.async.enabled",)
-    wanted = Turn.RUN
+    wanted = InlineStep.RUN
 
     def settings(self, read: Settings) -> bool:
         return read.boolean("hoodie.clustering.async.enabled")
 
-    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[Turn]:  # noqa: ARG002
+    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[InlineStep]:  # noqa: ARG002
         return frozenset({self.wanted} if read.boolean(self.inline_settings[0]) else ())
 
     def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:  # noqa: ARG002
@@ -151,7 +151,7 @@ def test_the_scheduler_runs_it_after_a_commit(table: SmallTable) -> None:
 def test_the_scheduler_leaves_its_plan_to_others_once(
     table: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Counting, "wanted", Turn.SCHEDULE)
+    monkeypatch.setattr(Counting, "wanted", InlineStep.SCHEDULE)
     (scheduled,) = after_commit(table)
     assert scheduled["scheduled"] == "20300101000000000"
     assert table.store().get(PLAN) == b"async"
@@ -163,7 +163,7 @@ def test_a_planned_operation_runs_it_and_reports_in_its_words(table: SmallTable)
     def no_session(_: Iterable[StoreLocation]) -> Any:
         raise AssertionError("it moves no rows")
 
-    target = TableTarget("t", Place(table.location.uri), ("id",), ("part",))
+    target = TableTarget("t", Location(table.location.uri), ("id",), ("part",))
     work = RunService(COUNTING, "")
     result = execute_service(
         Operation("count-1", target, work),

@@ -13,7 +13,7 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
-from tideline.hudi.services.cleaning.plan import CleaningPlan, DoomedFile
+from tideline.hudi.services.cleaning.plan import CleaningPlan, ObsoleteFile
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.file_group import FileGroupId, split_path
 from tideline.hudi.timeline.instant import Action
@@ -73,7 +73,7 @@ def leave_rollback(table: SmallTable, plan: RollbackPlan) -> None:
 
 
 def leave_clean(table: SmallTable, *paths: str, partition: str = "p0") -> None:
-    files = {partition: tuple(DoomedFile(path) for path in paths)}
+    files = {partition: tuple(ObsoleteFile(path) for path in paths)}
     plan = CleaningPlan("KEEP_LATEST_COMMITS", None, None, files)
     leave(table, "clean", "HoodieCleanerPlan", plan.to_avro("file:/elsewhere/table"))
 

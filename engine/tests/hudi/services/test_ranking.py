@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.hudi.services.registry import TableService, all_services
-from tideline.ranking import (
+from tideline.services.benefit import FILE_OPENED_BYTES, Benefit
+from tideline.services.explanation import Estimate, Explanation
+from tideline.services.ranking import (
     BYTES_MOVED_PER_CORE_SECOND,
     OBJECTS_PER_CORE_SECOND,
     benefit_per_core_second,
     default_core_seconds,
     ranked,
 )
-from tideline.saving import FILE_OPENED_BYTES, Saving
-from tideline.services.explanation import Estimate, Explanation
 
 MIB = 1024 * 1024
 
@@ -53,22 +53,22 @@ def test_services_never_go_before_those_they_build_on(
 
 
 def test_savings_are_compared_in_bytes_that_a_scan_no_longer_reads() -> None:
-    assert Saving(bytes_scanned=7).benefit_bytes == 7
-    assert Saving(files_opened=2).benefit_bytes == 2 * FILE_OPENED_BYTES == 8 * MIB
-    assert Saving(delta_files=3, delta_bytes=10).benefit_bytes == 50
-    assert Saving(objects_listed=1_000).benefit_bytes == pytest.approx(FILE_OPENED_BYTES, rel=1e-3)
-    assert Saving(bytes_stored=9).benefit_bytes == 9
-    assert (Saving(1, 2, 3, 4, 5, 6) + Saving(1, 1, 1, 1, 1, 1)) == Saving(2, 3, 4, 5, 6, 7)
+    assert Benefit(bytes_scanned=7).benefit_bytes == 7
+    assert Benefit(files_opened=2).benefit_bytes == 2 * FILE_OPENED_BYTES == 8 * MIB
+    assert Benefit(delta_files=3, delta_bytes=10).benefit_bytes == 50
+    assert Benefit(objects_listed=1_000).benefit_bytes == pytest.approx(FILE_OPENED_BYTES, rel=1e-3)
+    assert Benefit(bytes_stored=9).benefit_bytes == 9
+    assert (Benefit(1, 2, 3, 4, 5, 6) + Benefit(1, 1, 1, 1, 1, 1)) == Benefit(2, 3, 4, 5, 6, 7)
 
 
 def test_a_saving_reads_as_words_and_survives_json() -> None:
-    saving = Saving(files_opened=1, bytes_scanned=-2_000, delta_files=3, bytes_stored=5)
-    assert saving.words == (
+    benefit = Benefit(files_opened=1, bytes_scanned=-2_000, delta_files=3, bytes_stored=5)
+    assert benefit.words == (
         "1 file fewer to open, 3 delta files fewer to merge, 2.0 kB more to read, 5 B less to keep"
     )
-    assert Saving().words == "nothing that can be counted"
-    assert Saving.from_json_object(saving.to_json_object()) == saving
-    assert Saving.from_json_object({"files_opened": 4, "of_a_later_release": 1}).files_opened == 4
+    assert Benefit().words == "nothing that can be counted"
+    assert Benefit.from_json_object(benefit.to_json_object()) == benefit
+    assert Benefit.from_json_object({"files_opened": 4, "of_a_later_release": 1}).files_opened == 4
 
 
 def test_costs_are_estimated_from_bytes_and_files_before_the_first_run() -> None:
@@ -77,7 +77,7 @@ def test_costs_are_estimated_from_bytes_and_files_before_the_first_run() -> None
     assert benefit_per_core_second(100, 4.0) == 25.0
     assert benefit_per_core_second(100, 0.0) < 1e6
     plan = Explanation(
-        "due", ("a",) * 500, bytes_read=40_000_000, bytes_written=10_000_000, saving=Saving(6)
+        "due", ("a",) * 500, bytes_read=40_000_000, bytes_written=10_000_000, benefit=Benefit(6)
     )
     assert plan.core_seconds == 2.0
     assert plan.benefit_per_core_second == 12 * MIB

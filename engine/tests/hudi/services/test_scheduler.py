@@ -17,12 +17,12 @@ from tideline.hudi.services.registry import all_services, service_named
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.run_metrics import RunMetrics, estimate_by_amount, estimate_run
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.services.service import Turn
+from tideline.hudi.services.service import InlineStep
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import CDC_ENABLED, INDEX_TYPE, TableType
 from tideline.hudi.timeline.instant import Action
+from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import Estimate, Explanation, NotDue
-from tideline.spending import Spending
 from tideline.storage.heartbeat import Heartbeat
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
@@ -95,7 +95,7 @@ def test_a_batch_into_a_merge_on_read_table_compacts_unless_others_do() -> None:
     def compacts(**settings: str) -> bool:
         read = Settings({name.replace("_", "."): value for name, value in settings.items()})
         config = SchedulerConfig.from_settings(read, compacts_by_default=True)
-        return Turn.RUN in config.turns[COMPACTION]
+        return InlineStep.RUN in config.turns[COMPACTION]
 
     assert compacts()
     assert not compacts(hoodie_compact_inline="false")
@@ -152,7 +152,7 @@ def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
     refusal = table.lake().services(ttl).refusal(PARTITION_TTL)
     assert refusal is not None and "CONSISTENT_HASHING" in refusal.reason
     done = run_after_commit(
-        table.lake().services(ttl), SchedulerConfig({PARTITION_TTL: frozenset({Turn.RUN})})
+        table.lake().services(ttl), SchedulerConfig({PARTITION_TTL: frozenset({InlineStep.RUN})})
     )
     assert [one.service for one in done if one.left_out] == [PARTITION_TTL]
 
@@ -235,7 +235,7 @@ def test_metrics_survive_a_commit_and_predict_the_next_run() -> None:
     assert estimate_run(runs, 6000) == Estimate(6.0, None)
     assert estimate_run(runs, 1) == Estimate(1.0, None)
     assert estimate_run([], 1) == Estimate()
-    measured = replace(runs[0], spent=Spending(0.5, 9))
+    measured = replace(runs[0], spent=ResourceUsage(0.5, 9))
     assert estimate_run([measured, *runs], 6000).core_seconds == 3.0
     assert estimate_by_amount([(10, 2.0), (30, 6.0)], 60) == 12.0
     assert estimate_by_amount([(0, 0.5)], 60) == 0.5

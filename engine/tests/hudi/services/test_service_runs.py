@@ -13,7 +13,7 @@ from tideline.errors import (
     CorruptTableError,
     StorageUnavailableError,
 )
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.recovery.undo import instants_in_log
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tideline.hudi.services.registry import all_services, service_named
-from tideline.services.together import TableWork, may_begin
+from tideline.services.concurrency import TableWork, may_begin
 
 WRITE = TableWork()
 INSERT = TableWork(meets_clustering=False)

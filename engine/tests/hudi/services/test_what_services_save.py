@@ -15,7 +15,7 @@ from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import Explanation
 from tideline.services.run import in_order
 from tideline.testing.service_process import local_services
@@ -51,13 +51,13 @@ def cow() -> Iterator[SmallTable]:
     table.forget()
 
 
-def scan(table: SmallTable) -> Saving:
+def scan(table: SmallTable) -> Benefit:
     """What one scan of the table opens, reads and merges now."""
     hoodie = table.lake().hoodie_table
     view = hoodie.read_view(hoodie.timeline())
     slices = [piece for name in view.partitions for piece in view.latest_slices(name)]
     logs = [log for piece in slices for log in piece.log_files]
-    return Saving(
+    return Benefit(
         files_opened=sum(piece.base_file is not None for piece in slices) + len(logs),
         bytes_scanned=sum(piece.size_bytes for piece in slices),
         delta_files=len(logs),
@@ -65,8 +65,8 @@ def scan(table: SmallTable) -> Saving:
     )
 
 
-def minus(before: Saving, after: Saving) -> Saving:
-    negative = Saving(*(-getattr(after, name) for name in Saving.__dataclass_fields__))
+def minus(before: Benefit, after: Benefit) -> Benefit:
+    negative = Benefit(*(-getattr(after, name) for name in Benefit.__dataclass_fields__))
     return before + negative
 
 
@@ -81,16 +81,16 @@ def planned(table: SmallTable, service: TableService) -> Explanation:
 
 
 def test_a_compaction_saves_the_logs_that_it_merged(mor: SmallTable) -> None:
-    before, expected = scan(mor), planned(mor, COMPACTION).saving
+    before, expected = scan(mor), planned(mor, COMPACTION).benefit
     run = local_services(mor, DUE).run(COMPACTION)
-    assert run.saving == minus(before, scan(mor))
-    assert run.saving.delta_files == before.delta_files > 0
+    assert run.benefit == minus(before, scan(mor))
+    assert run.benefit.delta_files == before.delta_files > 0
     # The base files' new sizes are the only thing that the plan could not know.
     spared = (expected.files_opened, expected.delta_files, expected.delta_bytes)
-    assert spared == (run.saving.files_opened, run.saving.delta_files, run.saving.delta_bytes)
+    assert spared == (run.benefit.files_opened, run.benefit.delta_files, run.benefit.delta_bytes)
     assert expected.bytes_scanned == expected.delta_bytes
     document = run.to_json_object()
-    assert document["saved"] == document["done"][0]["saved"] == run.saving.to_json_object()
+    assert document["saved"] == document["done"][0]["saved"] == run.benefit.to_json_object()
     assert document["core_seconds"] == run.spent.core_seconds
 
 
@@ -108,39 +108,39 @@ def test_a_plan_expects_what_past_runs_took_of_processors(mor: SmallTable) -> No
 
 def test_a_log_compaction_saves_merging_and_costs_a_file_more(mor: SmallTable) -> None:
     before = scan(mor)
-    expected = planned(mor, LOG_COMPACTION).saving
+    expected = planned(mor, LOG_COMPACTION).benefit
     run = local_services(mor, DUE).run(LOG_COMPACTION)
-    assert run.saving.files_opened == minus(before, scan(mor)).files_opened < 0
-    assert run.saving.delta_files == expected.delta_files > 0
-    assert run.saving.delta_bytes > 0 == expected.delta_bytes
+    assert run.benefit.files_opened == minus(before, scan(mor)).files_opened < 0
+    assert run.benefit.delta_files == expected.delta_files > 0
+    assert run.benefit.delta_bytes > 0 == expected.delta_bytes
 
 
 def test_a_clustering_saves_the_files_that_became_one(cow: SmallTable) -> None:
-    before, expected = scan(cow), planned(cow, CLUSTERING).saving
+    before, expected = scan(cow), planned(cow, CLUSTERING).benefit
     run = local_services(cow, DUE).run(CLUSTERING)
-    assert run.saving == minus(before, scan(cow))
-    assert run.saving.files_opened == expected.files_opened > 0
+    assert run.benefit == minus(before, scan(cow))
+    assert run.benefit.files_opened == expected.files_opened > 0
 
 
 def test_a_clean_saves_what_it_deletes(cow: SmallTable) -> None:
-    before, expected = stored(cow), planned(cow, CLEANING).saving
+    before, expected = stored(cow), planned(cow, CLEANING).benefit
     run = local_services(cow, DUE).run(CLEANING)
     gone = {path: size for path, size in before.items() if path not in stored(cow)}
-    assert run.saving == Saving(objects_listed=len(gone), bytes_stored=sum(gone.values()))
-    assert run.saving == expected
+    assert run.benefit == Benefit(objects_listed=len(gone), bytes_stored=sum(gone.values()))
+    assert run.benefit == expected
 
 
 def test_archival_saves_the_timeline_what_it_takes_out(cow: SmallTable) -> None:
     local_services(cow, DUE).run(CLEANING)
     for version in (7, 8, 9):
         cow.write("upsert", batch(range(10), version))
-    before, expected = stored(cow), planned(cow, ARCHIVAL).saving
+    before, expected = stored(cow), planned(cow, ARCHIVAL).benefit
     run = local_services(cow, DUE).run(ARCHIVAL)
     after = stored(cow)
     gone = {path: size for path, size in before.items() if path not in after}
-    assert run.saving.objects_listed == len(gone) == expected.objects_listed
+    assert run.benefit.objects_listed == len(gone) == expected.objects_listed
     (archive,) = run.done[0].to_json_object()["archives"]
-    assert run.saving.bytes_stored == sum(gone.values()) - archive["size_bytes"]
+    assert run.benefit.bytes_stored == sum(gone.values()) - archive["size_bytes"]
 
 
 def test_a_dropped_partition_is_read_no_longer(mor: SmallTable) -> None:
@@ -150,7 +150,7 @@ def test_a_dropped_partition_is_read_no_longer(mor: SmallTable) -> None:
     outcome = local_services(mor, options).plan(PARTITION_TTL).outcome
     assert isinstance(outcome, Explanation)
     run = local_services(mor, options).run(PARTITION_TTL)
-    assert run.saving == outcome.saving == before
+    assert run.benefit == outcome.benefit == before
 
 
 def test_plans_come_in_the_order_in_which_to_run_them(mor: SmallTable) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.hfile import encode_hfile
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.look import look_at
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.look import look_at
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.table.bootstrap_index import INDEX_PATH
 from tideline.hudi.table.table_config import BOOTSTRAP_BASE_PATH
 from tideline.lake_table import LakeTable
@@ -214,8 +214,8 @@ def test_a_link_takes_no_source_out_of_the_folder_that_configuration_names(
 
 
 def test_nothing_is_changed(table: HandWrittenTable) -> None:
-    nature = look_at(table.location)
-    allowed = {one for one in Permission if nature.may(one) is None}
+    capabilities = look_at(table.location)
+    allowed = {one for one in Permission if capabilities.may(one) is None}
     assert allowed == {Permission.READ, Permission.MERGE_LOGS, Permission.CHECK}
     for one in set(Permission) - allowed:
         with pytest.raises(

@@ -14,7 +14,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import ConfigError
-from tideline.hudi.nature.judgement import Facts, refusals_of
+from tideline.hudi.capabilities.rules import Facts, refusals_of
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.properties import (
     BACKUP_PATH,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.hudi.nature.look import read_nature
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.look import read_capabilities
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.table.java_properties import parse_properties
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
@@ -126,7 +126,7 @@ def test_a_typo_that_is_stored_is_reported_and_keeps_no_writer_out(tmp_path: Pat
     findings = [one for one in lake.check() if one.check == "properties"]
     assert [str(one.severity) for one in findings] == ["warning", "warning"]
     assert "did you mean hoodie.clean.commits.retained?" in findings[0].message
-    assert read_nature(lake.hoodie_table).refusals == {}
+    assert read_capabilities(lake.hoodie_table).refusals == {}
     assert lake.plan("cleaning").service.name == "cleaning"
 
 
@@ -135,11 +135,11 @@ def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Pat
     provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
     update_table_properties(table.store, {"hoodie.write.lock.provider": provider})
     lake = LakeTable.open(table.uri)
-    nature = read_nature(lake.hoodie_table)
-    assert nature.may(Permission.READ) is None
+    capabilities = read_capabilities(lake.hoodie_table)
+    assert capabilities.may(Permission.READ) is None
     for operation in (Permission.WRITE, Permission.CLEANING, Permission.ROLLBACK):
         with pytest.raises(UnsupportedTableError, match="StorageBasedLockProvider"):
-            nature.require(operation)
+            capabilities.require(operation)
     assert "error" in {str(one.severity) for one in lake.check()}
 
 

@@ -11,11 +11,11 @@ import pytest
 from pyarrow import orc
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.look import look_at
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.run import check_table
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.look import look_at
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.table.table_config import TableType
@@ -106,8 +106,8 @@ def test_a_file_that_is_no_orc_file_is_named(table: HandWrittenTable) -> None:
 
 
 def test_no_row_is_written_and_the_refusal_says_why(table: HandWrittenTable) -> None:
-    nature = look_at(table.location)
-    refused = {one for one in Permission if nature.may(one) is not None}
+    capabilities = look_at(table.location)
+    refused = {one for one in Permission if capabilities.may(one) is not None}
     assert refused == {
         Permission.WRITE,
         Permission.COMPACTION,
@@ -115,9 +115,9 @@ def test_no_row_is_written_and_the_refusal_says_why(table: HandWrittenTable) -> 
         Permission.CLUSTERING,
         Permission.UPGRADE,
     }
-    assert nature.as_json()["base_file_format"] == "ORC"
+    assert capabilities.as_json()["base_file_format"] == "ORC"
     for one in refused:
-        refusal = nature.may(one)
+        refusal = capabilities.may(one)
         assert refusal is not None
         assert refusal.value == "hoodie.table.base.file.format=ORC"
         with pytest.raises(UnsupportedTableError, match="base files in ORC are read, not written"):

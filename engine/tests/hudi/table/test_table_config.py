@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.nature.judgement import Facts, refusal_of
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.rules import Facts, refusal_of
 from tideline.hudi.table.properties import KeyGeneratorKind, MergeMode, TableConfig, TableType
 
 V0_14 = TableConfig(

@@ -11,9 +11,9 @@ import fastavro
 import pytest
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.look import look_at
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.look import look_at
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.layout_v2 import LayoutV2
@@ -130,18 +130,18 @@ def test_every_commit_says_what_it_wrote(path: str) -> None:
 def test_nothing_changes_them(path: str) -> None:
     before = stored(fixture_table(path))
     table = open_table(path)
-    nature = look_at(table.location)
-    allowed = {one for one in Permission if nature.may(one) is None}
+    capabilities = look_at(table.location)
+    allowed = {one for one in Permission if capabilities.may(one) is None}
     assert allowed == {
         Permission.READ,
         Permission.MERGE_LOGS,
         Permission.CHECK,
         Permission.UPGRADE,
     }
-    assert not nature.is_refused
-    assert not nature.is_changed
+    assert not capabilities.is_refused
+    assert not capabilities.is_changed
     for operation in set(Permission) - allowed:
-        refusal = nature.may(operation)
+        refusal = capabilities.may(operation)
         assert refusal is not None
         assert "read, but not changed" in refusal.reason
         assert "upgrade it to version 6" in refusal.remedy

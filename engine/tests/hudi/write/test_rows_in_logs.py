@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.capabilities.flink_writers import is_flink_file_id
+from tideline.hudi.capabilities.look import was_flink_here
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
@@ -16,8 +18,6 @@ from tideline.hudi.file_group.stored_key_lookup import (
     StoredKeyLookup,
     WantedKeys,
 )
-from tideline.hudi.nature.flink_writers import is_flink_file_id
-from tideline.hudi.nature.look import was_flink_here
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.table_config import TableType

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.capabilities.rules import Facts, refusals_of
 from tideline.hudi.file_group.file_settings import LogSettings, ParquetCodec
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.log.log_format import LogFormat
-from tideline.hudi.nature.judgement import Facts, refusals_of
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import (
     ClusteringUpdates,

@@ -20,7 +20,7 @@ from tideline.hudi.services.table_history import stored_plan
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action, State
 from tideline.in_process.service_engine import InProcessServiceEngine
-from tideline.in_process.service_size import Room
+from tideline.in_process.service_size import MemoryBudget
 from tideline.lake_table import LakeTable
 from tideline.services.explanation import Explanation
 from tideline.spark.services.clustering import cluster_groups
@@ -169,7 +169,9 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     if engine["tideline.engine.small"] == "spark":
         stats: Sequence[WriteStat] = cluster_groups(spark, hoodie, work, plan, part_bytes_max=5_000)
     else:
-        stats = InProcessServiceEngine(hoodie, room=Room(part_bytes_max=5_000)).cluster(work, plan)
+        stats = InProcessServiceEngine(hoodie, budget=MemoryBudget(part_bytes_max=5_000)).cluster(
+            work, plan
+        )
     assert {stat.partition_path for stat in stats} == {"r0", "r1"}
     ids: list[int] = []
     for stat in stats:

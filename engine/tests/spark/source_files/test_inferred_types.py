@@ -16,7 +16,7 @@ from tideline.errors import InvalidDataError
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.write_files import SourceWrite, write_sources
-from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult
 from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.lake_table import LakeTable
@@ -43,7 +43,7 @@ class Taker:
         self.seen: set[str] = set()
         self.target = TableTarget(
             name="feed",
-            location=Place(f"file://{folder}/table"),
+            location=Location(f"file://{folder}/table"),
             record_key=("id",),
             ordering=("ts",),
         )
@@ -59,7 +59,7 @@ class Taker:
         new = tuple(file for file in found if file.path not in self.seen)
         self.seen |= {file.path for file in new}
         ingest = IngestFiles(
-            "landing", Place(self.landing.uri), self.file_format, new, self.generation
+            "landing", Location(self.landing.uri), self.file_format, new, self.generation
         )
         result = execute_operation(
             Operation("feed-ingest", self.target, replace(ingest, **work)),

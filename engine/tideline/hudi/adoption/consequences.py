@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tideline.hudi.adoption.table_state import TableState
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
@@ -24,37 +24,38 @@ class Consequence:
     do: str
 
 
-def consequences_of(nature: TableNature, state: TableState) -> tuple[Consequence, ...]:
+def consequences_of(capabilities: TableCapabilities, state: TableState) -> tuple[Consequence, ...]:
     """In the order in which they are met. Nothing of a table that is refused, or only read."""
-    if not nature.is_changed:
+    if not capabilities.is_changed:
         return ()
     return tuple(
         found
         for look in (_writers, _failed_writes, _metadata_table, _index, _flink, _zone, _neighbours)
-        for found in look(nature, state)
+        for found in look(capabilities, state)
     )
 
 
-def _writers(nature: TableNature, _: TableState) -> Iterator[Consequence]:
-    version = nature.config.layout.table_version
+def _writers(capabilities: TableCapabilities, _: TableState) -> Iterator[Consequence]:
+    version = capabilities.config.layout.table_version
     yield Consequence(
         "Hudi 1.x upgrades a table at its next write to the newest version that it knows",
         f"give its writers hoodie.write.table.version={version} and "
         "hoodie.write.auto.upgrade=false",
     )
-    if nature.may(Permission.CLEANING) is not None:
+    if capabilities.may(Permission.CLEANING) is not None:
         return
-    known = f" (now {nature.writers.lock}, by {nature.writers.lock_known_from})"
+    lock = capabilities.writers.lock
+    known = f" (now {lock}, by {capabilities.writers.lock_known_from})"
     yield Consequence(
         "writers of Hudi that take no lock, or another one than Tideline, overwrite its commits "
-        f"unnoticed{known if nature.writers.lock else '; which one they take is not on disk'}",
+        f"unnoticed{known if lock else '; which one they take is not on disk'}",
         "give them hoodie.write.concurrency.mode=optimistic_concurrency_control and the "
         "StorageBasedLockProvider, or let one engine write at a time",
     )
 
 
-def _failed_writes(nature: TableNature, state: TableState) -> Iterator[Consequence]:
-    if nature.may(Permission.ROLLBACK) is not None:
+def _failed_writes(capabilities: TableCapabilities, state: TableState) -> Iterator[Consequence]:
+    if capabilities.may(Permission.ROLLBACK) is not None:
         return
     yield Consequence(
         "writers of Hudi leave heartbeats only with lazy cleaning of failed writes; without one a "
@@ -70,11 +71,11 @@ def _failed_writes(nature: TableNature, state: TableState) -> Iterator[Consequen
         )
 
 
-def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Consequence]:
-    partitions = nature.config.metadata_partitions
+def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Iterator[Consequence]:
+    partitions = capabilities.config.metadata_partitions
     if not partitions and not state.has_metadata_table:
         return
-    if nature.config.keeps_metadata_table:
+    if capabilities.config.keeps_metadata_table:
         others = ", ".join(name for name in partitions if name != FILES)
         if others:
             yield Consequence(
@@ -94,8 +95,8 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
     )
 
 
-def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
-    if nature.index.name is None and nature.may(Permission.WRITE) is None:
+def _index(capabilities: TableCapabilities, _: TableState) -> Iterator[Consequence]:
+    if capabilities.index.name is None and capabilities.may(Permission.WRITE) is None:
         yield Consequence(
             "no file says which index other writers use; where theirs is GLOBAL_SIMPLE or "
             "GLOBAL_BLOOM, a row whose partition changes is stored twice by another one",
@@ -104,10 +105,10 @@ def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         )
 
 
-def _flink(nature: TableNature, _: TableState) -> Iterator[Consequence]:
-    if not nature.writers.has_flink or nature.index.buckets is not None:
+def _flink(capabilities: TableCapabilities, _: TableState) -> Iterator[Consequence]:
+    if not capabilities.writers.has_flink or capabilities.index.buckets is not None:
         return
-    if nature.may(Permission.WRITE) is None:
+    if capabilities.may(Permission.WRITE) is None:
         yield Consequence(
             "a Flink job with its default index knows keys from its own state: one that another "
             "writer inserts while the job runs is stored again when the job writes it",
@@ -115,8 +116,8 @@ def _flink(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         )
 
 
-def _zone(nature: TableNature, _: TableState) -> Iterator[Consequence]:
-    if nature.zone is not None and nature.zone.basis is ZoneBasis.UNSURE:
+def _zone(capabilities: TableCapabilities, _: TableState) -> Iterator[Consequence]:
+    if capabilities.zone is not None and capabilities.zone.basis is ZoneBasis.UNSURE:
         yield Consequence(
             "new instants are UTC, and nothing shows whether others are: next to writers in "
             "another zone instants would run backwards; what depends on age waits",
@@ -124,7 +125,7 @@ def _zone(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         )
 
 
-def _neighbours(_: TableNature, state: TableState) -> Iterator[Consequence]:
+def _neighbours(_: TableCapabilities, state: TableState) -> Iterator[Consequence]:
     for root, name in sorted(state.foreign.nested.items()):
         yield Consequence(
             f"a table of {name} lies below this one, in {root}: Tideline leaves it alone, other "

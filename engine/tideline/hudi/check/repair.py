@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tideline.errors import CorruptTableError
+from tideline.hudi.capabilities.guard import require
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.check.finding import Finding, Repair, RepairKind
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
-from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.recovery.sweep import sweep_leftovers
 from tideline.hudi.services.archival.execute import finish_archival

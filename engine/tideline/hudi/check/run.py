@@ -11,13 +11,13 @@ from importlib.util import find_spec
 from tideline.distribution import installation
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.hudi.check.archive import check_archive
+from tideline.hudi.check.capabilities import check_capabilities
 from tideline.hudi.check.files import check_files, check_sidecars
 from tideline.hudi.check.finding import Finding, Severity, error, note
 from tideline.hudi.check.inspection import Inspection, inspect_table
 from tideline.hudi.check.leftovers import check_leftovers
 from tideline.hudi.check.log_files import check_log_files
 from tideline.hudi.check.metadata_table import check_metadata_table
-from tideline.hudi.check.nature import check_nature
 from tideline.hudi.check.plans import check_plans
 from tideline.hudi.check.properties import check_properties
 from tideline.hudi.check.schema import check_schema
@@ -36,7 +36,7 @@ CHECKS: tuple[Check, ...] = (
     check_sidecars,
     check_leftovers,
     check_metadata_table,
-    check_nature,
+    check_capabilities,
 )
 """Those that work in the base install."""
 

@@ -11,7 +11,7 @@ from tideline.hudi.table.settings import Settings, declared
 COMMITS_PER_COMPACTION = 10
 
 
-class MetadataWish(Enum):
+class MetadataTableMode(Enum):
     """What a writer wants of the metadata table; the value is what hoodie.metadata.enable says.
 
     AS_IT_IS keeps it where there is one. ON makes one where there is none. OFF switches it off.
@@ -27,7 +27,7 @@ class MetadataTableConfig:
     """What becomes of a metadata table at a commit; it is compacted every `commits_per_compaction`
     commits."""
 
-    wish: MetadataWish = declared("hoodie.metadata.enable", MetadataWish)
+    mode: MetadataTableMode = declared("hoodie.metadata.enable", MetadataTableMode)
     commits_per_compaction: int = declared("hoodie.metadata.compact.max.delta.commits")
 
     @classmethod

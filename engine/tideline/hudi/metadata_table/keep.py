@@ -31,7 +31,11 @@ from tideline.errors import (
 )
 from tideline.formats.files_record import FilesRecord
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata_table.config import KEEP_AS_IT_IS, MetadataTableConfig, MetadataWish
+from tideline.hudi.metadata_table.config import (
+    KEEP_AS_IT_IS,
+    MetadataTableConfig,
+    MetadataTableMode,
+)
 from tideline.hudi.metadata_table.disable import (
     disable_if_it_knows,
     disable_metadata_table,
@@ -70,9 +74,9 @@ class MetadataOutcome:
 UNTOUCHED = MetadataOutcome()
 
 
-def require_possible(table: HoodieTable, wish: MetadataWish) -> None:
+def require_possible(table: HoodieTable, mode: MetadataTableMode) -> None:
     """Raise ConfigError where a metadata table is wanted in a version that has none here."""
-    if wish is MetadataWish.ON and not table.layout.keeps_metadata_table:
+    if mode is MetadataTableMode.ON and not table.layout.keeps_metadata_table:
         raise ConfigError(
             "no metadata table is kept in tables of this version; leave hoodie.metadata.enable out",
             table=table.uri,
@@ -154,10 +158,10 @@ def _record(
     config: MetadataTableConfig,
     guard: Guard,
 ) -> MetadataOutcome:
-    wish, per_compaction = config.wish, config.commits_per_compaction
-    may_be_kept = wish is not MetadataWish.OFF and table.layout.keeps_metadata_table
+    mode, per_compaction = config.mode, config.commits_per_compaction
+    may_be_kept = mode is not MetadataTableMode.OFF and table.layout.keeps_metadata_table
     is_kept = may_be_kept and table.reload_config().keeps_metadata_table
-    if not may_be_kept or (not is_kept and wish is not MetadataWish.ON):
+    if not may_be_kept or (not is_kept and mode is not MetadataTableMode.ON):
         is_disabled = disable_metadata_table(table, guard, is_current=may_be_kept)
         return MetadataOutcome(is_disabled=is_disabled)
     if is_kept:
@@ -167,7 +171,7 @@ def _record(
             return MetadataOutcome(dropped=dropped)
         except _UNUSABLE as error:
             _log.warning("the metadata table cannot be gone on with: %s", error)
-            if wish is not MetadataWish.ON:
+            if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
     MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)

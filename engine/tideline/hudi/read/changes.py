@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import ConfigError
+from tideline.hudi.capabilities.guard import require_by_properties
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.index.uniqueness import global_index
-from tideline.hudi.nature.guard import require_by_properties
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.arrow_scan import nullable
 from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.change_plan import ChangePlan, CommitStep, plan_changes

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from tideline.errors import UnsupportedTableError
 from tideline.formats.base_file import is_read
 from tideline.formats.row_filter import RowFilter
+from tideline.hudi.capabilities.guard import require_by_properties
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.file_group.file_slice_merge import SliceContext
-from tideline.hudi.nature.guard import require_by_properties
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable

@@ -10,7 +10,7 @@ from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.plain_json import members, plain
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.services.report import ServiceReport
 
 
@@ -46,14 +46,14 @@ class FileDone:
 @dataclass(frozen=True, slots=True)
 class ServiceDone:
     """A finished run of a service that moves rows. `service` is its name, `words` what it did,
-    `saving` what readers save by it."""
+    `benefit` what readers save by it."""
 
     service: str
     instant: InstantTime
     files: tuple[FileDone, ...]
     metrics: RunMetrics
     words: str
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
@@ -64,10 +64,10 @@ class ServiceDone:
             files_written=sum(1 for file in self.files if file.what == "written"),
             bytes_written=self.metrics.bytes_written,
             rows_written=self.metrics.rows_written,
-            saving=self.saving,
+            benefit=self.benefit,
         )
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
-        named = members(self, "service", "instant", "metrics", saved="saving")
+        named = members(self, "service", "instant", "metrics", saved="benefit")
         return {**named, "files": plain(self.files)}

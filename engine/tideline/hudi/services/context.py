@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import require
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack
 from tideline.hudi.recovery.recover import execute_recovery
 from tideline.hudi.services.config import ServiceConfig

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceWork
@@ -24,22 +24,22 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
-from tideline.saving import Saving
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
+from tideline.services.benefit import Benefit
 
 
 @dataclass(frozen=True, slots=True)
 class MovedRows:
     """What an engine did: one stat per file written, the files it `used`, and the bytes it read.
 
-    `saving` is what readers save by that. `replaced` are the ids of the file groups that the new
+    `benefit` is what readers save by that. `replaced` are the ids of the file groups that the new
     files stand for, by partition.
     """
 
     stats: Sequence[WriteStat]
     used: tuple[FileDone, ...]
     bytes_read: int
-    saving: Saving
+    benefit: Benefit
     replaced: Mapping[str, Sequence[str]] | None = None
 
 
@@ -93,7 +93,7 @@ def execute_planned_run(
             bytes_written=sum(stat.file_size_in_bytes for stat in moved.stats),
             rows_written=sum(stat.num_writes for stat in moved.stats),
             seconds=table.clock.monotonic_s() - transaction.started_s,
-            spent=Spending.so_far().since(transaction.spent_before),
+            spent=ResourceUsage.so_far().since(transaction.spent_before),
         )
         transaction.commit(
             moved.stats,
@@ -109,4 +109,4 @@ def execute_planned_run(
     written = FileDone.written(moved.stats)
     words = run.describe(moved.used, written)
     files = (*moved.used, *written)
-    return ServiceDone(run.service, instant.time, files, metrics, words, moved.saving)
+    return ServiceDone(run.service, instant.time, files, metrics, words, moved.benefit)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.plain_json import members
+from tideline.resource_usage import NOTHING, ResourceUsage
 from tideline.services.explanation import Estimate
-from tideline.spending import NOTHING, Spending
 
 _PREFIX = "tideline.service."
 _NAME_KEY = _PREFIX + "name"
@@ -24,14 +24,14 @@ CLEAN_CORE_SECONDS = "tideline.clean.core.seconds"
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
     """Bytes and rows of one run, its seconds, and what it took of processors and store
-    (`Spending`). `service` is its name."""
+    (`ResourceUsage`). `service` is its name."""
 
     service: str
     bytes_read: int = 0
     bytes_written: int = 0
     rows_written: int = 0
     seconds: float = 0.0
-    spent: Spending = NOTHING
+    spent: ResourceUsage = NOTHING
 
     def to_extra_metadata(self) -> dict[str, str]:
         """The entries for a commit's extra metadata."""
@@ -55,7 +55,7 @@ class RunMetrics:
                 int(extra[_PREFIX + "bytes_written"]),
                 int(extra[_PREFIX + "rows_written"]),
                 float(extra[_PREFIX + "seconds"]),
-                Spending(float(extra[_CORE_SECONDS_KEY]), int(extra[_REQUESTS_KEY])),
+                ResourceUsage(float(extra[_CORE_SECONDS_KEY]), int(extra[_REQUESTS_KEY])),
             )
         except (KeyError, ValueError):
             return None

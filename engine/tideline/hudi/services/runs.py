@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tideline.hudi.capabilities.guard import facts_of, require
+from tideline.hudi.capabilities.refusal import Refusal
+from tideline.hudi.capabilities.rules import Facts, refusal_of
 from tideline.hudi.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.hudi.index.bucket_recognition import names_layout
-from tideline.hudi.nature.guard import facts_of, require
-from tideline.hudi.nature.judgement import Facts, refusal_of
-from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.registry import service_named
@@ -22,9 +22,9 @@ from tideline.hudi.services.service import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.run import PendingRun, ServicePlan, ServiceRun
-from tideline.spending import Spending
 
 _KNOWN_FROM = {
     BucketEngine.SIMPLE: KnownFrom.FILE_IDS,
@@ -84,15 +84,15 @@ class TableServices:
         """
         service = _known(service)
         require(self.table, service.permission)
-        before = Spending.so_far()
+        before = ResourceUsage.so_far()
         run = service.execute(self.context)
-        return replace(run, spent=Spending.so_far().since(before))
+        return replace(run, spent=ResourceUsage.so_far().since(before))
 
     def run_pending(self, service: TableService | str) -> ServiceRun:
         """Finish what is pending of a service that moves rows, and schedule nothing."""
-        before = Spending.so_far()
+        before = ResourceUsage.so_far()
         run = _known(service).finish_pending(self.context)
-        return replace(run, spent=Spending.so_far().since(before))
+        return replace(run, spent=ResourceUsage.so_far().since(before))
 
     @property
     def _layout(self) -> BucketLayout | None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.runs import TableServices
-from tideline.hudi.services.service import TableService, Turn
+from tideline.hudi.services.service import InlineStep, TableService
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 class SchedulerConfig:
     """What settings want of each service after a commit, in the order in which they run."""
 
-    turns: Mapping[TableService, frozenset[Turn]] = field(default_factory=dict)
+    turns: Mapping[TableService, frozenset[InlineStep]] = field(default_factory=dict)
     raises_failures: bool = False
 
     def moving_no_rows(self) -> SchedulerConfig:
         """The same without running what needs an engine, for a commit made without one."""
-        only_scheduled = frozenset({Turn.SCHEDULE})
+        only_scheduled = frozenset({InlineStep.SCHEDULE})
         turns = {
             service: turns & only_scheduled if service.moves_rows else turns
             for service, turns in self.turns.items()
@@ -120,7 +120,7 @@ def run_after_commit(services: TableServices, config: SchedulerConfig) -> tuple[
 def _outcome(
     services: TableServices,
     service: TableService,
-    turns: frozenset[Turn],
+    turns: frozenset[InlineStep],
     config: SchedulerConfig,
 ) -> AfterCommit:
     moves_rows = service.permission.may_write_rows
@@ -128,7 +128,7 @@ def _outcome(
     if refusal is not None:
         return AfterCommit(service, left_out=refusal.reason)
     try:
-        if Turn.RUN in turns:
+        if InlineStep.RUN in turns:
             return AfterCommit(service, run=services.run(service))
         return _schedule(services, service)
     except Exception as error:

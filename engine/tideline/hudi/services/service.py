@@ -19,7 +19,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -32,7 +32,7 @@ from tideline.services.run import ServiceRun
 from tideline.services.service import Service
 
 
-class Turn(Enum):
+class InlineStep(Enum):
     """What settings want of a service after a commit. SCHEDULE: only its plan is written."""
 
     SCHEDULE = "schedule"
@@ -78,14 +78,14 @@ class TableService(Service):
         CorruptTableError for plans or files that cannot be read.
         """
 
-    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[Turn]:
+    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[InlineStep]:
         """What settings want of it after a commit: to run, where one of its switches is on.
 
         `compacts_by_default`: a batch that compacts unless settings say otherwise. Wanted to run
         and to be scheduled, it runs.
         """
         is_on = any(read.boolean(name) for name in self.inline_settings)
-        return frozenset({Turn.RUN}) if is_on else frozenset()
+        return frozenset({InlineStep.RUN}) if is_on else frozenset()
 
     def schedule(self, context: ServiceContext, *, is_async: bool = False) -> Instant | NotDue:
         """Write the plan if it is due; takes the lock, rolls failed writes back first.

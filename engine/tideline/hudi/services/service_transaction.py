@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideline.errors import ConflictError
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.metadata_table.keep import record_commit
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import (
     execute_attempt_rollback,
     execute_rollback,
@@ -37,13 +37,13 @@ from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, W
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.carried_metadata import carried_metadata
-from tideline.hudi.write.completion import Fate
+from tideline.hudi.write.completion import CommitState
 from tideline.hudi.write.conflict import find_undoing
 from tideline.hudi.write.finalize import delete_unreported_files
 from tideline.hudi.write.outcome import Unknown, unknown_error
 from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import save_history, unchanged_history
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 from tideline.storage.heartbeat import is_heartbeat_dead
 
 
@@ -78,7 +78,7 @@ class ServiceTransaction:
         self._commit_again: Callable[[], ServiceCommit] | None = None
         self._was_withdrawn = False
         self.started_s = table.clock.monotonic_s()
-        self.spent_before = Spending.so_far()
+        self.spent_before = ResourceUsage.so_far()
 
     @property
     def instant(self) -> InstantTime:
@@ -217,7 +217,7 @@ class ServiceTransaction:
         if outcome is None or not is_error:
             raise error
 
-    def _settle(self, gives_up_plan: bool) -> ServiceCommit | Fate:
+    def _settle(self, gives_up_plan: bool) -> ServiceCommit | CommitState:
         now = self.table.timeline().find(self.instant)
         is_ours = now is not None and now.state is State.INFLIGHT
         if is_ours and self._pending.may_still_take_place:
@@ -232,19 +232,19 @@ class ServiceTransaction:
                 # to us alone, and must be gone before the instant counts as archived.
                 self._was_withdrawn = True
                 remove_files_of(self.table, self.instant)
-                return Fate.UNDONE
+                return CommitState.UNDONE
             # An attempt that others rolled back while we slept may be theirs by now.
             if self._pending.is_expired:
                 # So may be the heartbeat by now, which has the instant's name.
                 self._pending.lapse()
-                return Fate.UNDONE
+                return CommitState.UNDONE
             if now.state is State.INFLIGHT:
                 _undo(self.table, now, keeps_plan=self._keeps_plan)
             if gives_up_plan:
                 self.table.timelines.remove(now.in_state(State.REQUESTED))
-        return Fate.UNDONE
+        return CommitState.UNDONE
 
-    def _settle_completed(self, completed: Instant) -> ServiceCommit | Fate:
+    def _settle_completed(self, completed: Instant) -> ServiceCommit | CommitState:
         """Either our reply was lost, or another process took us for dead and ran the plan again."""
         if self._pending.is_sent and self._committed is not None:
             self._pending.tidy_up()
@@ -252,7 +252,7 @@ class ServiceTransaction:
         theirs = self.table.timelines.read_commit(completed)
         delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
         self._pending.tidy_up()
-        return Fate.UNDONE
+        return CommitState.UNDONE
 
     def _require_ours(self, timeline: ActiveTimeline) -> None:
         now = timeline.find(self.instant)

@@ -46,7 +46,7 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import check_given
 from tideline.settings.registry import find_setting
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 
 BUCKET_COUNT_DEFAULT = 256
@@ -286,7 +286,7 @@ def _given(definition: TableDefinition) -> dict[str, str]:
     for name in definition.properties:
         if _CREDENTIAL.search(name):
             raise ConfigError("not a property a table can hold", value=name)
-    return check_given(definition.properties, Place.TABLE)
+    return check_given(definition.properties, SettingPlace.TABLE)
 
 
 def _defined(definition: TableDefinition, given: Mapping[str, str]) -> TableDefinition:

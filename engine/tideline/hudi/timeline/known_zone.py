@@ -43,7 +43,7 @@ _BEGUN_AT_ONCE = (Action.COMMIT, Action.DELTACOMMIT)
 
 
 @dataclass(frozen=True, slots=True)
-class BegunInstant:
+class StartedInstant:
     """When a write was begun: by its digits, and by the store's clock."""
 
     time: InstantTime
@@ -83,7 +83,7 @@ class KnownZone:
 
     zone: TimelineZone = UTC_ZONE
     basis: ZoneBasis = ZoneBasis.STATED
-    example: BegunInstant | None = None
+    example: StartedInstant | None = None
 
     @property
     def ahead_minutes(self) -> int:
@@ -138,7 +138,7 @@ AGE_UNKNOWN = (
 
 def zone_of_objects(made_ms: Mapping[Instant, int]) -> KnownZone:
     """What is known of an undeclared zone from when each state's object was made."""
-    return infer_zone(begun_instants(made_ms))
+    return infer_zone(started_instants(made_ms))
 
 
 def doubt_of(zone: TimelineZone, made_ms: Mapping[Instant, int]) -> str | None:
@@ -146,7 +146,7 @@ def doubt_of(zone: TimelineZone, made_ms: Mapping[Instant, int]) -> str | None:
 
     A doubt is no refusal: the writers may just have moved to that zone.
     """
-    seen = infer_zone(begun_instants(made_ms))
+    seen = infer_zone(started_instants(made_ms))
     if seen.example is None:
         return None
     time, made = seen.example.time, seen.example.made_ms
@@ -159,7 +159,7 @@ def doubt_of(zone: TimelineZone, made_ms: Mapping[Instant, int]) -> str | None:
     )
 
 
-def begun_instants(made_ms: Mapping[Instant, int]) -> tuple[BegunInstant, ...]:
+def started_instants(made_ms: Mapping[Instant, int]) -> tuple[StartedInstant, ...]:
     """The newest instants that say something, of all states with the times of their objects."""
     digits = {time: ms for time in {one.time for one in made_ms} if (ms := _digits_ms(time))}
     times = sorted(digits)
@@ -178,11 +178,11 @@ def begun_instants(made_ms: Mapping[Instant, int]) -> tuple[BegunInstant, ...]:
     # A clustering is a replacecommit, too, and may be planned for long before it is begun.
     writes = [one for one in begun if one[0].action in _BEGUN_AT_ONCE]
     replacing = [one for one in begun if one[0].action is Action.REPLACECOMMIT]
-    found = (BegunInstant(instant.time, made) for instant, made in writes or replacing)
+    found = (StartedInstant(instant.time, made) for instant, made in writes or replacing)
     return tuple(sorted(found, key=lambda one: one.time)[-SAMPLES_MAX:])
 
 
-def infer_zone(begun: Sequence[BegunInstant]) -> KnownZone:
+def infer_zone(begun: Sequence[StartedInstant]) -> KnownZone:
     """What the objects of the newest writes say about the zone of their digits."""
     possible = [one for one in begun if -_AHEAD_STEPS_MAX <= one.steps <= _BEHIND_STEPS_MAX]
     in_utc = [one for one in possible if one.steps == 0]
@@ -209,7 +209,7 @@ def _daylight_partner(usual: int, counts: Counter[int]) -> int:
     return partner if counts[partner] else usual
 
 
-def _is_evidence(witnesses: Sequence[BegunInstant]) -> bool:
+def _is_evidence(witnesses: Sequence[StartedInstant]) -> bool:
     """Whether agreeing instants prove something: they are to the minute, or lie apart.
 
     Then their objects lie apart as well, unless they are copies of instants an hour apart.

@@ -27,10 +27,10 @@ from typing import Any
 from uuid import uuid4
 
 from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.version_change import (
     VERSION_CHANGE,
     change_text,

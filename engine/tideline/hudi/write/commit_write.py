@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tideline.hudi.nature.guard import require_by_properties
+from tideline.hudi.capabilities.guard import require_by_properties
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.conflict import Conflicted
@@ -20,7 +20,7 @@ from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unkn
 from tideline.hudi.write.transaction import WriteTransaction, begin_write
 from tideline.hudi.write.unique_keys import reported_uniqueness, undeclared_index
 from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, WrittenFiles
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def commit_write(
     away while the commit became visible, and what `write` raises.
     """
     require_by_properties(table, request.operation.permission)
-    started_s, before = table.clock.monotonic_s(), Spending.so_far()
+    started_s, before = table.clock.monotonic_s(), ResourceUsage.so_far()
     transaction = begin_write(table, request, failed_writes)
     if isinstance(transaction, Repeated):
         return _repeated(request, transaction)
@@ -50,7 +50,7 @@ def commit_write(
         outcome = found
     if isinstance(outcome, Committed):
         seconds = table.clock.monotonic_s() - started_s
-        return _done(transaction, outcome, seconds, Spending.so_far().since(before))
+        return _done(transaction, outcome, seconds, ResourceUsage.so_far().since(before))
     transaction.abort()
     if isinstance(outcome, Repeated):
         return _repeated(request, outcome)
@@ -85,7 +85,7 @@ def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> 
 
 
 def _done(
-    transaction: WriteTransaction, committed: Committed, seconds: float, spent: Spending
+    transaction: WriteTransaction, committed: Committed, seconds: float, spent: ResourceUsage
 ) -> WriteDone:
     table, request = transaction.table, transaction.request
     searched = request.token.notes if request.token else ()

@@ -51,7 +51,7 @@ RETRY_S = 0.2
 RETRY_S_MAX = 5.0
 
 
-class Fate(Enum):
+class CommitState(Enum):
     """What one look at a failed attempt found, when it was not committed after all."""
 
     UNDONE = "undone"
@@ -123,7 +123,7 @@ class InstantCompletion:
                 self._table.clock.sleep(doubled(RETRY_S, repeated, RETRY_S_MAX))
 
     def settle(
-        self, instant: InstantTime, look: Callable[[], T | Fate], *, patiently: bool = True
+        self, instant: InstantTime, look: Callable[[], T | CommitState], *, patiently: bool = True
     ) -> T | Unknown | None:
         """Find out what became of a failed attempt at the instant; end its heartbeat.
 
@@ -139,9 +139,9 @@ class InstantCompletion:
                 was_sent = self.is_sent
                 try:
                     found = look()
-                    if not isinstance(found, Fate):
+                    if not isinstance(found, CommitState):
                         return found
-                    if found is Fate.UNDONE:
+                    if found is CommitState.UNDONE:
                         self.is_sent = False
                         return None
                     reason = "it answers again, and the instant is still pending"

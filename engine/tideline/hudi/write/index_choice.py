@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tideline.errors import ConfigError
+from tideline.hudi.capabilities.rules import HUDI_INDEX_TYPE, dropping_rings, unwritable_buckets
 from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.hudi.index.bucket_recognition import (
@@ -33,7 +34,6 @@ from tideline.hudi.index.index_settings import IndexSettings
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS
 from tideline.hudi.index.uniqueness import global_index, says_unique
-from tideline.hudi.nature.judgement import HUDI_INDEX_TYPE, dropping_rings, unwritable_buckets
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig

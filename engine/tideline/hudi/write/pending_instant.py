@@ -25,7 +25,12 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.completion import Fate, InstantCompletion, require_alive, require_lease
+from tideline.hudi.write.completion import (
+    CommitState,
+    InstantCompletion,
+    require_alive,
+    require_lease,
+)
 from tideline.hudi.write.outcome import Unknown
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat
 from tideline.storage.lock import Guard, Lease
@@ -135,7 +140,9 @@ class PendingInstant:
         """Remove what is not needed after the commit; never raises errors of its own."""
         self._completion.tidy_up(self.time)
 
-    def settle(self, look: Callable[[], T | Fate], *, patiently: bool = True) -> T | Unknown | None:
+    def settle(
+        self, look: Callable[[], T | CommitState], *, patiently: bool = True
+    ) -> T | Unknown | None:
         """Find out what became of a failed attempt; see `InstantCompletion.settle`."""
         return self._completion.settle(self.time, look, patiently=patiently)
 

@@ -11,7 +11,7 @@ requested before this compaction completed, going by the times of their objects 
 have them, of completion: there it may have been requested before the compaction, too.
 
 A Flink job appends new keys to any log, and leaves traces by which it is known (see
-tideline.hudi.nature.flink_writers). Where it wrote, the rows of all logs are looked up.
+tideline.hudi.capabilities.flink_writers). Where it wrote, the rows of all logs are looked up.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from tideline.hudi.nature.flink_writers import is_flink_file_id
-from tideline.hudi.nature.look import was_flink_here
+from tideline.hudi.capabilities.flink_writers import is_flink_file_id
+from tideline.hudi.capabilities.look import was_flink_here
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline

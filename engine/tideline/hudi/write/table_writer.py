@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tideline.errors import ConflictError
-from tideline.hudi.nature.guard import admit, require_by_properties
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import admit, require_by_properties
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack, plan_instant_rollback
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.recovery.recover import execute_recovery, find_recoverable_writes
@@ -34,7 +34,7 @@ from tideline.hudi.write.token import TokenSearch
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement, WriteDone, WriteRequest
 from tideline.settings.gate import check_given
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 
 
 class TableWriter:
@@ -44,7 +44,7 @@ class TableWriter:
         self.table = table
         self.index = IndexChoice(table)
 
-    def given(self, options: Mapping[str, str] | None, place: Place) -> dict[str, str]:
+    def given(self, options: Mapping[str, str] | None, place: SettingPlace) -> dict[str, str]:
         """What a caller gives, by first names; it may declare the zone.
 
         Raises ConfigError for what is unknown, refused or contradicts the table.
@@ -63,13 +63,13 @@ class TableWriter:
         built with, and where its number of buckets has to be declared; UnsupportedTableError for a
         bucket index that is not written.
         """
-        return self.index.for_rows(self.given(options, Place.WRITE))
+        return self.index.for_rows(self.given(options, SettingPlace.WRITE))
 
     def planned_write(
         self, operation: WriteOperation | str | None, options: Mapping[str, str] | None
     ) -> tuple[WriteOperation, WriteConfig]:
         """The operation that a write with these options is, and its settings; raises as both."""
-        return self.planned(operation, self.given(options, Place.WRITE))
+        return self.planned(operation, self.given(options, SettingPlace.WRITE))
 
     def planned(
         self, operation: WriteOperation | str | None, given: Mapping[str, str]

@@ -33,8 +33,8 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import encode_container
+from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.metadata_table.keep import record_commit, require_possible
-from tideline.hudi.nature.guard import admit
 from tideline.hudi.recovery.execute import (
     FailedWrites,
     RolledBack,
@@ -50,7 +50,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.carried_metadata import carried_metadata
-from tideline.hudi.write.completion import Fate
+from tideline.hudi.write.completion import CommitState
 from tideline.hudi.write.concurrent_schema_change import agree_on_schema, hides
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
 from tideline.hudi.write.conflict import Conflicted, TransactionStart, find_write_conflict
@@ -78,7 +78,7 @@ def begin_write(
     config, operation = request.config, request.operation
     with table.lock(config.lock_timing).acquire() as lease:
         timeline = admit(table, operation.permission)
-        require_possible(table, config.metadata_table.wish)
+        require_possible(table, config.metadata_table.mode)
         rolled_back = execute_recovery(table, timeline, failed_writes)
         if rolled_back:
             timeline = table.timeline()
@@ -243,12 +243,12 @@ class WriteTransaction:
         """
         return self.pending.settle(self._settle, patiently=patiently)
 
-    def _settle(self) -> Committed | Fate:
+    def _settle(self) -> Committed | CommitState:
         now = self.table.timeline().find(self.instant)
         if now is None:
             # What is left of it is no other writer's business, and the lock may be hard to get.
             remove_files_of(self.table, self.instant)
-            return Fate.UNDONE
+            return CommitState.UNDONE
         if now.is_pending and self.pending.may_still_take_place:
             return self._complete_under_new_lock()
         if now.is_pending:
@@ -256,21 +256,21 @@ class WriteTransaction:
                 now = self.table.timeline().find(self.instant)
                 if now is None:
                     remove_files_of(self.table, self.instant)
-                    return Fate.UNDONE
+                    return CommitState.UNDONE
                 if now.is_pending:
                     # Once others may have rolled it back its markers are not to be relied on.
                     was_given_up = self._was_rolled_back or self.pending.is_expired
                     execute_rollback(self.table, now, lists_files=was_given_up)
-                    return Fate.UNDONE
+                    return CommitState.UNDONE
         assert self._completing is not None, "no other writer completes this write"
         self.pending.tidy_up()
         return self._completing
 
-    def _complete_under_new_lock(self) -> Committed | Fate:
+    def _complete_under_new_lock(self) -> Committed | CommitState:
         """Repeat the whole commit: once it succeeds, or is refused, nothing is in doubt."""
         assert self._commit_again is not None, "a request to complete was sent"
         outcome = self._commit_again()
-        return outcome if isinstance(outcome, Committed) else Fate.OPEN
+        return outcome if isinstance(outcome, Committed) else CommitState.OPEN
 
     def _extra_metadata(self, timeline: ActiveTimeline) -> Mapping[str, str]:
         """What the commit says of itself, under the lock. Raises what the requirement raises."""

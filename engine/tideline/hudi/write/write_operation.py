@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tideline.errors import ConfigError
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.timeline.instant import Action
 

@@ -14,7 +14,7 @@ from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.outcome import Committed
 from tideline.hudi.write.token import TokenSearch
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.spending import NOTHING, Spending
+from tideline.resource_usage import NOTHING, ResourceUsage
 
 Requirement = Callable[[ActiveTimeline], None]
 """Asked under the table lock, just before a commit completes; raises to prevent it."""
@@ -65,7 +65,7 @@ class WriteDone:
     committed: Committed
     rolled_back: tuple[RolledBack, ...]
     seconds: float
-    spent: Spending = NOTHING
+    spent: ResourceUsage = NOTHING
     notes: tuple[str, ...] = ()
     is_repeat: bool = False
     keys_unique_in: str | None = None

@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.wording import counted, size_text
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteOutlook:
     """What a rewrite would do: the files and bytes it takes, and how many files it is expected to
-    write. `reasons` say why, `saving` is what readers are expected to save."""
+    write. `reasons` say why, `benefit` is what readers are expected to save."""
 
     files_before: int
     files_after: int
     bytes_before: int
     reasons: tuple[str, ...] = ()
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
 
     def promise(self, what: str) -> str:
         """`24 data files (1.2 MB) would become 3: enough files of the wrong size`."""

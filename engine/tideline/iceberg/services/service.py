@@ -103,7 +103,7 @@ class RewriteService(IcebergService):
         outlook = facts.files.outlooks[self.name]
         size_bytes = outlook.bytes_before
         return Explanation(
-            found.reason, bytes_read=size_bytes, bytes_written=size_bytes, saving=outlook.saving
+            found.reason, bytes_read=size_bytes, bytes_written=size_bytes, benefit=outlook.benefit
         )
 
     def due(self, facts: IcebergFacts, settings: Mapping[str, str]) -> Due | NotDue:  # noqa: ARG002

@@ -29,7 +29,7 @@ from tideline.iceberg.services.rewrite_position_deletes import plan as rewrite_p
 from tideline.iceberg.services.rewrite_position_deletes.plan import delete_rewrite_options
 from tideline.iceberg.services.rewrite_position_deletes.search import search_position_deletes
 from tideline.iceberg.table.file_io import FileIO
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 
 _REASONS_MAX = 3
 
@@ -129,7 +129,7 @@ def _outlook(plan: RewritePlan) -> RewriteOutlook | None:
         files_after=plan.files_after,
         bytes_before=plan.bytes_before,
         reasons=tuple(reason for reason, _ in reasons.most_common(_REASONS_MAX)),
-        saving=plan.saving,
+        benefit=plan.benefit,
     )
 
 
@@ -155,7 +155,7 @@ def _delete_outlook(
         files_after=files_after,
         bytes_before=sum(one.data_file.file_size_bytes for one in entries),
         reasons=dangling,
-        saving=Saving(files_opened=fewer, delta_files=fewer),
+        benefit=Benefit(files_opened=fewer, delta_files=fewer),
     )
 
 
@@ -171,7 +171,7 @@ def _manifest_outlook(
         files_before=files_before,
         files_after=files_after,
         bytes_before=sum(group.size_bytes for group in groups),
-        saving=Saving(files_opened=files_before - files_after),
+        benefit=Benefit(files_opened=files_before - files_after),
     )
 
 

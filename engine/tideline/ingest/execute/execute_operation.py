@@ -25,7 +25,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.spending import Spending
+from tideline.resource_usage import ResourceUsage
 from tideline.wording import counted
 
 _SYSTEM_CLOCK = SystemClock()
@@ -44,12 +44,12 @@ def execute_operation(
     moves rows. `progress` hears, in words, what is being done. Errors that Tideline knows come
     back as a FAILED result with the exit code of their kind; all others are raised.
     """
-    before = Spending.so_far()
+    before = ResourceUsage.so_far()
     try:
         result = _execute(operation, session_factory, clock, progress or _ignore)
     except TidelineError as error:
         result = failed_result(operation.id, error)
-    spent = Spending.so_far().since(before)
+    spent = ResourceUsage.so_far().since(before)
     return replace(result, core_seconds=spent.core_seconds, requests=spent.requests)
 
 

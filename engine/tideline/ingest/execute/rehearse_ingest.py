@@ -30,7 +30,7 @@ from tideline.ingest.execute.table_access import (
 )
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.operation.column_type import plain_name
-from tideline.ingest.operation.operation import IngestFiles, Operation, Place
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
 from tideline.lake_table import LakeTable
@@ -129,7 +129,7 @@ def _places(operation: Operation, work: IngestFiles) -> list[StoreLocation]:
 
 def _stand_in(operation: Operation) -> LakeTable:
     """The table as it would be created, in memory."""
-    place = Place(f"memory://{uuid4().hex}")
+    place = Location(f"memory://{uuid4().hex}")
     return create_declared_table(replace(operation.table, location=place))
 
 

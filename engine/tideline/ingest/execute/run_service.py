@@ -116,7 +116,7 @@ def _service_result(operation_id: str, run: ServiceRun) -> OperationResult:
         message="; ".join(one.words for one in reports),
         instant=str(instants[-1]) if instants else None,
         **{name: sum(getattr(one, name) for one in reports) for name in _COUNTS},
-        saved=run.saving,
+        saved=run.benefit,
         notes=(*notes, *(note for one in reports for note in one.notes)),
         audit=tuple(done.to_json_object() for done in run.done),
     )

@@ -9,7 +9,7 @@ from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
-from tideline.ingest.operation.operation import CatalogEntry, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import CatalogEntry, Location, Operation, TableTarget
 from tideline.lake_table import LakeTable
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
@@ -28,7 +28,7 @@ Progress = Callable[[str], None]
 """Hears, in words, what is being done."""
 
 
-def locate(place: Place) -> StoreLocation:
+def locate(place: Location) -> StoreLocation:
     """The store at `place`. Raises ConfigError when it cannot be one."""
     return StoreLocation.of(place.uri, dict(place.options))
 

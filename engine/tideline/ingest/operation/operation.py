@@ -66,7 +66,7 @@ _SERVICE_OF: Mapping[OperationKind, Service] = {OperationKind.of(one): one for o
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where a store is: the value of a StoreLocation, for those who never open one."""
 
     uri: str
@@ -93,7 +93,7 @@ class TableTarget:
     """
 
     name: str
-    location: Place
+    location: Location
     record_key: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
     ordering: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class IngestFiles:
     """
 
     name: str
-    landing: Place
+    landing: Location
     file_format: FileFormat
     files: tuple[ArrivedFile, ...]
     generation: int
@@ -152,7 +152,7 @@ class IngestFiles:
     bad_rows_max: int | None = None
     former_name: str = ""
     taken: AfterIngest = AfterIngest.KEEP
-    moved_to: Place | None = None
+    moved_to: Location | None = None
     listed_after: str = ""
     is_dry: bool = False
 
@@ -417,12 +417,12 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
     raise ConfigError(f"no work of kind {kind} is known")
 
 
-def _place_object(place: Place) -> dict[str, Any]:
+def _place_object(place: Location) -> dict[str, Any]:
     return {"uri": place.uri, "options": dict(place.options)}
 
 
-def _read_place(content: Any) -> Place:
-    return Place(str(content["uri"]), tuple(sorted(_text_mapping(content["options"]).items())))
+def _read_place(content: Any) -> Location:
+    return Location(str(content["uri"]), tuple(sorted(_text_mapping(content["options"]).items())))
 
 
 def _columns_object(columns: tuple[Column, ...]) -> list[list[Any]]:

@@ -15,8 +15,8 @@ from enum import Enum
 from typing import Any
 
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError, UnknownOutcomeError
-from tideline.saving import NO_SAVING, Saving
 from tideline.secret_values import masked, masked_json
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.wording import counted
 
 RESULT_BYTES_MAX = 4_096
@@ -59,7 +59,7 @@ class OperationResult:
     """What came of an operation. Sizes are bytes, times seconds; see CommitReport for the rows.
 
     `core_seconds` and `requests` are what it took of the processors of the machine, or pod, that
-    carried it out, and of the store (`Spending`); executors in other pods are not among them.
+    carried it out, and of the store (`ResourceUsage`); executors in other pods are not among them.
     `saved` is what readers and the store save from now on, of services alone.
 
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
@@ -91,7 +91,7 @@ class OperationResult:
     seconds: float = 0.0
     core_seconds: float = 0.0
     requests: int = 0
-    saved: Saving = NO_SAVING
+    saved: Benefit = NO_BENEFIT
     source_files: int = 0
     source_bytes: int = 0
     files_cleared: int = 0
@@ -118,7 +118,7 @@ class OperationResult:
             value = getattr(self, name)
             if value not in ("", 0, 0.0, None, ()):
                 content[name] = masked_json(value) if name in _TEXTS else value
-        if self.saved != NO_SAVING:
+        if self.saved != NO_BENEFIT:
             content["saved"] = self.saved.to_json_object()
         if self.skipped:
             content["skipped"] = [[masked(file.path), masked(file.reason)] for file in self.skipped]
@@ -148,7 +148,7 @@ class OperationResult:
             return cls(
                 id=str(content["id"]),
                 outcome=Outcome(content["outcome"]),
-                saved=Saving.from_json_object(content.get("saved") or {}),
+                saved=Benefit.from_json_object(content.get("saved") or {}),
                 skipped=skipped,
                 audit=audit,
                 **values,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.settings.entries import refused, settles, stored, word
-from tideline.settings.setting import Danger
+from tideline.settings.setting import Risk
 
 _PROPERTY = "hoodie.record.merge.property."
 _RULES = "rows are merged by event time or by commit time, as the table's merge mode says; "
@@ -36,12 +36,12 @@ SETTINGS = (
         "hoodie.write.record.merge.custom.implementation.classes",
         "hoodie.write.partial.update.unavailable.value",
         "hoodie.record.merge.property.*",
-        danger=Danger.MERGING,
+        risk=Risk.MERGING,
     ),
     *refused(
         _RULES + "of equal ordering values the later write wins",
         "hoodie.payload.update.on.same.ordering.field",
         unless=("true",),
-        danger=Danger.MERGING,
+        risk=Risk.MERGING,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, flag, harmless, integer, refused, settles, text, word
-from tideline.settings.setting import Danger, Kind
+from tideline.settings.setting import Kind, Risk
 
 _LOCK = "hoodie.write.lock."
 _OTHER_LOCKS = (
@@ -112,7 +112,7 @@ SETTINGS = (
         _OTHER_LOCKS,
         f"{_LOCK}provider",
         unless=("StorageBasedLockProvider",),
-        danger=Danger.LOCKING,
+        risk=Risk.LOCKING,
     ),
     *refused(
         _OTHER_LOCKS,
@@ -127,7 +127,7 @@ SETTINGS = (
         "Tideline does",
         "hoodie.write.concurrency.mode",
         unless=("OPTIMISTIC_CONCURRENCY_CONTROL", "SINGLE_WRITER"),
-        danger=Danger.LOCKING,
+        risk=Risk.LOCKING,
     ),
     *refused(
         "names a Java class, and Tideline runs none; writers conflict where they touch one file "

@@ -13,10 +13,10 @@ from tideline.settings.entries import (
     text,
     word,
 )
-from tideline.settings.setting import Place
+from tideline.settings.setting import SettingPlace
 
 _SORT_MODES = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
-_OF_A_WRITE = frozenset({Place.WRITE})
+_OF_A_WRITE = frozenset({SettingPlace.WRITE})
 SETTINGS = (
     text(
         "hoodie.datasource.write.operation",

@@ -20,7 +20,7 @@ from tideline.storage.egress.route import (
     REFUSED_CODE,
     UNREACHED_CODE,
     Bound,
-    Place,
+    HostPort,
 )
 
 _FLUSH_S = 5.0
@@ -53,7 +53,7 @@ class Door(Protocol):
     def admit(self, ticket: Ticket, connection: ClientConnection) -> None:
         """Count a connection for its namespace. Raises EgressError when there are too many."""
 
-    async def connect(self, ticket: Ticket, place: Place) -> Connected:
+    async def connect(self, ticket: Ticket, place: HostPort) -> Connected:
         """A connection to a place, once it was judged. Raises EgressError."""
         ...
 
@@ -91,7 +91,7 @@ class ClientConnection:
         self._reader = reader
         self._writer = writer
         self._server: Connected | None = None
-        self._place: Place | None = None
+        self._place: HostPort | None = None
         self._clock = asyncio.get_running_loop().time
         self.last_byte_s = self._clock()
 
@@ -149,7 +149,7 @@ class ClientConnection:
                     return Ticket(namespace, Bound.decoded(user))
         return None
 
-    async def _reach(self, ticket: Ticket, place: Place) -> Connected:
+    async def _reach(self, ticket: Ticket, place: HostPort) -> Connected:
         server = self._server
         if server is not None and self._place == place and not server.is_over:
             return server
@@ -233,7 +233,7 @@ class ClientConnection:
 class _Destination:
     """Where a request goes, as the server's own request line and field `host` say it."""
 
-    place: Place
+    place: HostPort
     host: bytes
     path: bytes
 
@@ -253,7 +253,7 @@ class _Destination:
             raise MessageError("the address is not one")
         server = parts.netloc.encode("latin-1")
         path = b"" if is_tunnel else target[len(b"http://") + len(server) :]
-        return cls(Place.of(host, port or 80), server, path if path[:1] == b"/" else b"/" + path)
+        return cls(HostPort.of(host, port or 80), server, path if path[:1] == b"/" else b"/" + path)
 
 
 async def _cancel(tasks: set[asyncio.Task[None]]) -> None:

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.egress.http import HEAD_BYTES_MAX
-from tideline.storage.egress.route import Place
+from tideline.storage.egress.route import HostPort
 from tideline.trust.addresses import Address, AddressRules
 
 Resolved = tuple[str, tuple[str, ...]]
@@ -34,7 +34,7 @@ def resolved_by_system(host: str, port: int) -> tuple[str, tuple[str, ...]]:
     return canonical, tuple(dict.fromkeys(str(one[4][0]) for one in found))
 
 
-def looked_up(resolve: Resolve, place: Place) -> Resolved:
+def looked_up(resolve: Resolve, place: HostPort) -> Resolved:
     """Raises EgressError."""
     try:
         return resolve(place.host, place.port)

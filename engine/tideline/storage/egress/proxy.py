@@ -35,7 +35,7 @@ from tideline.storage.egress.places import (
     looked_up,
     resolved_by_system,
 )
-from tideline.storage.egress.route import Egress, Place
+from tideline.storage.egress.route import Egress, HostPort
 from tideline.trust.addresses import Address, AddressRules
 
 _LOOKUP_THREADS = 32
@@ -64,7 +64,7 @@ class _State:
 
     open: dict[ClientConnection, None] = field(default_factory=dict)
     by_namespace: Counter[str] = field(default_factory=Counter)
-    lookups: dict[Place, asyncio.Future[Resolved]] = field(default_factory=dict)
+    lookups: dict[HostPort, asyncio.Future[Resolved]] = field(default_factory=dict)
     lookups_by_namespace: Counter[str] = field(default_factory=Counter)
     problems: dict[Ticket, str] = field(default_factory=dict)
 
@@ -146,7 +146,7 @@ class EgressProxy:
             return json.dumps({"problem": str(error)}).encode()
         return json.dumps({"address": str(addresses[0])}).encode()
 
-    async def connect(self, ticket: Ticket, place: Place) -> Connected:
+    async def connect(self, ticket: Ticket, place: HostPort) -> Connected:
         """See `Door`. What went wrong last is kept for `problem_report`."""
         problems, bound = self._state.problems, ticket.bound.place
         try:
@@ -173,11 +173,11 @@ class EgressProxy:
         except TimeoutError:
             raise EgressError("timed out", is_refusal=False) from None
 
-    async def _addresses(self, namespace: str, place: Place) -> tuple[Address, ...]:
+    async def _addresses(self, namespace: str, place: HostPort) -> tuple[Address, ...]:
         found = await self._look_up(namespace, place)
         return judged_addresses(self._rules, namespace, place.host, found, self._remedy)
 
-    async def _look_up(self, namespace: str, place: Place) -> Resolved:
+    async def _look_up(self, namespace: str, place: HostPort) -> Resolved:
         """What a place's host resolves to; connections that begin meanwhile get the same answer."""
         state = self._state
         lookup = state.lookups.get(place)

@@ -29,21 +29,21 @@ _ASKING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class HostPort:
     """A host, in lower case and without a final dot, and a port."""
 
     host: str
     port: int
 
     @classmethod
-    def of(cls, host: str, port: int) -> Place:
+    def of(cls, host: str, port: int) -> HostPort:
         """Raises UnicodeError for a host that no name can be."""
         if not host.isascii():
             host = host.encode("idna").decode()
         return cls(host.lower().removesuffix("."), port)
 
     @classmethod
-    def of_url(cls, url: str) -> Place:
+    def of_url(cls, url: str) -> HostPort:
         """Raises ConfigError for a URL without a host."""
         try:
             parts = urlsplit(url)
@@ -64,7 +64,7 @@ class Bound:
     """What a route's connections are bound to: a place, or no more than the rules. Problems are
     kept for each bound; `purpose` tells those of one kind apart."""
 
-    place: Place | None
+    place: HostPort | None
     purpose: str = ""
 
     def encoded(self) -> str:
@@ -83,7 +83,7 @@ class Bound:
         if kind != "to":
             raise ValueError(user)
         port, _, host = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(" ")
-        return cls(Place(host, int(port)))
+        return cls(HostPort(host, int(port)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,7 +101,7 @@ class Egress:
     def to(self, server: str) -> EgressRoute:
         """For requests to the server of this URL alone, redirects included. Raises ConfigError for
         a URL without a host."""
-        return self._route(Bound(Place.of_url(server)))
+        return self._route(Bound(HostPort.of_url(server)))
 
     def anywhere(self, purpose: str) -> EgressRoute:
         """For requests to any server that the rules permit."""
@@ -112,7 +112,7 @@ class Egress:
 
         Raises StorageUnavailableError with the reason when there is none.
         """
-        place = Place.of(host, port)
+        place = HostPort.of(host, port)
         answer = self.to(f"tcp://{place}").answer(f"{ADDRESS_PATH}{place}")
         address = answer.get("address")
         if address is None:

@@ -1,6 +1,6 @@
 """`python -m tideline.testing.mutants [WORDS]`: plant every fault whose name or file has a word.
 
-One line for each: its fate, seconds, the fault, the place, the test that caught it. Exit code 1
+One line for each: its outcome, seconds, the fault, the place, the test that caught it. Exit code 1
 unless all were caught.
 """
 
@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import tideline
-from tideline.testing.mutants.run import Fate, Verdict, try_faults
+from tideline.testing.mutants.run import Outcome, Trial, try_faults
 from tideline.testing.mutants.table import FAULTS
 
 
@@ -30,16 +30,16 @@ def main(words: list[str]) -> int:
     started_s = time.monotonic()
     workers = int(os.environ.get("WORKERS", "2"))
     verdicts = try_faults(chosen, project, workers=workers, report=_show)
-    counts = Counter(verdict.fate for verdict in verdicts)
+    counts = Counter(verdict.outcome for verdict in verdicts)
     print(
         f"{len(verdicts)} faults planted: "
-        + ", ".join(f"{counts[fate]} {str(fate).lower()}" for fate in Fate)
+        + ", ".join(f"{counts[outcome]} {str(outcome).lower()}" for outcome in Outcome)
         + f", in {time.monotonic() - started_s:.0f} s"
     )
-    return 0 if counts[Fate.CAUGHT] == len(verdicts) else 1
+    return 0 if counts[Outcome.CAUGHT] == len(verdicts) else 1
 
 
-def _show(verdict: Verdict) -> None:
+def _show(verdict: Trial) -> None:
     print(verdict.line(), flush=True)
 
 

@@ -142,7 +142,7 @@ METADATA_FAULTS = (
     Fault(
         "a broken metadata table stays in use",
         _KEEP,
-        "            if wish is not MetadataWish.ON:\n"
+        "            if mode is not MetadataTableMode.ON:\n"
         "                return MetadataOutcome(is_disabled=disable_metadata_table(table, "
         "guard))\n",
         "            return MetadataOutcome()\n",

@@ -8,7 +8,7 @@ _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
 _PLANNER = f"{_OPERATOR}/decide/planner.py"
 _PLANNER_TESTS = (f"{_TESTS}/decide/test_planner.py",)
-_COMPANY_TESTS = (f"{_TESTS}/decide/test_company.py",)
+_CONCURRENCY_TESTS = (f"{_TESTS}/decide/test_concurrency.py",)
 _SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
 _SETTLEMENT_TESTS = (f"{_TESTS}/controller/test_settlement.py",)
 _WARM = f"{_OPERATOR}/controller/warm_workers.py"
@@ -16,18 +16,18 @@ _WARM_TESTS = (f"{_TESTS}/controller/test_warm_worker_choices.py",)
 _BUDGETS = f"{_OPERATOR}/controller/budgets.py"
 _BUDGET_TESTS = (f"{_TESTS}/controller/test_budgets.py",)
 _PLACES_TESTS = (f"{_TESTS}/controller/test_places_in_turns.py",)
-_FATE = f"{_OPERATOR}/controller/writer_fate.py"
-_FATE_TESTS = (f"{_TESTS}/controller/test_writer_fate.py",)
+_WRITER_STATE = f"{_OPERATOR}/controller/writer_state.py"
+_WRITER_STATE_TESTS = (f"{_TESTS}/controller/test_writer_state.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
 _ELECTION_TESTS = (f"{_TESTS}/controller/test_controller_stale_leader.py", "-m", "not api_server")
 
 OPERATOR_FAULTS = (
     Fault(
         "two operations of a table run at once",
-        f"{_OPERATOR}/decide/company.py",
+        f"{_OPERATOR}/decide/concurrency.py",
         "return may_begin(_work(operation.kind, operation.subject, table, observed), under_way)",
         "return True",
-        _COMPANY_TESTS,
+        _CONCURRENCY_TESTS,
     ),
     Fault(
         "an ingest begins on top of a dead writer",
@@ -216,17 +216,17 @@ OPERATOR_FAULTS = (
     ),
     Fault(
         "a writer is gone although the API server has a pod of it",
-        _FATE,
+        _WRITER_STATE,
         "        return all(has_ended(pod) for pod in pods)\n",
         "        return True\n",
-        _FATE_TESTS,
+        _WRITER_STATE_TESTS,
     ),
     Fault(
         "a writer is gone although its Job may start another pod",
-        _FATE,
+        _WRITER_STATE,
         "        if any(may_start_pods(job) for job in jobs):\n",
         "        if not jobs:\n",
-        _FATE_TESTS,
+        _WRITER_STATE_TESTS,
     ),
     Fault(
         "a commit in doubt counts before it is complete",

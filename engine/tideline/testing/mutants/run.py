@@ -43,7 +43,7 @@ _FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _PASSED, _FAILED = 0, 1
 
 
-class Fate(Enum):
+class Outcome(Enum):
     """What became of a fault."""
 
     CAUGHT = "caught"
@@ -55,17 +55,17 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One fault, its fate, and the test that caught it (or why it is unproven)."""
+class Trial:
+    """One fault, its outcome, and the test that caught it (or why it is unproven)."""
 
     fault: Fault
-    fate: Fate
+    outcome: Outcome
     by: str
     seconds: float
 
     def line(self) -> str:
         fault = self.fault
-        return f"{self.fate!s:8}  {self.seconds:5.1f} s  {fault.name}  [{fault.path}]  {self.by}"
+        return f"{self.outcome!s:8}  {self.seconds:5.1f} s  {fault.name}  [{fault.path}]  {self.by}"
 
 
 def try_faults(
@@ -73,9 +73,9 @@ def try_faults(
     project: Path,
     *,
     workers: int = 2,
-    report: Callable[[Verdict], None] = lambda _: None,
-) -> tuple[Verdict, ...]:
-    """The fate of each fault, reported as it is known.
+    report: Callable[[Trial], None] = lambda _: None,
+) -> tuple[Trial, ...]:
+    """The outcome of each fault, reported as it is known.
 
     Raises RuntimeError when a test fails although no fault is planted.
     """
@@ -84,7 +84,7 @@ def try_faults(
         for copy in copies:
             free.put(copy)
 
-        def attempt(fault: Fault) -> Verdict:
+        def attempt(fault: Fault) -> Trial:
             copy = free.get()
             try:
                 return try_fault(fault, copy)
@@ -102,30 +102,30 @@ def try_faults(
     return tuple(sorted(verdicts, key=lambda verdict: faults.index(verdict.fault)))
 
 
-def try_fault(fault: Fault, copy: Path) -> Verdict:
+def try_fault(fault: Fault, copy: Path) -> Trial:
     """Plant a fault in a copy of the project, run its tests, and take it out again."""
     started_s = time.monotonic()
 
-    def verdict(fate: Fate, by: str) -> Verdict:
-        return Verdict(fault, fate, by, time.monotonic() - started_s)
+    def verdict(outcome: Outcome, by: str) -> Trial:
+        return Trial(fault, outcome, by, time.monotonic() - started_s)
 
     try:
         before = fault.plant(copy)
     except ValueError as error:
-        return verdict(Fate.UNPROVEN, str(error))
+        return verdict(Outcome.UNPROVEN, str(error))
     try:
         code, output = _run_tests(copy, fault.tests)
     except subprocess.TimeoutExpired:
-        return verdict(Fate.UNPROVEN, f"its tests ran for more than {_TIMEOUT_S:.0f} s")
+        return verdict(Outcome.UNPROVEN, f"its tests ran for more than {_TIMEOUT_S:.0f} s")
     finally:
         write_source(copy / fault.path, before)
     if code == _PASSED:
-        return verdict(Fate.SURVIVED, f"these pass: {' '.join(fault.tests)}")
+        return verdict(Outcome.SURVIVED, f"these pass: {' '.join(fault.tests)}")
     failed = _FIRST_FAILURE.search(output)
     if code != _FAILED or failed is None or failed[0].startswith("ERROR"):
         last = output.strip().splitlines()[-1:] or ["no output"]
-        return verdict(Fate.UNPROVEN, f"no test failed, pytest ended with {code}: {last[0]}")
-    return verdict(Fate.CAUGHT, failed[1])
+        return verdict(Outcome.UNPROVEN, f"no test failed, pytest ended with {code}: {last[0]}")
+    return verdict(Outcome.CAUGHT, failed[1])
 
 
 def _pass_as_they_are(tests: Sequence[str], free: queue.SimpleQueue[Path]) -> None:

@@ -274,14 +274,14 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "what saves least goes first",
-        "engine/tideline/ranking.py",
+        "engine/tideline/services/ranking.py",
         "        best = max(free, key",
         "        best = min(free, key",
         ("engine/tests/hudi/services/test_ranking.py",),
     ),
     Fault(
         "what a compaction leaves to merge counts as saved",
-        "engine/tideline/saving.py",
+        "engine/tideline/services/benefit.py",
         "            + self.delta_bytes * DELTA_MERGED_FACTOR\n",
         "            - self.delta_bytes * DELTA_MERGED_FACTOR\n",
         (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tideline.testing.mutants.capabilities_faults import NATURE_FAULTS
 from tideline.testing.mutants.erasure_faults import ERASURE_FAULTS
 from tideline.testing.mutants.fault import Fault
 from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
 from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
 from tideline.testing.mutants.metadata_faults import METADATA_FAULTS
-from tideline.testing.mutants.nature_faults import NATURE_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
 from tideline.testing.mutants.publication_faults import PUBLICATION_FAULTS
 from tideline.testing.mutants.range_faults import RANGE_FAULTS

@@ -66,7 +66,7 @@ WRITE_FAULTS = (
         "a commit that took place in doubt counts as undone",
         f"{_WRITE}/transaction.py",
         "        self.pending.tidy_up()\n        return self._completing\n",
-        "        return Fate.UNDONE\n",
+        "        return CommitState.UNDONE\n",
         (f"{_TESTS}/test_unknown_outcome.py",),
     ),
     Fault(

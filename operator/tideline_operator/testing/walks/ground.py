@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import (
     LAKE_CATALOGS,
@@ -125,7 +125,7 @@ class WalkGround:
         assert found is not None
         return found
 
-    def _open_store(self, place: Place) -> ObjectStore:
+    def _open_store(self, place: Location) -> ObjectStore:
         assert self._world is not None
         return self._world.open_store(place)
 

@@ -250,7 +250,7 @@ class WalkModel:
 
 
 def conditions_of(item: Manifest) -> dict[str, tuple[str, str]]:
-    """Truth and reason of each condition."""
+    """ConditionStatus and reason of each condition."""
     found = (item.get("status") or {}).get("conditions") or ()
     return {str(one["type"]): (str(one["status"]), str(one["reason"])) for one in found}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from tideline.errors import ConflictError, TidelineError
-from tideline.ingest.operation.operation import IngestFiles, Operation, Place
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.storage.object_store import ObjectStore
@@ -58,7 +58,7 @@ class PretendedPods:
         api: KubeApi,
         namespace: str,
         cluster: SimulatedCluster,
-        open_store: Callable[[Place], ObjectStore],
+        open_store: Callable[[Location], ObjectStore],
     ) -> None:
         self._api = api
         self._namespace = namespace

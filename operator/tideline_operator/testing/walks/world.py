@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Location
 from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -116,7 +116,7 @@ class LakeWorld:
             self.drop_bucket(bucket)
         shutil.rmtree(self.warehouse, ignore_errors=True)
 
-    def open_store(self, place: Place) -> ObjectStore:
+    def open_store(self, place: Location) -> ObjectStore:
         """A place with the right keys, as pods have them."""
         connection = S3Connection(self._credentials)
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
@@ -148,7 +148,7 @@ class LakeWorld:
         """What lies in a landing prefix, as the operator and the engine see it."""
         if not self.has_bucket_of(uri):
             return ()
-        place = Place(uri, tuple(self._minio.storage_options().items()))
+        place = Location(uri, tuple(self._minio.storage_options().items()))
         return list_arrived(self.open_store(place), file_format).files
 
     def land(self, uri: str, name: str) -> None:

@@ -20,7 +20,7 @@ from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import IngestFiles, Location, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.files.after_ingest import AfterIngest
@@ -49,16 +49,16 @@ class Feed:
 
     @property
     def target(self) -> TableTarget:
-        return TableTarget("feed", Place(f"file://{self.folder}/table"), ("id",))
+        return TableTarget("feed", Location(f"file://{self.folder}/table"), ("id",))
 
     @property
-    def landing(self) -> Place:
-        return Place(f"file://{self.folder}/landing")
+    def landing(self) -> Location:
+        return Location(f"file://{self.folder}/landing")
 
     @property
-    def moved_to(self) -> Place | None:
+    def moved_to(self) -> Location | None:
         is_moved = self.taken is AfterIngest.MOVE
-        return Place(f"file://{self.folder}/moved/here") if is_moved else None
+        return Location(f"file://{self.folder}/moved/here") if is_moved else None
 
     def land(self, path: str, first_id: int, at_s: int) -> None:
         file = self.folder / "landing" / path
@@ -335,10 +335,10 @@ def s3_feed(feed: Feed, s3_location: StoreLocation) -> Iterator[tuple[Feed, Obje
     options = s3_location.options
     root = s3_location.uri.removesuffix("/table")
     is_moved = feed.taken is AfterIngest.MOVE
-    landing = Place(f"{root}/landing", options)
+    landing = Location(f"{root}/landing", options)
     feed.more = {
         "landing": landing,
-        "moved_to": Place(f"{root}/moved", options) if is_moved else None,
+        "moved_to": Location(f"{root}/moved", options) if is_moved else None,
     }
     yield feed, StoreLocation.of(root, dict(options)).open()
 

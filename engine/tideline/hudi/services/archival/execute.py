@@ -48,7 +48,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.lock_timing import LockTiming
 from tideline.plain_json import members
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import NotDue
 from tideline.services.report import ServiceReport
 from tideline.wording import counted
@@ -97,10 +97,10 @@ class ArchivalDone:
         return self.deleted.count
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """The timeline is shorter to list; what the archive takes is kept instead."""
         archived_bytes = sum(file.size_bytes for file in self.archives)
-        return Saving(
+        return Benefit(
             objects_listed=self.deleted.count,
             bytes_stored=self.deleted.size_bytes - archived_bytes,
         )
@@ -125,7 +125,7 @@ class ArchivalDone:
             bytes_written=sum(file.size_bytes for file in self.archives),
             files_deleted=self.objects_deleted,
             bytes_deleted=self.deleted.size_bytes,
-            saving=self.saving,
+            benefit=self.benefit,
         )
 
     def to_json_object(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class ArchivalDone:
                 for archive in self.archives
             ],
             "resumed": [str(instant) for instant in self.resumed],
-            **members(self, "merged", "objects_deleted", saved="saving"),
+            **members(self, "merged", "objects_deleted", saved="benefit"),
             "not_due": None if self.not_due is None else self.not_due.reason,
         }
 

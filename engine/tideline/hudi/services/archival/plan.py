@@ -31,7 +31,7 @@ from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import Explanation, NotDue
 from tideline.wording import counted
 
@@ -92,7 +92,7 @@ class ArchivalPlan:
         details = {"oldest": str(oldest), "newest": str(newest), **_held(self.hold)}
         objects = OBJECTS_PER_INSTANT * len(self.instants)
         reason = f"more than {self.commits_max} of a kind are in the timeline: {counted} to archive"
-        return Explanation(reason, details=details, saving=Saving(objects_listed=objects))
+        return Explanation(reason, details=details, benefit=Benefit(objects_listed=objects))
 
     def to_json_object(self) -> dict[str, Any]:
         return {

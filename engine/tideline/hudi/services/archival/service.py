@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
 from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
@@ -16,7 +16,7 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.services.run import ServiceRun
-from tideline.services.service import Company
+from tideline.services.service import Concurrency
 
 
 class Archival(TableService):
@@ -24,7 +24,7 @@ class Archival(TableService):
 
     name = "archival"
     permission = Permission.ARCHIVAL
-    company = Company.ANY_ROWS
+    concurrency = Concurrency.ANY_ROWS
     follows: ClassVar[frozenset[str]] = frozenset({"rollback", "cleaning"})
     """What replaced files stays until they are cleaned."""
     inline_settings = ("hoodie.archive.automatic",)

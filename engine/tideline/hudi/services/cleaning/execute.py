@@ -29,6 +29,7 @@ from tideline.formats.avro import encode_container
 from tideline.hudi.metadata_table.config import MetadataTableConfig
 from tideline.hudi.metadata_table.keep import record_clean
 from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.deletion_guard import DeletionGuard
 from tideline.hudi.services.cleaning.plan import (
     PLAN_VERSION,
     CleaningPlan,
@@ -41,7 +42,6 @@ from tideline.hudi.services.cleaning.retention import (
     is_empty_clean_due,
     plan_retention,
 )
-from tideline.hudi.services.cleaning.standing import StandingFiles
 from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.run_metrics import CLEAN_CORE_SECONDS
@@ -57,10 +57,10 @@ from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMet
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import require_lease
-from tideline.saving import Saving
+from tideline.resource_usage import NOTHING, ResourceUsage
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import NotDue
 from tideline.services.report import ServiceReport
-from tideline.spending import NOTHING, Spending
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
 from tideline.storage.lock import Guard
 from tideline.wording import counted
@@ -93,7 +93,7 @@ class CleaningDone:
     files: tuple[CleanedFile, ...]
     partitions_deleted: tuple[str, ...]
     elapsed_ms: int
-    spent: Spending = NOTHING
+    spent: ResourceUsage = NOTHING
 
     @property
     def bytes_deleted(self) -> int:
@@ -106,14 +106,14 @@ class CleaningDone:
             self.instant,
             files_deleted=len(self.files),
             bytes_deleted=self.bytes_deleted,
-            saving=self.saving,
+            benefit=self.benefit,
         )
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """Files that had been gone before saved nothing now."""
         found = sum(file.size_bytes is not None for file in self.files)
-        return Saving(objects_listed=found, bytes_stored=self.bytes_deleted)
+        return Benefit(objects_listed=found, bytes_stored=self.bytes_deleted)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every file with its bytes."""
@@ -134,7 +134,7 @@ class CleaningDone:
             "bytes_deleted": self.bytes_deleted,
             "elapsed_ms": self.elapsed_ms,
             **self.spent.to_json_object(),
-            "saved": self.saving.to_json_object(),
+            "saved": self.benefit.to_json_object(),
         }
 
 
@@ -227,7 +227,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
     was deleted then), StorageUnavailableError when a file cannot be deleted; the clean stays
     pending then.
     """
-    started_ms, before = table.clock.now_ms(), Spending.so_far()
+    started_ms, before = table.clock.now_ms(), ResourceUsage.so_far()
     plan = read_cleaning_plan(table, instant)
     with Heartbeat(table.store, str(instant.time), table.clock, config.heartbeat):
         sizes = _checked_sizes(table, plan, instant)
@@ -239,7 +239,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
             emptied = tuple(_delete_partitions(table, now, plan))
             elapsed_ms = table.clock.now_ms() - started_ms
             earliest = plan.earliest.time if plan.earliest else None
-            spent = Spending.so_far().since(before)
+            spent = ResourceUsage.so_far().since(before)
             done = CleaningDone(
                 instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0), spent
             )
@@ -269,7 +269,7 @@ def _checked_sizes(table: HoodieTable, plan: CleaningPlan, instant: Instant) -> 
     if not plan.files:
         return {}
     timeline = table.timeline()
-    standing = StandingFiles(_standing(table, timeline), partial(_archived_replaced, table))
+    standing = DeletionGuard(_standing(table, timeline), partial(_archived_replaced, table))
     sizes: dict[str, int] = {}
     for partition, files in sorted(plan.files.items()):
         listing = _list_partition(table, partition)

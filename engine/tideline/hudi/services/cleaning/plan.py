@@ -41,7 +41,7 @@ from tideline.hudi.table.layout.table_layout import CompletionTimes, SliceRule
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import Explanation
 from tideline.wording import counted
 
@@ -52,7 +52,7 @@ PartitionListing = tuple[str, Sequence[tuple[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class DoomedFile:
+class ObsoleteFile:
     """A file to delete. `size_bytes` is None in a plan read back: plans do not say it."""
 
     path: str
@@ -97,7 +97,7 @@ class CleaningPlan:
     policy: str
     earliest: Instant | None
     last_completed: InstantTime | None
-    files: Mapping[str, tuple[DoomedFile, ...]]
+    files: Mapping[str, tuple[ObsoleteFile, ...]]
     partitions_to_delete: tuple[str, ...] = ()
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     partitions_examined: int = 0
@@ -117,7 +117,7 @@ class CleaningPlan:
             f"{self.policy} keeps ({kept})",
             paths=tuple(file.path for file in doomed),
             bytes_deleted=size_bytes,
-            saving=Saving(objects_listed=count, bytes_stored=size_bytes),
+            benefit=Benefit(objects_listed=count, bytes_stored=size_bytes),
             details={
                 "policy": self.policy,
                 "earliest_retained": str(self.earliest.time) if self.earliest else "",
@@ -177,7 +177,7 @@ def plan_cleaning(
     config: CleaningConfig,
 ) -> CleaningPlan:
     """What to delete in these partitions; consumes the listings one by one."""
-    files: dict[str, tuple[DoomedFile, ...]] = {}
+    files: dict[str, tuple[ObsoleteFile, ...]] = {}
     emptied: list[str] = []
     examined = 0
     # A pending write may be about to put files where none are.
@@ -188,7 +188,7 @@ def plan_cleaning(
         slices = tuple(_doomed_slices(view, partition, facts, retention, config))
         alone = _doomed_changes(view, partition, listing, slices, facts, retention, config)
         doomed = tuple(
-            DoomedFile(file.path, file.size_bytes)
+            ObsoleteFile(file.path, file.size_bytes)
             for piece in (*slices, *alone)
             for file in piece.files
         )
@@ -326,7 +326,7 @@ def _is_emptied(
     return remaining == doomed
 
 
-def _files_of(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[DoomedFile, ...]]]:
+def _files_of(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[ObsoleteFile, ...]]]:
     """By partition, from the current field or from the one of plans of version 1 (bare names)."""
     found: dict[str, list[str]] = {}
     for partition, items in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
@@ -339,7 +339,7 @@ def _files_of(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[DoomedFile
         found.setdefault(partition, []).extend(paths)
     for partition, paths in found.items():
         names = [path.rpartition("/")[2] for path in paths]
-        yield partition, tuple(DoomedFile(join_path(partition, name)) for name in names)
+        yield partition, tuple(ObsoleteFile(join_path(partition, name)) for name in names)
 
 
 def _instant(record: Mapping[str, Any]) -> Instant:

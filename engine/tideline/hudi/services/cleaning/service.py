@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import (
     clean_table,
@@ -24,7 +24,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.services.explanation import Due, Estimate, Explanation, NotDue
 from tideline.services.run import ServiceRun
-from tideline.services.service import Company
+from tideline.services.service import Concurrency
 
 
 class Cleaning(TableService):
@@ -33,7 +33,7 @@ class Cleaning(TableService):
     name = "cleaning"
     permission = Permission.CLEANING
     pending_action = Action.CLEAN
-    company = Company.ANY_ROWS
+    concurrency = Concurrency.ANY_ROWS
     inline_settings = ("hoodie.clean.automatic",)
     whenever_asked: ClassVar[Mapping[str, str]] = {"hoodie.clean.trigger.max.commits": "1"}
 

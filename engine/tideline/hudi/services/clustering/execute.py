@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from tideline.errors import ConflictError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.avro import encode_container
+from tideline.hudi.capabilities.guard import refused_by_properties, require_by_properties
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS
-from tideline.hudi.nature.guard import refused_by_properties, require_by_properties
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.conflict import find_update
@@ -31,7 +31,7 @@ from tideline.hudi.services.due_facts import completion_times
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
-from tideline.hudi.services.slice_saving import saved_by_rewrite
+from tideline.hudi.services.slice_benefit import saved_by_rewrite
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     CLUSTER,

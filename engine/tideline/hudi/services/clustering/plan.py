@@ -31,8 +31,8 @@ from tideline.hudi.services.clustering.config import (
     PartitionFilter,
 )
 from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.slice_benefit import benefit_of_rewrite
 from tideline.hudi.services.slice_metrics import slice_metrics
-from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.row_layout import RowLayout
@@ -73,10 +73,10 @@ class ClusteringGroup:
     def benefit_per_byte(self) -> float:
         """What rewriting it saves readers for each byte that is read, and written as well."""
         size_bytes = self.size_bytes
-        saving = saving_of_rewrite(
+        benefit = benefit_of_rewrite(
             self.slices, files_after=self.output_groups, bytes_after=size_bytes
         )
-        return saving.benefit_per_byte(2 * size_bytes)
+        return benefit.benefit_per_byte(2 * size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,9 @@ class ClusteringPlan:
             tuple(path for found in paths for path in found),
             bytes_read=size_bytes,
             bytes_written=size_bytes,
-            saving=saving_of_rewrite(self.slices, files_after=files_after, bytes_after=size_bytes),
+            benefit=benefit_of_rewrite(
+                self.slices, files_after=files_after, bytes_after=size_bytes
+            ),
             details={
                 "file groups": str(len(self.slices)),
                 "new file groups": str(files_after),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.execute import (
     NAME,
@@ -17,7 +17,7 @@ from tideline.hudi.services.clustering.plan import clustering_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Turn
+from tideline.hudi.services.service import InlineStep
 from tideline.hudi.services.table_history import clusterings as clusterings_of
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
@@ -25,7 +25,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.services.explanation import Due, Explanation, NotDue
-from tideline.services.service import Company
+from tideline.services.service import Concurrency
 
 
 class Clustering(RowService):
@@ -35,7 +35,7 @@ class Clustering(RowService):
     permission = Permission.CLUSTERING
     asks_for_buckets = True
     pending_action = Action.REPLACECOMMIT
-    company = Company.LATER_WRITES
+    concurrency = Concurrency.LATER_WRITES
     refuses_updates = True
     completed_as = Action.REPLACECOMMIT
     execute_plan = staticmethod(execute_clustering)
@@ -48,11 +48,11 @@ class Clustering(RowService):
     def settings(self, read: Settings) -> ClusteringConfig:
         return ClusteringConfig.from_settings(read)
 
-    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[Turn]:
+    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[InlineStep]:
         schedules = read.boolean("hoodie.clustering.schedule.inline")
         wanted = {
-            Turn.RUN: read.boolean("hoodie.clustering.inline"),
-            Turn.SCHEDULE: read.boolean("hoodie.clustering.async.enabled") or schedules,
+            InlineStep.RUN: read.boolean("hoodie.clustering.inline"),
+            InlineStep.SCHEDULE: read.boolean("hoodie.clustering.async.enabled") or schedules,
         }
         return frozenset(turn for turn, is_wanted in wanted.items() if is_wanted)
 

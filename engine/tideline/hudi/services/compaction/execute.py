@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import encode_container
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.plan import (
@@ -27,7 +27,7 @@ from tideline.hudi.services.due_facts import completion_times
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
-from tideline.hudi.services.slice_saving import saved_by_rewrite
+from tideline.hudi.services.slice_benefit import saved_by_rewrite
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     partitions_left_over,

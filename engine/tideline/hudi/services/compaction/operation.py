@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tideline.errors import CorruptTableError
+from tideline.hudi.services.slice_benefit import benefit_of_rewrite
 from tideline.hudi.services.slice_metrics import slice_metrics
-from tideline.hudi.services.slice_saving import saving_of_rewrite
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.pending_plan import operation_record
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
@@ -42,8 +42,8 @@ class CompactionOperation:
     def benefit_per_byte(self) -> float:
         """What merging it saves readers for each byte that is read and written."""
         after = self.bytes_after
-        saving = saving_of_rewrite((self.slice,), files_after=1, bytes_after=after)
-        return saving.benefit_per_byte(self.slice.size_bytes + after)
+        benefit = benefit_of_rewrite((self.slice,), files_after=1, bytes_after=after)
+        return benefit.benefit_per_byte(self.slice.size_bytes + after)
 
     @property
     def bytes_after(self) -> int:

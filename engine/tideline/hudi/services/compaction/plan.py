@@ -22,7 +22,7 @@ from tideline.hudi.services.compaction.config import CompactionConfig, Compactio
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations
 from tideline.hudi.services.due_facts import DueFacts, completion_times
-from tideline.hudi.services.slice_saving import saving_of_rewrite
+from tideline.hudi.services.slice_benefit import benefit_of_rewrite
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -64,7 +64,7 @@ class CompactionPlan:
             tuple(path for item in self.operations for path in item.paths),
             bytes_read=read_bytes,
             bytes_written=written,
-            saving=saving_of_rewrite(slices, files_after=len(slices), bytes_after=written),
+            benefit=benefit_of_rewrite(slices, files_after=len(slices), bytes_after=written),
             details={
                 "file groups": str(len(slices)),
                 "log files": str(logs),

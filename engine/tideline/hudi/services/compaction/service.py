@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import (
     NAME,
@@ -17,12 +17,12 @@ from tideline.hudi.services.compaction.plan import compaction_due
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts, next_time
 from tideline.hudi.services.row_service import RowService
-from tideline.hudi.services.service import Turn
+from tideline.hudi.services.service import InlineStep
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.services.explanation import Due, Explanation, NotDue
-from tideline.services.service import Company
+from tideline.services.service import Concurrency
 
 
 class Compaction(RowService):
@@ -32,7 +32,7 @@ class Compaction(RowService):
     permission = Permission.COMPACTION
     goes_first = True
     pending_action = Action.COMPACTION
-    company = Company.LATER_WRITES
+    concurrency = Concurrency.LATER_WRITES
     completed_as = Action.COMMIT
     execute_plan = staticmethod(execute_compaction)
     inline_settings = ("hoodie.compact.inline", "hoodie.compact.schedule.inline")
@@ -44,12 +44,12 @@ class Compaction(RowService):
     def settings(self, read: Settings) -> CompactionConfig:
         return CompactionConfig.from_settings(read)
 
-    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[Turn]:
+    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[InlineStep]:
         others = ("hoodie.compact.schedule.inline", "hoodie.datasource.compaction.async.enable")
         by_default = compacts_by_default and not any(read.boolean(name) for name in others)
         wanted = {
-            Turn.RUN: read.boolean("hoodie.compact.inline", by_default),
-            Turn.SCHEDULE: read.boolean("hoodie.compact.schedule.inline"),
+            InlineStep.RUN: read.boolean("hoodie.compact.inline", by_default),
+            InlineStep.SCHEDULE: read.boolean("hoodie.compact.schedule.inline"),
         }
         return frozenset(turn for turn, is_wanted in wanted.items() if is_wanted)
 

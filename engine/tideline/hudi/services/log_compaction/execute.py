@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from tideline.errors import ConflictError
 from tideline.formats.avro import encode_container
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.log.log_files import LogFiles
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
@@ -25,7 +25,7 @@ from tideline.hudi.services.log_compaction.plan import (
 )
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
-from tideline.hudi.services.slice_saving import saving_of_merged_logs
+from tideline.hudi.services.slice_benefit import benefit_of_merged_logs
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import LOG_COMPACT, stored_plan
 from tideline.hudi.table.file_group import FileGroupId
@@ -88,12 +88,12 @@ def execute_log_compaction(
         slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
         stats = tuple(engine.compact_logs(work, slices))
         bytes_read = sum(log.size_bytes for piece in slices for log in piece.log_files)
-        saving = saving_of_merged_logs(
+        benefit = benefit_of_merged_logs(
             slices,
             files_after=len(stats),
             bytes_after=sum(stat.file_size_in_bytes for stat in stats),
         )
-        return MovedRows(stats, files_read(slices), bytes_read, saving)
+        return MovedRows(stats, files_read(slices), bytes_read, benefit)
 
     run = PlannedRun(
         NAME,

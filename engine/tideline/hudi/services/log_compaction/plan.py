@@ -18,7 +18,7 @@ from tideline.formats.bounded import parser
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig
-from tideline.hudi.services.slice_saving import saving_of_merged_logs
+from tideline.hudi.services.slice_benefit import benefit_of_merged_logs
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -52,7 +52,7 @@ class LogCompactionPlan:
             tuple(log.path for log in logs),
             bytes_read=log_bytes,
             bytes_written=log_bytes,
-            saving=saving_of_merged_logs(slices, files_after=len(slices), bytes_after=log_bytes),
+            benefit=benefit_of_merged_logs(slices, files_after=len(slices), bytes_after=log_bytes),
             details={"file groups": str(len(self.operations)), "log files": str(len(logs))},
         )
 

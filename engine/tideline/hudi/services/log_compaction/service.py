@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.recovery.execute import execute_rollback
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
@@ -22,7 +22,7 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.services.explanation import Due, Explanation, NotDue
-from tideline.services.service import Company
+from tideline.services.service import Concurrency
 
 
 class LogCompaction(RowService):
@@ -34,7 +34,7 @@ class LogCompaction(RowService):
     """Logs that were compacted need no log compaction."""
     goes_first = True
     pending_action = Action.LOGCOMPACTION
-    company = Company.LATER_WRITES
+    concurrency = Concurrency.LATER_WRITES
     completed_as = Action.DELTACOMMIT
     execute_plan = staticmethod(execute_log_compaction)
     inline_settings = ("hoodie.log.compaction.inline",)

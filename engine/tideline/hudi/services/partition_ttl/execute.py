@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import require
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.audit import FileDone
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
 from tideline.hudi.services.partition_ttl.plan import (
@@ -28,7 +28,7 @@ from tideline.hudi.services.partition_ttl.plan import (
     PartitionTtlPlan,
     plan_partition_ttl,
 )
-from tideline.hudi.services.slice_saving import saving_of_dropped, saving_of_rewrite
+from tideline.hudi.services.slice_benefit import benefit_of_dropped, benefit_of_rewrite
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import read_creation_time
@@ -40,7 +40,7 @@ from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone
 from tideline.plain_json import members
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.services.explanation import NotDue
 from tideline.services.report import ServiceReport
 from tideline.wording import counted
@@ -52,26 +52,26 @@ NAME = "partition_ttl"
 class PartitionsExpired:
     """The partitions that one commit dropped, and their files, which cleaning deletes later.
 
-    `saving` is what readers no longer open, the newest version of each file group.
+    `benefit` is what readers no longer open, the newest version of each file group.
     """
 
     instant: InstantTime
     partitions: tuple[str, ...]
     files: tuple[FileDone, ...]
     file_groups: int
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
         groups = counted(self.file_groups, "file group")
         words = f"dropped partitions of {groups}"
-        return ServiceReport(words, self.instant, saving=self.saving)
+        return ServiceReport(words, self.instant, benefit=self.benefit)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
         return {
             "service": NAME,
-            **members(self, "instant", "file_groups", "partitions", "files", saved="saving"),
+            **members(self, "instant", "file_groups", "partitions", "files", saved="benefit"),
         }
 
 
@@ -116,7 +116,7 @@ def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpi
         tuple(sorted(replaced)),
         tuple(FileDone(file.path, "replaced", file.size_bytes) for file in found),
         sum(len(ids) for ids in replaced.values()),
-        saving_of_dropped(found),
+        benefit_of_dropped(found),
     )
 
 
@@ -161,7 +161,7 @@ def _ages(
             partition in busy,
             tuple(file.path for file in files),
             sum(file.size_bytes for file in files),
-            saving_of_rewrite(slices, files_after=0, bytes_after=0),
+            benefit_of_rewrite(slices, files_after=0, bytes_after=0),
         )
 
 

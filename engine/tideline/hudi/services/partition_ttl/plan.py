@@ -16,7 +16,7 @@ from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.wording import counted
 
@@ -30,7 +30,7 @@ class PartitionAge:
     """One partition that holds data.
 
     `since` is when its days began to count, None when that is not known; `paths` and `size_bytes`
-    are those of its latest files, `saving` is what readers save once these are gone.
+    are those of its latest files, `benefit` is what readers save once these are gone.
     """
 
     partition: str
@@ -38,7 +38,7 @@ class PartitionAge:
     is_busy: bool = False
     paths: tuple[str, ...] = ()
     size_bytes: int = 0
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PartitionTtlPlan:
             f"{counted(self.days_retained, 'day')}",
             paths=tuple(path for age in self.expired for path in age.paths),
             bytes_deleted=sum(age.size_bytes for age in self.expired),
-            saving=sum((age.saving for age in self.expired), NO_SAVING),
+            benefit=sum((age.benefit for age in self.expired), NO_BENEFIT),
             details={
                 "partitions": ",".join(self.partitions),
                 "left_for_next_time": str(self.left),

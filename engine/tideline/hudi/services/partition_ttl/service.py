@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig

@@ -28,11 +28,11 @@ from typing import Any
 
 from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.metadata_table.index_build import require_no_index_build
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import remove_pending_states
 from tideline.hudi.recovery.plan import RollbackPlan, plan_rollback
 from tideline.hudi.recovery.undo import UndoneFiles, undo_files

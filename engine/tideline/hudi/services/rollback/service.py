@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.recovery.execute import RolledBack, plan_instant_rollback
 from tideline.hudi.recovery.recover import find_recoverable_writes
 from tideline.hudi.services.context import ServiceContext

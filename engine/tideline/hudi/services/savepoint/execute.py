@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tideline.errors import ConfigError
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.permission import Permission
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.past_cleans import planned_earliest, read_last_clean, read_planned_clean
 from tideline.hudi.services.savepoint.record import Savepoint, read_savepoint
 from tideline.hudi.table.file_group import BaseFile

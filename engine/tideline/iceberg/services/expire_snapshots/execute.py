@@ -45,7 +45,7 @@ from tideline.iceberg.table.table_operations import (
     committed_location,
 )
 from tideline.iceberg.table.table_roots import TableRoots
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
@@ -80,7 +80,7 @@ class ExpireRun:
             f"expired {expired}, {len(plan.kept_ids):,} stay",
             files_deleted=self.deleted.counts.total(),
             bytes_deleted=self.deleted.size_bytes,
-            saving=self.saving,
+            benefit=self.benefit,
             notes=self.left,
         )
 
@@ -89,9 +89,9 @@ class ExpireRun:
         return expiry_json(self.plan, self.deleted, self.left)
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """What the store need not keep, as far as metadata says sizes."""
-        return Saving(bytes_stored=self.deleted.size_bytes)
+        return Benefit(bytes_stored=self.deleted.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

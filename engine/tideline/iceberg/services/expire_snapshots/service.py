@@ -14,7 +14,7 @@ from tideline.iceberg.services.table_setting import (
     QUIET_FOR_MS,
     RETAIN_LAST,
 )
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.services.run import ServiceRun
 from tideline.wording import counted
@@ -59,7 +59,7 @@ class ExpireSnapshots(IcebergService):
             found.reason,
             tuple(one.location for one in preview.files),
             bytes_deleted=size_bytes,
-            saving=Saving(bytes_stored=size_bytes),
+            benefit=Benefit(bytes_stored=size_bytes),
         )
 
     def execute(self, context: IcebergContext) -> ServiceRun:

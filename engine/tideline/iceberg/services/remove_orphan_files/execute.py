@@ -54,7 +54,7 @@ from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.iceberg.table.table_roots import TableRoots
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport
 from tideline.storage.local.unfinished_files import remove_unfinished_below
 from tideline.storage.nested_tables import CONTROL_FOLDER
@@ -99,7 +99,7 @@ class OrphanRun:
             f"deleted {deleted}{again}{self.plan.shared_words}",
             files_deleted=len(self.deleted),
             bytes_deleted=self.size_bytes,
-            saving=Saving(bytes_stored=self.size_bytes),
+            benefit=Benefit(bytes_stored=self.size_bytes),
         )
 
     def to_json_object(self) -> dict[str, Any]:

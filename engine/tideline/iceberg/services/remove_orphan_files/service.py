@@ -19,7 +19,7 @@ from tideline.iceberg.services.remove_orphan_files.plan import (
 )
 from tideline.iceberg.services.service import DRY_RUN, IcebergContext, IcebergService
 from tideline.iceberg.services.table_setting import OLDER_THAN_AGE_MS
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.services.run import ServiceRun
 from tideline.wording import counted
@@ -57,7 +57,7 @@ class RemoveOrphanFiles(IcebergService):
             f"{counted(len(plan.orphans), 'orphan file')} could be deleted{plan.shared_words}",
             tuple(one.location for one in plan.orphans),
             bytes_deleted=plan.size_bytes,
-            saving=Saving(bytes_stored=plan.size_bytes),
+            benefit=Benefit(bytes_stored=plan.size_bytes),
         )
 
     def execute(self, context: IcebergContext) -> ServiceRun:

@@ -30,6 +30,7 @@ from tideline.iceberg.metadata.stored_columns import unstorable_columns
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.benefit import benefit_of_rewrite
 from tideline.iceberg.services.rewrite_data_files.left_files import (
     Ledger,
     Reason,
@@ -37,9 +38,8 @@ from tideline.iceberg.services.rewrite_data_files.left_files import (
     unreadable,
 )
 from tideline.iceberg.services.rewrite_data_files.options import JobOrder, RewriteOptions
-from tideline.iceberg.services.rewrite_data_files.saving import saving_of_rewrite
-from tideline.ranking import benefit_per_core_second, default_core_seconds
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
+from tideline.services.ranking import benefit_per_core_second, default_core_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class FileGroup:
         return self.input_bytes if not self.rows else self.input_bytes * kept // self.rows
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """What readers are expected to save."""
-        return saving_of_rewrite(
+        return benefit_of_rewrite(
             self.tasks,
             files_after=self.outputs_expected,
             bytes_after=self.output_bytes_expected,
@@ -115,9 +115,9 @@ class RewritePlan:
         return sum(group.output_bytes_expected for group in self.groups)
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """What readers are expected to save."""
-        return sum((group.saving for group in self.groups), NO_SAVING)
+        return sum((group.benefit for group in self.groups), NO_BENEFIT)
 
     @property
     def core_seconds(self) -> float:
@@ -128,7 +128,7 @@ class RewritePlan:
     @property
     def benefit_per_core_second(self) -> float:
         """What it saves for that, in bytes that a scan no longer reads."""
-        return benefit_per_core_second(self.saving.benefit_bytes, self.core_seconds)
+        return benefit_per_core_second(self.benefit.benefit_bytes, self.core_seconds)
 
 
 def plan_rewrite(
@@ -271,7 +271,7 @@ def _most_urgent_first(groups: list[FileGroup], options: RewriteOptions) -> list
 
 
 def _benefit_per_byte(group: FileGroup) -> float:
-    return group.saving.benefit_per_byte(group.input_bytes + group.output_bytes_expected)
+    return group.benefit.benefit_per_byte(group.input_bytes + group.output_bytes_expected)
 
 
 def _within_limit(

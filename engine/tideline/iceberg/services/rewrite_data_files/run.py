@@ -33,6 +33,7 @@ from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.services.rewrite_data_files.benefit import benefit_of_rewrite
 from tideline.iceberg.services.rewrite_data_files.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext
 from tideline.iceberg.services.rewrite_data_files.group_outcome import (
@@ -45,7 +46,6 @@ from tideline.iceberg.services.rewrite_data_files.left_files import Reason
 from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
 from tideline.iceberg.services.rewrite_data_files.ordering import row_order
 from tideline.iceberg.services.rewrite_data_files.plan import FileGroup, RewritePlan
-from tideline.iceberg.services.rewrite_data_files.saving import saving_of_rewrite
 from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.open_table import IcebergTable
@@ -56,7 +56,7 @@ from tideline.iceberg.table.table_operations import (
     Unknown,
     unknown_error,
 )
-from tideline.saving import NO_SAVING, Saving
+from tideline.services.benefit import NO_BENEFIT, Benefit
 from tideline.services.report import ServiceReport, left_undone
 from tideline.wording import counted
 
@@ -77,7 +77,7 @@ class FailedCommit:
 
 @dataclass(frozen=True, slots=True)
 class RewriteReport:
-    """What a rewrite did; counts are of what was committed, `saving` is what readers save by it.
+    """What a rewrite did; counts are of what was committed, `benefit` is what readers save by it.
     `deletes_left` is why delete files stay that have no purpose any more."""
 
     plan: RewritePlan
@@ -88,7 +88,7 @@ class RewriteReport:
     bytes_added: int = 0
     deletes_removed: int = 0
     deletes_left: str = ""
-    saving: Saving = NO_SAVING
+    benefit: Benefit = NO_BENEFIT
     failed_groups: tuple[GroupFailed, ...] = ()
     failed_commits: tuple[FailedCommit, ...] = ()
 
@@ -113,7 +113,7 @@ class RewriteReport:
             bytes_read=self.bytes_rewritten,
             files_written=self.files_added,
             bytes_written=self.bytes_added,
-            saving=self.saving,
+            benefit=self.benefit,
             notes=(*left_undone(self.failures), *self.left),
         )
 
@@ -285,7 +285,7 @@ class _Run:
             bytes_added=bytes_added,
             deletes_removed=self.deletes_removed,
             deletes_left=self.deletes_left,
-            saving=saving_of_rewrite(
+            benefit=benefit_of_rewrite(
                 self.rewritten, files_after=len(self.added), bytes_after=bytes_added
             ),
             failed_groups=tuple(self.failed_groups),

@@ -68,7 +68,7 @@ def plan_json(
         "files_after": plan.files_after,
         "bytes_before": plan.bytes_before,
         "bytes_after": plan.bytes_after,
-        "saves": plan.saving.to_json_object(),
+        "saves": plan.benefit.to_json_object(),
         "core_seconds": plan.core_seconds,
         "benefit_per_core_second": round(plan.benefit_per_core_second),
         "groups": groups,

@@ -41,7 +41,7 @@ from tideline.iceberg.table.table_operations import (
     Conflicted,
     TableOperations,
 )
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
@@ -75,7 +75,7 @@ class ManifestRun:
             bytes_read=bytes_read,
             files_written=created,
             bytes_written=bytes_written,
-            saving=self.saving,
+            benefit=self.benefit,
         )
 
     def to_json_object(self) -> dict[str, Any]:
@@ -87,10 +87,10 @@ class ManifestRun:
         }
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """What readers save who plan a scan of the whole table."""
         before, after = self.size_bytes
-        return Saving(
+        return Benefit(
             files_opened=self.replaced_count - len(self.created), bytes_scanned=before - after
         )
 

@@ -42,7 +42,7 @@ from tideline.iceberg.table.table_operations import (
     Unknown,
     unknown_error,
 )
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport, left_undone
 from tideline.wording import counted
 
@@ -81,7 +81,7 @@ class DeleteRewriteRun:
             bytes_read=self.bytes_removed,
             files_written=self.files_added,
             bytes_written=self.bytes_added,
-            saving=self.saving,
+            benefit=self.benefit,
             notes=(*left_undone(self.failures), *self.plan.left),
         )
 
@@ -98,11 +98,11 @@ class DeleteRewriteRun:
         }
 
     @property
-    def saving(self) -> Saving:
+    def benefit(self) -> Benefit:
         """What readers save: fewer delete files to open and to merge."""
         files = self.files_removed - self.files_added
         size_bytes = self.bytes_removed - self.bytes_added
-        return Saving(
+        return Benefit(
             files_opened=files, bytes_scanned=size_bytes, delta_files=files, delta_bytes=size_bytes
         )
 

@@ -16,14 +16,14 @@ from tideline.ingest.operation.operation import parse_writer_name
 from tideline_operator.api_objects import JOBS, PODS, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.decide.observed import Observed, ObservedPending, WriterFate
+from tideline_operator.decide.observed import Observed, ObservedPending, WriterState
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import OPERATION_LABEL
 from tideline_operator.launch.job_outcome import has_ended, may_start_pods
 from tideline_operator.resources.status import LakeTableStatus
 
 
-class WriterFates:
+class WriterStates:
     """Compares heartbeats' writers with pods. Raises ApiUnavailableError."""
 
     def __init__(self, api: KubeApi, pods: ObjectCache) -> None:
@@ -31,7 +31,7 @@ class WriterFates:
         self._pods = pods
 
     def judge(self, key: Key, status: LakeTableStatus, observed: Observed) -> Observed:
-        """`observed` with the fates of the writers it names; a dead one's instant is dead."""
+        """`observed` with the states of its writers; a dead one's instant is dead."""
         table = observed.table
         if table is None or not any(one.writer for one in table.pending):
             return observed
@@ -45,8 +45,8 @@ class WriterFates:
         if named is None or named[0] in running or not self._is_ours(key, status, *named):
             return one
         if not self._is_gone(key, named[0]):
-            return replace(one, fate=WriterFate.ENDING)
-        return replace(one, fate=WriterFate.GONE, is_dead=True, dead_at_ms=None)
+            return replace(one, writer_state=WriterState.ENDING)
+        return replace(one, writer_state=WriterState.GONE, is_dead=True, dead_at_ms=None)
 
     def _is_ours(self, key: Key, status: LakeTableStatus, operation_id: str, pod_uid: str) -> bool:
         noted = any(

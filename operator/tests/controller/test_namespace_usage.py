@@ -6,7 +6,7 @@ import pytest
 
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, Limits
-from tideline_operator.controller.namespace_spending import (
+from tideline_operator.controller.namespace_usage import (
     WINDOW_MS,
     HourlyLimits,
     NamespaceSpending,

@@ -1,4 +1,4 @@
-"""Is the table what it is taken for? Its nature against what is on disk, and what follows from it.
+"""Is the table what it is taken for? Its capabilities against what is on disk.
 
 1. A declared zone against the times of the newest instants' objects.
 2. A bucket index that properties name against the file ids that readers see.
@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.hudi.capabilities.look import read_capabilities
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.check.finding import Finding, error, note, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.index.bucket_layout import KnownFrom, without_bucket
-from tideline.hudi.nature.look import read_nature
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.table.table_config import INDEX_TYPE, PROPERTIES_PATH, TIMEZONE
 from tideline.hudi.timeline.known_zone import ZoneBasis, doubt_of
 
-NAME = "nature"
+NAME = "capabilities"
 
 
-def check_nature(seen: Inspection) -> Iterator[Finding]:
+def check_capabilities(seen: Inspection) -> Iterator[Finding]:
     """Findings about what the table is taken for."""
-    nature = read_nature(seen.table, seen.timeline)
-    yield from _zone(seen, nature)
-    yield from _buckets(seen, nature)
-    yield from _refusals(nature)
+    capabilities = read_capabilities(seen.table, seen.timeline)
+    yield from _zone(seen, capabilities)
+    yield from _buckets(seen, capabilities)
+    yield from _refusals(capabilities)
 
 
-def _zone(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
-    known = nature.zone
+def _zone(seen: Inspection, capabilities: TableCapabilities) -> Iterator[Finding]:
+    known = capabilities.zone
     if known is None or known.basis is not ZoneBasis.DECLARED:
         return
     doubt = doubt_of(known.zone, seen.timeline.made_ms)
@@ -43,8 +43,8 @@ def _zone(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
         )
 
 
-def _buckets(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
-    layout = nature.index.buckets
+def _buckets(seen: Inspection, capabilities: TableCapabilities) -> Iterator[Finding]:
+    layout = capabilities.index.buckets
     if layout is None or layout.known_from is not KnownFrom.PROPERTIES:
         return
     groups = [
@@ -62,12 +62,12 @@ def _buckets(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
         )
 
 
-def _refusals(nature: TableNature) -> Iterator[Finding]:
+def _refusals(capabilities: TableCapabilities) -> Iterator[Finding]:
     by_reason: dict[str, list[Permission]] = {}
-    for operation, refusal in nature.refusals.items():
+    for operation, refusal in capabilities.refusals.items():
         if refusal.declare == TIMEZONE:
             continue  # reported by the timeline's check
-        if operation is Permission.CLUSTERING and nature.index.buckets is not None:
+        if operation is Permission.CLUSTERING and capabilities.index.buckets is not None:
             continue  # so it is with every table of that index
         by_reason.setdefault(refusal.reason, []).append(operation)
     for reason, operations in by_reason.items():

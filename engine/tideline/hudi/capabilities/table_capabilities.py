@@ -1,8 +1,8 @@
-"""`TableNature`: what a table is, as one value, and what Tideline may therefore do with it. Pure.
+"""`TableCapabilities`: what a table is, and what Tideline may therefore do with it. Pure.
 
-It is read once (tideline.hudi.nature.look) and asked before every operation: `may` answers None, or
-the refusal with its reason and what to declare. `as_json` is a public form: names stay, new ones
-may be added.
+It is read once (tideline.hudi.capabilities.look) and consulted before every operation: `may`
+returns None, or the refusal with its reason and what to declare. `as_json` is a public form: names
+stay, new ones may be added.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.capabilities.evidence import SchemaEvidence, WriterEvidence
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.refusal import Refusal
+from tideline.hudi.capabilities.rules import Facts, refusals_of
 from tideline.hudi.index.bucket_layout import BucketLayout
-from tideline.hudi.nature.judgement import Facts, refusals_of
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.refusal import Refusal
-from tideline.hudi.nature.traces import SchemaTraces, WriterTraces
 from tideline.hudi.table.table_config import (
     KEY_GENERATOR_CLASS,
     KEY_GENERATOR_TYPE,
@@ -34,7 +34,7 @@ RECORD_INDEX = "record_index"
 
 
 @dataclass(frozen=True, slots=True)
-class IndexNature:
+class IndexEvidence:
     """Which index places the table's rows: `name` is None where each writer may choose its own.
 
     `known_from` says where that was learned. `buckets` is set where rows lie in buckets. `is_final`
@@ -63,20 +63,20 @@ class IndexNature:
 
 
 @dataclass(frozen=True, slots=True)
-class TableNature:
+class TableCapabilities:
     """What a Hudi table is.
 
     `zone` and `schema_json`, the Avro schema of its rows, are None where nothing but properties
     could be read: the table is refused altogether.
-    `unreadable` are things on disk that could not be read when the nature was.
+    `unreadable` are things on disk that could not be read when the capabilities were.
     """
 
     uri: str
     config: TableConfig
     zone: KnownZone | None = None
-    index: IndexNature = field(default_factory=IndexNature)
-    schema: SchemaTraces = field(default_factory=SchemaTraces)
-    writers: WriterTraces = field(default_factory=WriterTraces)
+    index: IndexEvidence = field(default_factory=IndexEvidence)
+    schema: SchemaEvidence = field(default_factory=SchemaEvidence)
+    writers: WriterEvidence = field(default_factory=WriterEvidence)
     unreadable: tuple[str, ...] = ()
     schema_json: str | None = None
     refusals: Mapping[Permission, Refusal] = field(init=False, compare=False)
@@ -121,7 +121,7 @@ class TableNature:
         """What a person should know although nothing is refused for it."""
         zone = () if self.zone is None or self.zone.warning is None else (self.zone.warning,)
         stored = (
-            one.message for one in stored_problems(self.config.properties) if one.danger is None
+            one.message for one in stored_problems(self.config.properties) if one.risk is None
         )
         return (*zone, *stored, *self.unreadable)
 

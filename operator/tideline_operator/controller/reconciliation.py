@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.blockers import Blockers
 from tideline_operator.controller.table_source import Declared
-from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.report.conditions import with_condition
 from tideline_operator.resources.resolved import ResolvedTable
@@ -16,7 +16,7 @@ from tideline_operator.resources.status import ConditionType, LakeTableStatus, O
 
 
 @dataclass(slots=True)
-class Turn:
+class Reconciliation:
     """What one turn knows. `item` is the object as it was last read or written; `in_force` says
     which spec is in force where the newest one is not valid.
     """
@@ -78,7 +78,7 @@ class Memory:
     status: tuple[str, LakeTableStatus] | None = None
     declared: tuple[object, Declared] | None = None
     resolved: ResolvedTable | None = None
-    troubles: Troubles = field(default_factory=Troubles)
+    troubles: Blockers = field(default_factory=Blockers)
 
 
 def without_looks(status: LakeTableStatus) -> LakeTableStatus:

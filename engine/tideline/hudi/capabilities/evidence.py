@@ -15,7 +15,7 @@ from typing import Any
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bounded import PARSER_FAULTS, parse_json
-from tideline.hudi.nature.flink_writers import is_flink_file_id
+from tideline.hudi.capabilities.flink_writers import is_flink_file_id
 from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY, SCHEMA_DIRECTORY
 from tideline.hudi.table.table_config import PROPERTIES_PATH, TableConfig
 from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -29,7 +29,7 @@ STORAGE_LOCK = ".locks/table_lock.json"
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaTraces:
+class SchemaEvidence:
     """How columns are known: by ids, which outlive a new name, or by their names.
 
     `version` is the instant of the newest schema with ids, `known_from` where it was found.
@@ -50,7 +50,7 @@ class SchemaTraces:
 
 
 @dataclass(frozen=True, slots=True)
-class WriterTraces:
+class WriterEvidence:
     """What the newest commits say about their writers.
 
     `keys` are those of extra metadata, among them the names of Hudi's settings that a writer was
@@ -94,7 +94,7 @@ Commits = Iterable[tuple[Instant, CommitMetadata]]
 """Newest first."""
 
 
-def schema_traces(commits: Commits, folder: ControlFolder) -> SchemaTraces:
+def schema_evidence(commits: Commits, folder: ControlFolder) -> SchemaEvidence:
     """Of the newest commits and the names in `.hoodie/`."""
     read = tuple(commits)
     columns = next(filter(None, (_columns(one.schema_json) for _, one in read)), None)
@@ -102,21 +102,21 @@ def schema_traces(commits: Commits, folder: ControlFolder) -> SchemaTraces:
         found = metadata.extra_metadata.get(LATEST_SCHEMA_KEY)
         if found:
             where = f"{LATEST_SCHEMA_KEY} of commit {instant.time}"
-            return SchemaTraces(True, _version(found), where, columns)
+            return SchemaEvidence(True, _version(found), where, columns)
     kept = sorted(name for name in folder.schemas if name.endswith(_KEPT_SCHEMA))
     if kept:
         version = kept[-1].removesuffix(_KEPT_SCHEMA)
-        return SchemaTraces(True, version, SCHEMA_DIRECTORY, columns)
+        return SchemaEvidence(True, version, SCHEMA_DIRECTORY, columns)
     known_from = f"{SCHEMA_KEY} of the newest commit" if columns is not None else None
-    return SchemaTraces(known_from=known_from, columns=columns)
+    return SchemaEvidence(known_from=known_from, columns=columns)
 
 
-def writer_traces(commits: Commits, folder: ControlFolder, config: TableConfig) -> WriterTraces:
+def writer_evidence(commits: Commits, folder: ControlFolder, config: TableConfig) -> WriterEvidence:
     """Of the newest commits, the names in `.hoodie/` and the properties."""
     read = tuple(commits)
     extra = {key: value for _, one in reversed(read) for key, value in one.extra_metadata.items()}
     lock, known_from = _lock(config, extra, folder)
-    return WriterTraces(
+    return WriterEvidence(
         commits_read=len(read),
         operations=tuple(sorted({one.operation_type for _, one in read})),
         keys=tuple(sorted(key for key in extra if key != SCHEMA_KEY)),

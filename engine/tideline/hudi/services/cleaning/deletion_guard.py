@@ -25,7 +25,7 @@ from tideline.hudi.table.file_system_view import parse_data_file
 
 
 @dataclass(slots=True)
-class StandingFiles:
+class DeletionGuard:
     """`archived_replaced` gives the file groups that archived replacecommits replaced."""
 
     facts: TableFacts

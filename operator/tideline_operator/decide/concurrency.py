@@ -1,12 +1,12 @@
 """What is under way on a table, and whether an operation may begin next to it. Pure.
 
-The rules are those of `tideline.services.together`; here operations are put in its terms.
+The rules are those of `tideline.services.concurrency`; here operations are put in its terms.
 """
 
 from __future__ import annotations
 
 from tideline.ingest.operation.operation import Operation, OperationKind
-from tideline.services.together import TableWork, may_begin
+from tideline.services.concurrency import TableWork, may_begin
 from tideline_operator.decide.observed import Observed
 from tideline_operator.resources.ingest import IngestOperation
 from tideline_operator.resources.resolved import ResolvedTable

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tideline.services.service import Company, Service
+from tideline.services.service import Concurrency, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,19 @@ def may_begin(new: TableWork, under_way: Iterable[TableWork]) -> bool:
 
 
 def _fit(new: TableWork, old: TableWork) -> bool:
-    companies = {_company(new), _company(old)}
-    if Company.NONE in companies:
+    both = {_concurrency(new), _concurrency(old)}
+    if Concurrency.NONE in both:
         return False
-    if Company.ANY_ROWS in companies:
+    if Concurrency.ANY_ROWS in both:
         # The other one moves rows.
-        return len(companies) == 2
+        return len(both) == 2
     if new.service is None and old.service is not None:
         is_refused = old.service.refuses_updates and new.meets_clustering
         return old.is_planned and not is_refused
     return False
 
 
-def _company(work: TableWork) -> Company:
+def _concurrency(work: TableWork) -> Concurrency:
     if work.is_alone:
-        return Company.NONE
-    return Company.LATER_WRITES if work.service is None else work.service.company
+        return Concurrency.NONE
+    return Concurrency.LATER_WRITES if work.service is None else work.service.concurrency

@@ -1,4 +1,4 @@
-"""What may be done with a table: one judgement for dossiers, writes, services and repairs. Pure.
+"""What may be done with a table: one set of rules for reports, writes, services and repairs. Pure.
 
 1. What cannot be read is refused altogether; of a table whose layout is read but not written,
    all that changes it.
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.refusal import Refusal
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketLayout
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.own_type import own_type_of
 from tideline.hudi.table.partial_updates import PartialUpdates
@@ -38,7 +38,7 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.known_zone import KnownZone
 from tideline.settings.gate import dangers_stored
-from tideline.settings.setting import Danger
+from tideline.settings.setting import Risk
 
 HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
@@ -48,7 +48,7 @@ _UPGRADE_FIRST = "upgrade it to version 6 first: tideline upgrade --to 6"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a judgement is based on. None but as `config`: unknown, or not looked up."""
+    """What the rules are applied to. None but as `config`: unknown, or not looked up."""
 
     config: TableConfig
     zone: KnownZone | None = None
@@ -124,7 +124,7 @@ def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:
         if refusal is not None:
             return refusal
     merges = permission.merges_rows and permission.changes_table
-    return _endangered(config, Danger.MERGING) if merges else None
+    return _endangered(config, Risk.MERGING) if merges else None
 
 
 def _merging(config: TableConfig) -> tuple[MergeMode, PartialUpdates | None]:
@@ -164,7 +164,7 @@ def _not_rewritten(permission: Permission, facts: Facts) -> Refusal | None:
 
 
 def _locked_otherwise(permission: Permission, facts: Facts) -> Refusal | None:
-    return _endangered(facts.config, Danger.LOCKING) if permission.changes_table else None
+    return _endangered(facts.config, Risk.LOCKING) if permission.changes_table else None
 
 
 def _in_no_zone(permission: Permission, facts: Facts) -> Refusal | None:
@@ -214,9 +214,9 @@ def dropping_rings(layout: BucketLayout) -> Refusal:
     )
 
 
-def _endangered(config: TableConfig, danger: Danger) -> Refusal | None:
+def _endangered(config: TableConfig, risk: Risk) -> Refusal | None:
     for found in dangers_stored(config.properties):
-        if found.danger is danger:
+        if found.risk is risk:
             value = config.properties[found.name]
             remedy = f"take {found.name} out of the properties if no writer uses it"
             return Refusal(found.message, PROPERTIES_PATH, value, remedy=remedy)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 
 
-def saving_of_rewrite(
+def benefit_of_rewrite(
     tasks: Sequence[FileScanTask], *, files_after: int, bytes_after: int
-) -> Saving:
+) -> Benefit:
     """Data files that became so many of so many bytes."""
     paths = {task.data_file.file_path for task in tasks}
     deletes = {
@@ -29,7 +29,7 @@ def saving_of_rewrite(
     }
     delta_bytes = sum(deletes.values())
     data_bytes = sum(task.data_file.file_size_bytes for task in tasks)
-    return Saving(
+    return Benefit(
         files_opened=len(tasks) + len(deletes) - files_after,
         bytes_scanned=data_bytes + delta_bytes - bytes_after,
         delta_files=len(deletes),

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.saving import Saving
+from tideline.services.benefit import Benefit
 
 
-def saving_of_rewrite(slices: Iterable[FileSlice], *, files_after: int, bytes_after: int) -> Saving:
+def benefit_of_rewrite(
+    slices: Iterable[FileSlice], *, files_after: int, bytes_after: int
+) -> Benefit:
     """Slices that became base files alone, so many of so many bytes."""
     files = size_bytes = logs = log_bytes = 0
     for piece in slices:
@@ -22,7 +24,7 @@ def saving_of_rewrite(slices: Iterable[FileSlice], *, files_after: int, bytes_af
         size_bytes += piece.size_bytes
         logs += len(piece.log_files)
         log_bytes += sum(log.size_bytes for log in piece.log_files)
-    return Saving(
+    return Benefit(
         files_opened=files - files_after,
         bytes_scanned=size_bytes - bytes_after,
         delta_files=logs,
@@ -30,28 +32,28 @@ def saving_of_rewrite(slices: Iterable[FileSlice], *, files_after: int, bytes_af
     )
 
 
-def saved_by_rewrite(slices: Iterable[FileSlice], stats: Sequence[WriteStat]) -> Saving:
+def saved_by_rewrite(slices: Iterable[FileSlice], stats: Sequence[WriteStat]) -> Benefit:
     """The same, by the files that were written."""
     size_bytes = sum(stat.file_size_in_bytes for stat in stats)
-    return saving_of_rewrite(slices, files_after=len(stats), bytes_after=size_bytes)
+    return benefit_of_rewrite(slices, files_after=len(stats), bytes_after=size_bytes)
 
 
-def saving_of_merged_logs(
+def benefit_of_merged_logs(
     slices: Iterable[FileSlice], *, files_after: int, bytes_after: int
-) -> Saving:
+) -> Benefit:
     """Slices whose log blocks became those of so many more log files, of so many bytes.
 
     The old log files stay in their slices: a read opens them, and then merges the new ones alone.
     """
     logs = [log for piece in slices for log in piece.log_files]
-    return Saving(
+    return Benefit(
         files_opened=-files_after,
         delta_files=len(logs) - files_after,
         delta_bytes=sum(log.size_bytes for log in logs) - bytes_after,
     )
 
 
-def saving_of_dropped(files: Iterable[BaseFile | LogFile]) -> Saving:
+def benefit_of_dropped(files: Iterable[BaseFile | LogFile]) -> Benefit:
     """File groups that are gone, given all files that are left of them: readers opened the newest
     base file of each and the logs from then on."""
     groups: dict[FileGroupId, list[BaseFile | LogFile]] = defaultdict(list)
@@ -64,4 +66,4 @@ def saving_of_dropped(files: Iterable[BaseFile | LogFile]) -> Saving:
         logs = [one for one in found if isinstance(one, LogFile) and not one.is_cdc]
         kept = tuple(one for one in logs if base is None or one.instant >= base.instant)
         slices.append(FileSlice(group, found[0].instant, base, kept))
-    return saving_of_rewrite(slices, files_after=0, bytes_after=0)
+    return benefit_of_rewrite(slices, files_after=0, bytes_after=0)

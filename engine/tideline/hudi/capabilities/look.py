@@ -24,17 +24,17 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
+from tideline.hudi.capabilities.evidence import (
+    STORAGE_LOCK,
+    ControlFolder,
+    schema_evidence,
+    writer_evidence,
+)
+from tideline.hudi.capabilities.flink_writers import AUXILIARY_FOLDER, has_flink_evidence
+from tideline.hudi.capabilities.table_capabilities import IndexEvidence, TableCapabilities
 from tideline.hudi.index.bucket_recognition import Recognition, recognise_buckets
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import described, global_index, says_unique
-from tideline.hudi.nature.flink_writers import AUXILIARY_FOLDER, has_flink_traces
-from tideline.hudi.nature.table_nature import IndexNature, TableNature
-from tideline.hudi.nature.traces import (
-    STORAGE_LOCK,
-    ControlFolder,
-    schema_traces,
-    writer_traces,
-)
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.internal_schema import SCHEMA_DIRECTORY
@@ -60,7 +60,7 @@ def look_at(
     clock: Clock = _SYSTEM_CLOCK,
     *,
     timezone: str | None = None,
-) -> TableNature:
+) -> TableCapabilities:
     """The nature of the Hudi table at `location`, of one that is refused altogether as well.
 
     `timezone` is declared as HoodieTable.declare_zone does. Raises ObjectNotFoundError where no
@@ -68,20 +68,22 @@ def look_at(
     cannot be.
     """
     store = store or location.open()
-    nature = nature_by_properties(store)
-    if nature.is_refused:
-        return nature
-    table = HoodieTable(location, store, nature.config, clock)
+    capabilities = capabilities_by_properties(store)
+    if capabilities.is_refused:
+        return capabilities
+    table = HoodieTable(location, store, capabilities.config, clock)
     table.declare_zone(timezone)
-    return read_nature(table)
+    return read_capabilities(table)
 
 
-def nature_by_properties(store: ObjectStore) -> TableNature:
+def capabilities_by_properties(store: ObjectStore) -> TableCapabilities:
     """What the properties alone say of a table: all there is to know of one that is refused."""
-    return TableNature(store.uri, load_any_table_config(store))
+    return TableCapabilities(store.uri, load_any_table_config(store))
 
 
-def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> TableNature:
+def read_capabilities(
+    table: HoodieTable, timeline: ActiveTimeline | None = None
+) -> TableCapabilities:
     """The nature of an open table, as `timeline` shows it or as it is now."""
     timeline = table.timeline() if timeline is None else timeline
     unreadable: list[str] = []
@@ -89,30 +91,30 @@ def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> T
     folder = _control_folder(table.store)
     recognised = _as_far_as_possible(lambda: recognise_buckets(table, timeline), unreadable)
     schema_json = _as_far_as_possible(lambda: table.table_schema_json(timeline), unreadable)
-    return TableNature(
+    return TableCapabilities(
         table.uri,
         table.config,
         table.known_zone(timeline),
-        index_nature(table, recognised or Recognition()),
-        schema_traces(commits, folder),
-        writer_traces(commits, folder, table.config),
+        index_capabilities(table, recognised or Recognition()),
+        schema_evidence(commits, folder),
+        writer_evidence(commits, folder, table.config),
         tuple(dict.fromkeys(unreadable)),
         schema_json,
     )
 
 
-def index_nature(table: HoodieTable, recognised: Recognition) -> IndexNature:
+def index_capabilities(table: HoodieTable, recognised: Recognition) -> IndexEvidence:
     """The index that properties name, else the one that was recognised, or a record index."""
     layout = recognised.layout
     name = table.config.index_type
     keys = described(table)
     if name is not None:
-        return IndexNature(name.upper(), f"{INDEX_TYPE} in {PROPERTIES_PATH}", layout, keys=keys)
+        return IndexEvidence(name.upper(), f"{INDEX_TYPE} in {PROPERTIES_PATH}", layout, keys=keys)
     if layout is not None:
-        return IndexNature(IndexType.BUCKET.value, layout.known_from.value, layout, keys=keys)
+        return IndexEvidence(IndexType.BUCKET.value, layout.known_from.value, layout, keys=keys)
     if _has_record_index(table):
-        return IndexNature(IndexType.RECORD_INDEX.value, says_unique(table), keys=keys)
-    return IndexNature(is_final=recognised.is_final, keys=keys)
+        return IndexEvidence(IndexType.RECORD_INDEX.value, says_unique(table), keys=keys)
+    return IndexEvidence(is_final=recognised.is_final, keys=keys)
 
 
 def _has_record_index(table: HoodieTable) -> bool:
@@ -149,7 +151,7 @@ def _control_folder(store: ObjectStore) -> ControlFolder:
 def was_flink_here(store: ObjectStore) -> bool:
     """Whether a Flink job of Hudi left something in the folder for auxiliary files."""
     listed = store.list_directory(AUXILIARY_FOLDER)
-    return has_flink_traces((*listed.directories, *(info.path for info in listed.objects)))
+    return has_flink_evidence((*listed.directories, *(info.path for info in listed.objects)))
 
 
 def _names_in(store: ObjectStore, folder: str) -> tuple[str, ...]:

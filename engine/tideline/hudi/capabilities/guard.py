@@ -1,16 +1,16 @@
 """The guard of everything that changes an open table: may this be done, as the table is now?
 
 Another engine may have changed the properties, or written in another zone, since the table was
-opened. So who holds the table lock asks here, by the same judgement that a nature was made of. Of
-buckets the writer's index and the services know themselves (tideline.hudi.write.index_choice): they
-keep what they recognised.
+opened. The holder of the table lock checks here, by the rules that made the capabilities. Buckets
+are left to the writer's index and the services (tideline.hudi.write.index_choice): they keep what
+they recognised.
 """
 
 from __future__ import annotations
 
-from tideline.hudi.nature.judgement import Facts, refusal_of
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.refusal import Refusal
+from tideline.hudi.capabilities.rules import Facts, refusal_of
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 

@@ -22,7 +22,7 @@ WINDOW_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class ResourceUsage:
     """An amount of each thing that is limited."""
 
     pod_seconds: float = 0.0
@@ -31,7 +31,7 @@ class Spending:
     requests: int = 0
 
     @classmethod
-    def of(cls, totals: Mapping[str, Spent]) -> Spending:
+    def of(cls, totals: Mapping[str, Spent]) -> ResourceUsage:
         """All kinds of operations together."""
         every = totals.values()
         return cls(
@@ -41,9 +41,9 @@ class Spending:
             sum(one.requests for one in every),
         )
 
-    def since(self, before: Spending) -> Spending:
+    def since(self, before: ResourceUsage) -> ResourceUsage:
         """What was added; nothing where totals were lost."""
-        return Spending(
+        return ResourceUsage(
             max(0.0, self.pod_seconds - before.pod_seconds),
             max(0.0, self.gib_seconds - before.gib_seconds),
             max(0, self.bytes - before.bytes),
@@ -74,12 +74,12 @@ class NamespaceSpending:
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
-        self._totals: dict[Key, Spending] = {}
-        self._ended: dict[str, deque[tuple[int, Spending]]] = {}
+        self._totals: dict[Key, ResourceUsage] = {}
+        self._ended: dict[str, deque[tuple[int, ResourceUsage]]] = {}
 
     def note(self, key: Key, totals: Mapping[str, Spent]) -> None:
         """What operations on a table have taken so far; what came since the last note counts."""
-        total = Spending.of(totals)
+        total = ResourceUsage.of(totals)
         namespace = key[0]
         with self._lock:
             before = self._totals.get(key, total)
@@ -108,13 +108,13 @@ class NamespaceSpending:
                 )
         return None
 
-    def _of_the_last_hour(self, namespace: str) -> Spending:
+    def _of_the_last_hour(self, namespace: str) -> ResourceUsage:
         with self._lock:
             ended = self._ended.get(namespace, deque())
             while ended and ended[0][0] <= self._clock.now_ms() - WINDOW_MS:
                 ended.popleft()
             found = [spending for _, spending in ended]
-        return Spending(
+        return ResourceUsage(
             sum(one.pod_seconds for one in found),
             sum(one.gib_seconds for one in found),
             sum(one.bytes for one in found),

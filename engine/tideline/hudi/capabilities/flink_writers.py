@@ -27,6 +27,6 @@ def is_flink_file_id(file_id: str) -> bool:
     return _BARE_UUID.fullmatch(file_id) is not None
 
 
-def has_flink_traces(paths: Iterable[str]) -> bool:
+def has_flink_evidence(paths: Iterable[str]) -> bool:
     """Whether a Flink job wrote to the table; of objects and folders in its auxiliary folder."""
     return any(split_path(path.rstrip("/"))[1].startswith(_TRACES) for path in paths)

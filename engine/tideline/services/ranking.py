@@ -1,8 +1,8 @@
-"""Which of several pieces of work goes first: the one that saves most for what it takes. Pure.
+"""Which of several services runs first: the one that saves most for what it takes. Pure.
 
-The benefit is in bytes that a scan no longer reads (`Saving.benefit_bytes`), the cost in seconds of
-processor cores (`Spending.core_seconds`). Before a first run the cost is taken from the bytes and
-objects it handles, at the pace that this process was measured at.
+The benefit is in bytes that a scan no longer reads (`Benefit.benefit_bytes`), the cost in seconds
+of processor cores (`ResourceUsage.core_seconds`). Before a first run the cost is taken from the
+bytes and objects it handles, at the pace that this process was measured at.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All of it is counted from names and sizes of files before and after. What cannot be counted, such as
 row groups that a query skips because rows are sorted, is left out.
 
-`Saving.benefit_bytes` is all of it in one unit, bytes that one scan of the table no longer reads,
+`Benefit.benefit_bytes` is all of it in one unit, bytes that one scan of the table no longer reads,
 so that services can be compared:
 
 - a byte that a scan no longer reads counts as one;
@@ -31,7 +31,7 @@ DELTA_MERGED_FACTOR = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class Benefit:
     """How much less is done and kept; negative where it is more.
 
     `files_opened` are files that a scan of the whole table opens, `bytes_scanned` what it reads of
@@ -62,9 +62,9 @@ class Saving:
         """The benefit of each byte that is read and written for it."""
         return self.benefit_bytes / max(bytes_moved, 1)
 
-    def __add__(self, other: Saving) -> Saving:
-        return Saving(
-            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(Saving))
+    def __add__(self, other: Benefit) -> Benefit:
+        return Benefit(
+            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(Benefit))
         )
 
     @property
@@ -93,14 +93,14 @@ class Saving:
         return ", ".join(parts) or "nothing that can be counted"
 
     def to_json_object(self) -> dict[str, int]:
-        """The saving for machines."""
+        """The benefit for machines."""
         return {**asdict(self), "benefit_bytes": self.benefit_bytes}
 
     @classmethod
-    def from_json_object(cls, content: Mapping[str, Any]) -> Saving:
+    def from_json_object(cls, content: Mapping[str, Any]) -> Benefit:
         """Raises ValueError, TypeError for what are no numbers; names it does not know are left."""
         known = (one.name for one in fields(cls))
         return cls(**{name: int(content[name]) for name in known if name in content})
 
 
-NO_SAVING = Saving()
+NO_BENEFIT = Benefit()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.judgement import Facts, refusals_of
-from tideline.hudi.nature.look import look_at, read_nature
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.table_nature import TableNature, merging_text
+from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.capabilities.look import look_at, read_capabilities
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.rules import Facts, refusals_of
+from tideline.hudi.capabilities.table_capabilities import TableCapabilities, merging_text
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
@@ -113,28 +113,30 @@ def test_real_tables_of_such_columns_are_left_as_they_are(tmp_path: Path, name: 
         assert "are read, not written" in str(lake.plan(service).outcome)
     with pytest.raises(UnsupportedTableError, match="are read, not written"):
         admit(lake.hoodie_table, Permission.WRITE)
-    nature = look_at(StoreLocation.of(folder))
-    assert Permission.CLEANING not in nature.refusals
+    capabilities = look_at(StoreLocation.of(folder))
+    assert Permission.CLEANING not in capabilities.refusals
     assert sorted(folder.rglob("*")) == before
 
 
 def test_a_zone_that_is_not_known_keeps_instants_from_being_made() -> None:
     table = SmallTable.in_memory()
     table.write("upsert", batch(range(4), 1))
-    not_utc = TableNature("memory://t", TableConfig(WRITABLE), KnownZone(basis=ZoneBasis.NOT_UTC))
+    not_utc = TableCapabilities(
+        "memory://t", TableConfig(WRITABLE), KnownZone(basis=ZoneBasis.NOT_UTC)
+    )
     assert not_utc.refusals == {}, "without an example nothing is proven"
     update_table_properties(table.store(), {"hoodie.table.timeline.timezone": "LOCAL"})
     hoodie = table.lake().hoodie_table
     timeline = hoodie.timeline()
     moved = {one: ms - 5 * 3_600_000 for one, ms in timeline.made_ms.items()}
     object.__setattr__(timeline, "made_ms", moved)
-    nature = read_nature(hoodie, timeline)
-    (declaration,) = nature.declarations
+    capabilities = read_capabilities(hoodie, timeline)
+    (declaration,) = capabilities.declarations
     assert declaration.declare == "tideline.timezone"
     assert "timezone of the LakeTable" in declaration.where
-    assert set(nature.refusals) == CHANGING - {Permission.SAVEPOINT}
+    assert set(capabilities.refusals) == CHANGING - {Permission.SAVEPOINT}
     with pytest.raises(ConfigError, match="instants are not UTC"):
-        nature.require(Permission.CLEANING)
+        capabilities.require(Permission.CLEANING)
 
 
 def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None:
@@ -143,13 +145,13 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
     store = table.store()
     update_table_properties(store, {"hoodie.compaction.payload.class": "com.acme.Payload"})
     before = {info.path: (store.get(info.path), info.modified_ms) for info in store.list()}
-    nature = look_at(table.location, clock=table.clock)
+    capabilities = look_at(table.location, clock=table.clock)
     assert before == {info.path: (store.get(info.path), info.modified_ms) for info in store.list()}
-    assert nature.custom_merging == "com.acme.Payload"
-    assert nature.may(Permission.CLEANING) is None
+    assert capabilities.custom_merging == "com.acme.Payload"
+    assert capabilities.may(Permission.CLEANING) is None
     with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
-        nature.require(Permission.WRITE)
-    shown = json.loads(json.dumps(nature.as_json()))
+        capabilities.require(Permission.WRITE)
+    shown = json.loads(json.dumps(capabilities.as_json()))
     (write,) = [one for one in shown["operations"] if one["name"] == "write"]
     assert write == {
         "name": "write",
@@ -167,17 +169,17 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
 def test_rows_that_fill_each_other_up_are_written_unless_in_an_unknown_way() -> None:
     mode = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
     table = SmallTable.in_memory(mode, table_version=9)
-    nature = look_at(table.location, clock=table.clock)
-    assert nature.refusals == {}
-    assert nature.as_json()["merging"]["partial_updates"] == "IGNORE_DEFAULTS"
-    assert merging_text(nature.config) == "COMMIT_TIME_ORDERING, IGNORE_DEFAULTS"
+    capabilities = look_at(table.location, clock=table.clock)
+    assert capabilities.refusals == {}
+    assert capabilities.as_json()["merging"]["partial_updates"] == "IGNORE_DEFAULTS"
+    assert merging_text(capabilities.config) == "COMMIT_TIME_ORDERING, IGNORE_DEFAULTS"
     update_table_properties(table.store(), dict.fromkeys(mode, "LATER"))
-    nature = look_at(table.location, clock=table.clock)
-    assert nature.custom_merging == merging_text(nature.config)
-    assert "LATER" in str(nature.custom_merging)
+    capabilities = look_at(table.location, clock=table.clock)
+    assert capabilities.custom_merging == merging_text(capabilities.config)
+    assert "LATER" in str(capabilities.custom_merging)
     for refused in (Permission.WRITE, Permission.COMPACTION, Permission.MERGE_LOGS):
         with pytest.raises(UnsupportedTableError, match="unknown way"):
-            nature.require(refused)
+            capabilities.require(refused)
 
 
 @pytest.mark.parametrize("version", ["3", "5"])
@@ -188,22 +190,22 @@ def test_a_table_of_an_earlier_version_is_read_and_not_changed(version: str) -> 
         b"table.version=6", b"table.version=%s" % version.encode()
     )
     store.put(PROPERTIES_PATH, body)
-    nature = look_at(table.location, clock=table.clock)
-    assert not nature.is_refused
-    assert not nature.is_changed
-    assert {one for one in Permission if nature.may(one) is None} == {
+    capabilities = look_at(table.location, clock=table.clock)
+    assert not capabilities.is_refused
+    assert not capabilities.is_changed
+    assert {one for one in Permission if capabilities.may(one) is None} == {
         Permission.READ, Permission.MERGE_LOGS, Permission.CHECK, Permission.UPGRADE,
     }  # fmt: skip
-    refusal = nature.may(Permission.CLEANING)
+    refusal = capabilities.may(Permission.CLEANING)
     assert refusal is not None
     assert f"version {version} is read, but not changed" in refusal.reason
 
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_table_of_a_later_version_is_changed_as_well(version: int) -> None:
-    nature = look_at(SmallTable.in_memory(table_version=version).location)
-    assert nature.is_changed
-    assert not nature.refusals
+    capabilities = look_at(SmallTable.in_memory(table_version=version).location)
+    assert capabilities.is_changed
+    assert not capabilities.refusals
 
 
 @pytest.mark.parametrize("version", ["2", "7", "8", "9", "10"])
@@ -214,9 +216,9 @@ def test_a_table_of_another_version_says_what_it_is(version: str) -> None:
         b"table.version=6", b"table.version=%s" % version.encode()
     )
     store.put(PROPERTIES_PATH, body)
-    nature = look_at(table.location, clock=table.clock)
-    assert nature.is_refused
-    assert set(nature.refusals) == set(Permission)
-    shown = nature.as_json()
+    capabilities = look_at(table.location, clock=table.clock)
+    assert capabilities.is_refused
+    assert set(capabilities.refusals) == set(Permission)
+    shown = capabilities.as_json()
     assert shown["version"] == int(version)
     assert f"version {version} is" in shown["operations"][0]["reason"]

@@ -1,4 +1,4 @@
-"""Permissions: what may be done with a table, by the names that dossiers and refusals use."""
+"""Permissions: what may be done with a table, by the names that reports and refusals use."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _FIRST_TIME = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class ResourceUsage:
     """What was spent. `own_core_seconds` are those of this process among `core_seconds`."""
 
     core_seconds: float = 0.0
@@ -39,18 +39,18 @@ class Spending:
         living = sum(map(_seconds_of, _below(os.getpid())))
         return cls(own + ended + living, requests_sent(), own)
 
-    def since(self, earlier: Spending) -> Spending:
+    def since(self, earlier: ResourceUsage) -> ResourceUsage:
         """What was spent between two moments; what processes spent that are gone may be missing."""
         own = self.own_core_seconds - earlier.own_core_seconds
         all_of_it = max(self.core_seconds - earlier.core_seconds, own)
-        return Spending(round(all_of_it, 3), self.requests - earlier.requests, round(own, 3))
+        return ResourceUsage(round(all_of_it, 3), self.requests - earlier.requests, round(own, 3))
 
     def to_json_object(self) -> dict[str, Any]:
         """What was spent, for machines."""
         return {"core_seconds": self.core_seconds, "requests": self.requests}
 
 
-NOTHING = Spending()
+NOTHING = ResourceUsage()
 
 
 def _below(process: int) -> Iterator[int]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_NATURE = "engine/tideline/hudi/nature"
+_CAPABILITIES = "engine/tideline/hudi/capabilities"
 _LAYOUT = "engine/tideline/hudi/table/layout"
 _SLICE_TESTS = ("engine/tests/hudi/table/test_slices_by_completion.py",)
 _CHANGES_TESTS = ("engine/tests/hudi/services/test_logs_of_changes.py",)
-_NATURE_TESTS = ("engine/tests/hudi/nature/test_table_nature.py",)
+_NATURE_TESTS = ("engine/tests/hudi/capabilities/test_table_capabilities.py",)
 
 NATURE_FAULTS = (
     Fault(
         "a table of another zone is written without a declaration",
-        f"{_NATURE}/guard.py",
+        f"{_CAPABILITIES}/guard.py",
         "    _require(table, permission, facts_of(table, permission, timeline))\n"
         "    return timeline\n",
         "    return timeline\n",
@@ -21,21 +21,21 @@ NATURE_FAULTS = (
     ),
     Fault(
         "a table that logs its changes is written",
-        f"{_NATURE}/judgement.py",
+        f"{_CAPABILITIES}/rules.py",
         "    if not logs_changes or not facts.config.logs_changes:\n",
         "    if True:\n",
         _NATURE_TESTS,
     ),
     Fault(
         "base files of another format are written",
-        f"{_NATURE}/judgement.py",
+        f"{_CAPABILITIES}/rules.py",
         "    if found == PARQUET or not permission",
         "    if True or not permission",
         _NATURE_TESTS,
     ),
     Fault(
         "a column of Hudi's type variant becomes a struct at the next write",
-        f"{_NATURE}/judgement.py",
+        f"{_CAPABILITIES}/rules.py",
         "    if facts.schema_json is None or not permission",
         "    if True or not permission",
         _NATURE_TESTS,
@@ -84,8 +84,8 @@ NATURE_FAULTS = (
     ),
     Fault(
         "another lock provider stops no writer",
-        f"{_NATURE}/judgement.py",
-        "_endangered(facts.config, Danger.LOCKING) if permission.changes_table else None",
+        f"{_CAPABILITIES}/rules.py",
+        "_endangered(facts.config, Risk.LOCKING) if permission.changes_table else None",
         "None",
         _NATURE_TESTS,
     ),
@@ -133,10 +133,10 @@ NATURE_FAULTS = (
     ),
     Fault(
         "a table that is only read is written",
-        f"{_NATURE}/judgement.py",
+        f"{_CAPABILITIES}/rules.py",
         "    _not_changed,\n",
         "",
-        ("engine/tests/hudi/nature/test_table_nature.py",),
+        ("engine/tests/hudi/capabilities/test_table_capabilities.py",),
     ),
     Fault(
         "properties of a table that is only read are changed",

@@ -1,4 +1,4 @@
-"""The dossier of a Hudi table: its nature, its state, what would break, what to do next.
+"""The adoption report of a Hudi table: capabilities, state, what would break, what to do next.
 
 Reading it changes nothing. Its JSON is a public form: names stay, new ones may be added.
 """
@@ -13,9 +13,9 @@ from tideline.clock import Clock, SystemClock
 from tideline.hudi.adoption.consequences import Consequence, consequences_of
 from tideline.hudi.adoption.survey import read_state
 from tideline.hudi.adoption.table_state import TableState
-from tideline.hudi.nature.look import nature_by_properties, read_nature
-from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.capabilities.look import capabilities_by_properties, read_capabilities
+from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.hudi.timeline.known_zone import ZoneBasis
@@ -37,37 +37,39 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
+class AdoptionReport:
     """All that is to be known of a table; `state` is None of one that is refused altogether."""
 
-    nature: TableNature
+    capabilities: TableCapabilities
     state: TableState | None = None
 
     @property
     def is_refused(self) -> bool:
         """Whether nothing may be done with the table."""
-        return self.nature.is_refused
+        return self.capabilities.is_refused
 
     @property
     def consequences(self) -> tuple[Consequence, ...]:
         """What would break once Tideline works on the table."""
-        return () if self.state is None else consequences_of(self.nature, self.state)
+        return () if self.state is None else consequences_of(self.capabilities, self.state)
 
     @property
     def next_steps(self) -> tuple[NextStep, ...]:
         """What to do next, in order."""
-        nature = self.nature
-        if nature.is_refused:
+        capabilities = self.capabilities
+        if capabilities.is_refused:
             return ()
         steps = []
-        if nature.is_changed and any(one.declare == TIMEZONE for one in nature.declarations):
-            steps.append(_declare_zone(nature))
+        if capabilities.is_changed and any(
+            one.declare == TIMEZONE for one in capabilities.declarations
+        ):
+            steps.append(_declare_zone(capabilities))
         steps.append(NextStep("look for what is wrong with it, which changes nothing", "check"))
-        zone = nature.zone
-        if nature.is_changed and zone is not None and zone.basis is not ZoneBasis.NOT_UTC:
+        zone = capabilities.zone
+        if capabilities.is_changed and zone is not None and zone.basis is not ZoneBasis.NOT_UTC:
             steps.append(NextStep("see what its services would do, and why", "plan"))
         count = ("--sql", "select count(*) from t")
-        if nature.may(Permission.MERGE_LOGS) is None:
+        if capabilities.may(Permission.MERGE_LOGS) is None:
             steps.append(NextStep("count its rows", "read", count))
         else:
             steps.append(NextStep("count the rows of its base files", "read",
@@ -77,33 +79,35 @@ class Dossier:
     def to_json_object(self) -> dict[str, Any]:
         """For machines."""
         return {
-            **self.nature.as_json(),
+            **self.capabilities.as_json(),
             "refused": self.is_refused,
             **members(self, "state", "consequences", next="next_steps"),
         }
 
 
-def read_dossier(
+def read_adoption_report(
     location: StoreLocation,
     store: ObjectStore | None = None,
     clock: Clock = _SYSTEM_CLOCK,
     *,
     published: Collection[str] = (),
-) -> Dossier:
-    """The dossier of the Hudi table at `location`, of which `published` are the paths of what it is
+) -> AdoptionReport:
+    """Read the report of the Hudi table at `location`; `published` are the paths of what it is
     published as. Raises as `look_at`."""
     store = store or location.open()
-    nature = nature_by_properties(store)
-    if nature.is_refused:
-        return Dossier(nature)
-    table = HoodieTable(location, store, nature.config, clock)
+    capabilities = capabilities_by_properties(store)
+    if capabilities.is_refused:
+        return AdoptionReport(capabilities)
+    table = HoodieTable(location, store, capabilities.config, clock)
     timeline = table.timeline()
-    return Dossier(read_nature(table, timeline), read_state(table, timeline, published))
+    return AdoptionReport(
+        read_capabilities(table, timeline), read_state(table, timeline, published)
+    )
 
 
-def _declare_zone(nature: TableNature) -> NextStep:
+def _declare_zone(capabilities: TableCapabilities) -> NextStep:
     """The distance that was seen is a zone as well, of a country whose clocks never change."""
-    minutes = 0 if nature.zone is None else nature.zone.ahead_minutes
+    minutes = 0 if capabilities.zone is None else capabilities.zone.ahead_minutes
     return NextStep(
         "declare the zone of its writers: by name (America/Los_Angeles) where clocks change with "
         "the seasons, or by the distance from UTC that its newest instant shows",

@@ -10,8 +10,8 @@ import pytest
 from tideline.ingest.operation.operation import writer_name
 from tideline_operator.api_objects import JOBS, PODS, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
-from tideline_operator.controller.writer_fate import WriterFates
-from tideline_operator.decide.observed import Observed, ObservedPending, WriterFate
+from tideline_operator.controller.writer_state import WriterStates
+from tideline_operator.decide.observed import Observed, ObservedPending, WriterState
 from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
@@ -38,7 +38,7 @@ class Case:
             "20260101000000000", "commit", "inflight", dead_at_ms=5, writer=self.writer
         )
         observed = Observed(replace(TABLE, pending=(one,)), running=self.running)
-        found = WriterFates(self.api, self.pods).judge(KEY, self.status, observed).table
+        found = WriterStates(self.api, self.pods).judge(KEY, self.status, observed).table
         assert found is not None
         return found.pending[0]
 
@@ -67,29 +67,29 @@ def case() -> Case:
 
 def test_a_writer_without_pods_is_gone_and_its_write_dead(case: Case) -> None:
     found = case.judged()
-    assert (found.fate, found.is_dead, found.dead_at_ms) == (WriterFate.GONE, True, None)
+    assert (found.writer_state, found.is_dead, found.dead_at_ms) == (WriterState.GONE, True, None)
 
 
-@pytest.mark.parametrize(("phase", "fate"), [("Running", "ENDING"), ("Failed", "GONE")])
-def test_a_pod_that_only_the_server_has_counts(case: Case, phase: str, fate: str) -> None:
+@pytest.mark.parametrize(("phase", "state"), [("Running", "ENDING"), ("Failed", "GONE")])
+def test_a_pod_that_only_the_server_has_counts(case: Case, phase: str, state: str) -> None:
     """An executor that the watch has not shown yet."""
     case.api.create(PODS, case.make_pod(phase, uid="another"), "lake")
     found = case.judged()
-    assert found.fate is WriterFate[fate]
-    assert found.is_dead is (fate == "GONE")
+    assert found.writer_state is WriterState[state]
+    assert found.is_dead is (state == "GONE")
 
 
-@pytest.mark.parametrize(("phase", "fate"), [("Running", "ENDING"), ("Failed", "GONE")])
-def test_a_pod_that_the_watch_has_shown_counts(case: Case, phase: str, fate: str) -> None:
+@pytest.mark.parametrize(("phase", "state"), [("Running", "ENDING"), ("Failed", "GONE")])
+def test_a_pod_that_the_watch_has_shown_counts(case: Case, phase: str, state: str) -> None:
     case.pods.put(case.make_pod(phase))
-    assert case.judged().fate is WriterFate[fate]
+    assert case.judged().writer_state is WriterState[state]
 
 
 def test_a_job_that_may_start_another_pod_counts(case: Case) -> None:
     case.make_job()
-    assert case.judged().fate is WriterFate.ENDING
+    assert case.judged().writer_state is WriterState.ENDING
     case.api.patch(JOBS, f"{ID}-1", {"metadata": {"deletionTimestamp": "2026-01-01"}}, "lake")
-    assert case.judged().fate is WriterFate.GONE
+    assert case.judged().writer_state is WriterState.GONE
 
 
 @pytest.mark.parametrize("why", ["of another cluster", "no operation's", "under way"])
@@ -101,4 +101,4 @@ def test_of_other_writers_only_the_heartbeat_counts(case: Case, why: str) -> Non
     else:
         case.running = frozenset({ID})
     found = case.judged()
-    assert (found.fate, found.is_dead, found.dead_at_ms) == (WriterFate.UNKNOWN, False, 5)
+    assert (found.writer_state, found.is_dead, found.dead_at_ms) == (WriterState.UNKNOWN, False, 5)

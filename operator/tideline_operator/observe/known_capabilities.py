@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from tideline.hudi.capabilities.look import read_capabilities
+from tideline.hudi.capabilities.table_capabilities import IndexEvidence, TableCapabilities
 from tideline.hudi.index.bucket_layout import BucketLayout
 from tideline.hudi.index.bucket_recognition import names_layout, recognise_buckets
-from tideline.hudi.nature.look import read_nature
-from tideline.hudi.nature.table_nature import IndexNature, TableNature
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.ingest.operation.operation import OperationKind
@@ -57,10 +57,10 @@ class SeenBuckets:
 
 
 @dataclass(slots=True)
-class KnownNature:
+class KnownCapabilities:
     """What was read of one table; all of it may be lost."""
 
-    nature: TableNature | None = None
+    capabilities: TableCapabilities | None = None
     buckets: SeenBuckets = field(default_factory=SeenBuckets)
 
     def decide(
@@ -75,16 +75,16 @@ class KnownNature:
         zone = table.known_zone(timeline)
         if is_ours:
             asks = any(service.asks_for_buckets for service in wanted_services(spec))
-            index = IndexNature(buckets=self.buckets.look(table, timeline) if asks else None)
-            nature = TableNature(table.uri, table.config, zone, index)
-            return adoption_of(nature, spec, is_ours=True)
-        known = self.nature
+            index = IndexEvidence(buckets=self.buckets.look(table, timeline) if asks else None)
+            capabilities = TableCapabilities(table.uri, table.config, zone, index)
+            return adoption_of(capabilities, spec, is_ours=True)
+        known = self.capabilities
         if known is None or known.config.properties != table.config.properties:
-            known = read_nature(table, timeline)
-        nature = replace(known, config=table.config, zone=zone)
-        decided = adoption_of(nature, spec, is_ours=False)
-        is_whole = nature.index.is_final and not nature.unreadable
-        self.nature = known if is_whole and not decided.is_refused else None
+            known = read_capabilities(table, timeline)
+        capabilities = replace(known, config=table.config, zone=zone)
+        decided = adoption_of(capabilities, spec, is_ours=False)
+        is_whole = capabilities.index.is_final and not capabilities.unreadable
+        self.capabilities = known if is_whole and not decided.is_refused else None
         return decided
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
+from tideline_operator.resources.status import ConditionStatus, ConditionType, LakeTableStatus
 
 _Trouble = tuple[str, str]
 """Reason and subject."""
 
 
 @dataclass(slots=True)
-class Troubles:
+class Blockers:
     """Those of one table: `begin_turn`, `since_ms` for each that is met, `end_turn`."""
 
     _known: dict[_Trouble, int] = field(default_factory=dict)
@@ -42,6 +42,6 @@ class Troubles:
 def _said_since_ms(reason: str, reported: LakeTableStatus, now_ms: int) -> int:
     for condition in reported.conditions:
         is_ready = condition.type is ConditionType.READY
-        if is_ready and condition.status is Truth.FALSE and condition.reason == reason:
+        if is_ready and condition.status is ConditionStatus.FALSE and condition.reason == reason:
             return condition.last_transition_time.ms
     return now_ms
