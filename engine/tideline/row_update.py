@@ -7,6 +7,7 @@ the rows were read. Then they are read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,9 +26,10 @@ from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdate
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
+from tideline.retry import RetryPolicy
 from tideline.write_and_serve import write_rows
 
-_ATTEMPTS = 3
+_RETRIES = RetryPolicy.at_once(2)
 
 
 def update_rows(
@@ -35,12 +37,8 @@ def update_rows(
 ) -> CommitReport:
     """See `TableWords.update`."""
     table = writer.table
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return _update(writer, table, where, changes, options)
-        except ConflictError:
-            continue
-    return _update(writer, table, where, changes, options)
+    update = partial(_update, writer, table, where, changes, options)
+    return _RETRIES.call(update, ConflictError)
 
 
 def _update(

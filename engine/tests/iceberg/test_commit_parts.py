@@ -26,7 +26,8 @@ from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.single_value import encode_value
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.retry import commit_retries, status_checks
+from tideline.retry import RetryPolicy
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
 
@@ -60,16 +61,33 @@ def test_no_attempt_begins_after_the_whole_time() -> None:
     assert waits_ms(RetryPolicy(retries=10, total_ms=500)) == [100, 200, 400]
 
 
+def test_a_call_is_repeated_after_that_error_alone() -> None:
+    failures: list[Exception] = [ConfigError("1"), ConfigError("2"), ConfigError("3")]
+    policy = RetryPolicy.at_once(2)
+
+    def fail_or(value: int) -> int:
+        if failures:
+            raise failures.pop(0)
+        return value
+
+    with pytest.raises(ConfigError, match="3"):
+        policy.call(lambda: fail_or(1), ConfigError)
+    assert policy.call(lambda: fail_or(1), ConfigError) == 1
+    failures.append(ValueError("other"))
+    with pytest.raises(ValueError, match="other"):
+        policy.call(lambda: fail_or(1), ConfigError)
+
+
 def test_retries_are_the_tables_own() -> None:
     properties = {
         "commit.retry.num-retries": "7",
         "commit.retry.min-wait-ms": "1",
         "commit.status-check.num-retries": "2",
     }
-    assert RetryPolicy.of(properties) == RetryPolicy(7, 1)
-    assert RetryPolicy.of_status_checks(properties) == RetryPolicy(2, 1000)
+    assert commit_retries(properties) == RetryPolicy(7, 1)
+    assert status_checks(properties) == RetryPolicy(2, 1000)
     with pytest.raises(ConfigError, match=r"commit\.retry\.num-retries"):
-        RetryPolicy.of({"commit.retry.num-retries": "-1"})
+        commit_retries({"commit.retry.num-retries": "-1"})
     with pytest.raises(ConfigError, match=r"commit\.manifest"):
         MergePolicy.of({"commit.manifest.min-count-to-merge": "many"})
 

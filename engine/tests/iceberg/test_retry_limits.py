@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.retry import commit_retries, status_checks
 from tideline.testing.fake_clock import FakeClock
 
 HOURS_MS = 3_600_000
@@ -20,7 +20,7 @@ def test_a_table_has_no_process_wait_for_days(what: str, wait: str) -> None:
         f"{what}.max-wait-ms": endless,
         f"{what}.total-timeout-ms": endless,
     }
-    of = RetryPolicy.of if what == "commit.retry" else RetryPolicy.of_status_checks
+    of = commit_retries if what == "commit.retry" else status_checks
     clock = FakeClock()
     begun_ms = clock.now_ms()
     attempts = sum(1 for _ in of(properties).attempts(clock))

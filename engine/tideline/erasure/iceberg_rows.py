@@ -52,13 +52,14 @@ from tideline.iceberg.table.table_operations import (
     unknown_error,
 )
 from tideline.plain_json import members
+from tideline.retry import RetryPolicy
 from tideline.spark.read.matching import count_matching, matching_rows
 from tideline.spark.session.spark_session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ATTEMPTS = 3
+_RETRIES = RetryPolicy.at_once(2)
 _PART_BYTES = 64 * 1024 * 1024
 _FILE_BYTES_MIN = 128 * 1024 * 1024
 
@@ -133,7 +134,7 @@ def erase_iceberg_rows(
     if is_preview:
         return replace(done, files_rewritten=len(found.tasks))
     check_access(table.io, table.metadata)
-    for _ in range(_ATTEMPTS):
+    for _ in _RETRIES.attempts():
         exchanged = _exchange(spark, table, condition, found, done)
         table.refresh()
         if exchanged is not None:

@@ -24,10 +24,10 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FOLDER
-from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import Committed, Loaded, Unknown, unknown_error
 from tideline.publication.published_files import MERGED, version_of
 from tideline.publication.published_table import INSTANT, PUBLICATION, SNAPSHOT, PublishedTable
+from tideline.retry import RetryPolicy
 from tideline.storage.nested_tables import is_table_metadata_file
 from tideline.storage.object_store import ObjectInfo
 

@@ -23,12 +23,12 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import Loaded
 from tideline.publication.outcome import Published
 from tideline.publication.place import CatalogPlace
 from tideline.publication.published_table import PublishedTable, remember_merging, remember_place
 from tideline.publication.step import PublicationStep
+from tideline.retry import RetryPolicy
 
 
 def preview_publication(

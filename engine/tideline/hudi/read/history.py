@@ -21,8 +21,9 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.retry import RetryPolicy
 
-_ATTEMPTS = 5
+_RETRIES = RetryPolicy.at_once(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def load_view(
     Loaded again while a clean begins in between: it may have removed what the older timeline still
     shows. Raises ConflictError when that goes on and on.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in _RETRIES.attempts():
         timeline = table.timeline()
         view = table.read_view(shown(timeline), partitions(timeline))
         if _cleans(table.timeline()) <= _cleans(timeline):

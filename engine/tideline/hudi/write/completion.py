@@ -21,7 +21,6 @@ from itertools import count
 from typing import TypeVar
 from uuid import uuid4
 
-from tideline.backoff import doubled
 from tideline.errors import (
     ConflictError,
     ObjectNotFoundError,
@@ -34,6 +33,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.outcome import Unknown
+from tideline.retry import RetryPolicy
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.lock import Lease
 
@@ -46,9 +46,7 @@ LEASE_MARGIN_S = 5.0
 SETTLE_S = 60.0
 """How long an unknown outcome is asked about before the caller is left with it."""
 
-ATTEMPTS = 3
-RETRY_S = 0.2
-RETRY_S_MAX = 5.0
+RETRIES = RetryPolicy(retries=2, wait_ms_min=200, wait_ms_max=5_000)
 
 
 class CommitState(Enum):
@@ -111,16 +109,16 @@ class InstantCompletion:
         require_alive(self._heartbeat, self._table, pending.time)
         self._heartbeat.withdraw_name()
         require_lease(lease, self._table, pending.time)
-        for repeated in count():
+        for attempt in count(1):
             try:
                 self._create(pending, completed, body)
                 return
             except StorageUnavailableError:
                 has_time = not self._heartbeat.is_expired() and has_lease(lease)
                 is_open = self.may_still_take_place
-                if not has_time or not self._is_worth_repeating(repeated, is_open=is_open):
+                if not has_time or not self._may_repeat(attempt, is_open=is_open):
                     raise
-                self._table.clock.sleep(doubled(RETRY_S, repeated, RETRY_S_MAX))
+                self._table.clock.sleep(RETRIES.wait_s(attempt))
 
     def settle(
         self, instant: InstantTime, look: Callable[[], T | CommitState], *, patiently: bool = True
@@ -133,9 +131,10 @@ class InstantCompletion:
         undone, or was never sent. Never raises errors of its own.
         """
         reason = "it does not answer"
-        repeated = 0
+        attempt = 0
         try:
             while True:
+                attempt += 1
                 was_sent = self.is_sent
                 try:
                     found = look()
@@ -150,11 +149,10 @@ class InstantCompletion:
                     reason = error.message
                     if not was_sent and not isinstance(error, StorageUnavailableError):
                         return None
-                is_over = not self._is_worth_repeating(repeated, is_open=self.is_sent)
+                is_over = not self._may_repeat(attempt, is_open=self.is_sent)
                 if is_over or not patiently:
                     return Unknown(instant, reason) if self.is_sent else None
-                self._table.clock.sleep(doubled(RETRY_S, repeated, RETRY_S_MAX))
-                repeated += 1
+                self._table.clock.sleep(RETRIES.wait_s(attempt))
         finally:
             if self.is_sent:
                 self._heartbeat.lapse()
@@ -187,10 +185,10 @@ class InstantCompletion:
             self.is_sent = False
             raise
 
-    def _is_worth_repeating(self, repeated: int, *, is_open: bool) -> bool:
+    def _may_repeat(self, attempt: int, *, is_open: bool) -> bool:
         """Whether to ask once more: a few times, or while the outcome is open for `settle_s`."""
         if not is_open:
-            return repeated < ATTEMPTS - 1
+            return attempt <= RETRIES.retries
         now_s = self._table.clock.monotonic_s()
         if self._settled_by_s is None:
             self._settled_by_s = now_s + self._settle_s

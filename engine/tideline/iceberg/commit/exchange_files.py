@@ -25,8 +25,8 @@ from tideline.iceberg.metadata.metadata_update import MetadataUpdate, SetPropert
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.retry import RetryPolicy
 
 _ONCE = RetryPolicy(retries=0)
 

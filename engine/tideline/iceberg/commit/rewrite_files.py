@@ -29,8 +29,8 @@ from tideline.iceberg.commit.snapshot_producer import (
 from tideline.iceberg.commit.validation import find_conflict
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.retry import RetryPolicy
 
 __all__ = ["AddedDelete", "RewriteFiles", "commit_rewrite"]
 

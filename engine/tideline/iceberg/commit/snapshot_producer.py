@@ -36,7 +36,7 @@ from tideline.iceberg.metadata.metadata_update import (
 from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
-from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.retry import commit_retries
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
@@ -45,6 +45,7 @@ from tideline.iceberg.table.table_operations import (
     TableOperations,
     Unknown,
 )
+from tideline.retry import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _attempt_all(
     retry: RetryPolicy | None,
 ) -> CommitOutcome:
     base = operations.load()
-    policy = retry or RetryPolicy.of(base.metadata.properties)
+    policy = retry or commit_retries(base.metadata.properties)
     outcome: CommitOutcome = Conflicted("no attempt was made")
     for attempt in policy.attempts(clock):
         if attempt > 1:

@@ -56,7 +56,7 @@ from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
-from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.retry import status_checks
 from tideline.iceberg.table.table_identity import UNSEEN, TableIdentity
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
@@ -218,7 +218,7 @@ class CatalogTable:
     ) -> CommitOutcome:
         """What became of a commit that was not reported as done."""
         is_refused = isinstance(error, _REFUSALS) or _status_of(error) == _UNPROCESSABLE
-        for _ in RetryPolicy.of_status_checks(base.metadata.properties).attempts(self._clock):
+        for _ in status_checks(base.metadata.properties).attempts(self._clock):
             try:
                 now = self.load()
             except ConflictError as replaced:

@@ -47,7 +47,7 @@ from tideline.iceberg.metadata.metadata_update import (
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_old_metadata
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.retry import status_checks
 from tideline.iceberg.table.table_identity import UNSEEN, TableIdentity
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
@@ -57,6 +57,7 @@ from tideline.iceberg.table.table_operations import (
     Replaced,
     Unknown,
 )
+from tideline.retry import RetryPolicy
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore
@@ -146,7 +147,7 @@ class FileSystemTable:
         is_gzip = changed.properties.get(CODEC_PROPERTY, "none").lower() == "gzip"
         path = f"{FOLDER}/v{version}{_GZIP if is_gzip else _PLAIN}"
         body = changed.to_bytes(is_gzip=is_gzip)
-        outcome = self._create(path, body, RetryPolicy.of_status_checks(changed.properties))
+        outcome = self._create(path, body, status_checks(changed.properties))
         if outcome is not None:
             return outcome
         loaded = Loaded(changed, f"{changed.location}/{path}", version)

@@ -35,7 +35,7 @@ from tideline.iceberg.services.expire_snapshots.plan import (
 from tideline.iceberg.services.reachable_file import FileTally, ReachableFile
 from tideline.iceberg.services.table_setting import refuse_without_gc
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.retry import commit_retries
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
@@ -45,6 +45,7 @@ from tideline.iceberg.table.table_operations import (
     committed_location,
 )
 from tideline.iceberg.table.table_roots import TableRoots
+from tideline.retry import RetryPolicy
 from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport
 from tideline.wording import counted
@@ -197,7 +198,7 @@ def _commit(
     retry: RetryPolicy | None,
 ) -> tuple[Loaded, ExpirePlan, CommitOutcome | None]:
     base = operations.load()
-    policy = retry or RetryPolicy.of(base.metadata.properties)
+    policy = retry or commit_retries(base.metadata.properties)
     plan = ExpirePlan((), (), ())
     outcome: CommitOutcome | None = None
     for attempt in policy.attempts(clock):

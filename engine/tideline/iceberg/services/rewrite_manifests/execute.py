@@ -34,13 +34,13 @@ from tideline.iceberg.services.rewrite_manifests.plan import (
 )
 from tideline.iceberg.services.rewrite_manifests.sorting import ENTRIES_MAX, SortedEntries
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,
     TableOperations,
 )
+from tideline.retry import RetryPolicy
 from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport
 from tideline.wording import counted
