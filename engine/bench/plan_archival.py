@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.plan_cleaning import leave_clean, make_table
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import plan_table_cleaning
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 
 
@@ -75,7 +75,7 @@ def measure(act: Callable[[], object]) -> dict[str, float]:
 
 def look(location: StoreLocation) -> None:
     """Open the table and read its timeline."""
-    HoodieTable.open(location).timeline()
+    open_table(location).timeline()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import plan_table_cleaning
 from tideline.hudi.services.cleaning.plan import CleaningPlan
@@ -84,7 +85,7 @@ def make_table(folder: Path, instants: int, files: int, partitions: int) -> Hood
         (hoodie / f"{instant}.inflight").touch()
         body = CommitMetadata({partition: stats}, "UPSERT").encode()
         (hoodie / f"{instant}.commit").write_bytes(body)
-    return HoodieTable.open(location)
+    return open_table(location)
 
 
 def leave_clean(table: HoodieTable, instants: int) -> None:

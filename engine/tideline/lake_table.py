@@ -18,6 +18,7 @@ from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.check.finding import Finding, Repair
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
+from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.services.partition_ttl.execute import expire_partitions
@@ -106,8 +107,8 @@ class LakeTable(TableWords):
         Raises TableExistsError, and ConfigError for a definition that cannot be and for another
         table at, above or below the location.
         """
+        from tideline.hudi.open_table import create_at
         from tideline.hudi.table.create import TableDefinition, table_properties
-        from tideline.hudi.table.new_table import create_at
 
         location = StoreLocation.of(uri, storage_options)
         definition = TableDefinition(
@@ -135,7 +136,7 @@ class LakeTable(TableWords):
 
         Raises TableNotFoundError when there is none, CorruptTableError and UnsupportedTableError.
         """
-        return cls(HoodieTable.open(StoreLocation.of(uri, storage_options), clock))
+        return cls(open_table(StoreLocation.of(uri, storage_options), clock))
 
     @property
     def uri(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.cli.main import run
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     INDEX_TYPE,
@@ -38,7 +39,7 @@ def table() -> Iterator[SmallTable]:
 
 
 def hoodie(table: SmallTable) -> HoodieTable:
-    return HoodieTable.open(table.location, FakeClock())
+    return open_table(table.location, FakeClock())
 
 
 def test_declared_once_every_command_knows_it(table: SmallTable, capsys: Captured) -> None:

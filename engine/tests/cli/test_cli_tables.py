@@ -14,7 +14,7 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.write_operation import WriteOperation
@@ -205,7 +205,7 @@ def test_show_names_the_zone_of_the_instants(uri: str, capsys: pytest.CaptureFix
         return str(printed_json(capsys)["timezone"])
 
     assert zone() == "UTC: the table is UTC by its properties"
-    table = HoodieTable.open(StoreLocation.of(uri))
+    table = open_table(StoreLocation.of(uri))
     table.update_properties({"hoodie.table.timeline.timezone": "LOCAL"})
     assert zone() == "UTC: nothing shows the time zone of its instants"
     table.declare_zone("Asia/Kolkata")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tideline.cli.main import run
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.storage.location import StoreLocation
 from tideline.testing.small_table import SmallTable, batch
 
@@ -31,7 +31,7 @@ def printed_json(capsys: Captured) -> Any:
 
 
 def version_of(table: SmallTable) -> int:
-    return HoodieTable.open(table.location).config.version
+    return open_table(table.location).config.version
 
 
 def test_up_and_down_again(table: SmallTable, capsys: Captured) -> None:

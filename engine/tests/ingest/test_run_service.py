@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
@@ -62,7 +63,7 @@ class Table:
         timelines.complete(instant, CommitMetadata({}, "UPSERT", {}).encode())
 
     def open(self) -> HoodieTable:
-        return HoodieTable.open(StoreLocation.of(self.uri), CLOCK)
+        return open_table(StoreLocation.of(self.uri), CLOCK)
 
     def run(self, work: Work) -> OperationResult:
         target = TableTarget("people", Location(self.uri), ("id",))

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.formats.avro import decode_container
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import (
     CleaningDone,
@@ -73,7 +74,7 @@ class Shared:
 
     @property
     def table(self) -> HoodieTable:
-        return HoodieTable.open(self.small.location)
+        return open_table(self.small.location)
 
     def write(self, rows: pa.Table, operation: str = "upsert") -> None:
         self.small.write(operation, rows)

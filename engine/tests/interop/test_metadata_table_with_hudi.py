@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import FILES, TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
@@ -43,7 +44,7 @@ class Shared:
 
     @property
     def table(self) -> HoodieTable:
-        return HoodieTable.open(self.small.location)
+        return open_table(self.small.location)
 
     def write(self, operation: str, rows: pa.Table) -> tuple[str, ...]:
         self._apply(operation, rows)

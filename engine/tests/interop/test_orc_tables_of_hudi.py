@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.check.finding import Severity
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn, metadata_table, version_options
@@ -112,7 +112,7 @@ def test_the_rows_are_those_that_were_written(
     write(hudi_peer_in(WEST), path, table_type, version)
     assert list(path.rglob("*.orc"))
     assert not list(path.glob("p*/*.parquet"))
-    table = HoodieTable.open(StoreLocation.of(path))
+    table = open_table(StoreLocation.of(path))
     table.declare_zone(WEST)
     assert by_key(merged_rows(table)) == NOW
     lake = LakeTable(table)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.java_properties import parse_properties
 from tideline.hudi.table.properties import PROPERTIES_PATH
 from tideline.lake_table import LakeTable
@@ -114,7 +114,7 @@ class TwoCopies:
         expected = user_rows(self.hudi.read(str(self.hudis)))
         assert user_rows(self.hudi.read(str(self.ours))) == expected
         for path in (self.hudis, self.ours):
-            assert user_rows(merged_rows(HoodieTable.open(StoreLocation.of(path)))) == expected
+            assert user_rows(merged_rows(open_table(StoreLocation.of(path)))) == expected
             assert not LakeTable.open(str(path)).check()
         return expected
 

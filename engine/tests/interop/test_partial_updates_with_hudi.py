@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.partial_rows import (
@@ -79,7 +79,7 @@ def user_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def test_rows_are_filled_up_as_by_hudi(made_by_hudi: Path, hudi_peer: HudiPeer) -> None:
     location = StoreLocation.of(made_by_hudi)
-    table = HoodieTable.open(location)
+    table = open_table(location)
     assert table.config.partial_updates is not None
     expected = user_rows(hudi_peer.read(str(made_by_hudi)))
     assert len(expected) == 6
@@ -88,9 +88,9 @@ def test_rows_are_filled_up_as_by_hudi(made_by_hudi: Path, hudi_peer: HudiPeer) 
         SmallTable(location), {**LOG_COMPACTION.whenever_asked, **COMPACTION.whenever_asked}
     )
     services.run(LOG_COMPACTION)
-    assert user_rows(merged_rows(HoodieTable.open(location))) == expected
+    assert user_rows(merged_rows(open_table(location))) == expected
     assert user_rows(hudi_peer.read(str(made_by_hudi))) == expected
     services.run(COMPACTION)
-    assert user_rows(merged_rows(HoodieTable.open(location))) == expected
+    assert user_rows(merged_rows(open_table(location))) == expected
     assert user_rows(hudi_peer.read(str(made_by_hudi))) == expected
     assert user_rows(hudi_peer.read_with_hudi_rs(str(made_by_hudi))) == expected

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.execute import execute_clustering, schedule_clustering
 from tideline.hudi.services.compaction.config import CompactionConfig
@@ -51,7 +52,7 @@ class Shared:
 
     @property
     def table(self) -> HoodieTable:
-        return HoodieTable.open(self.small.location)
+        return open_table(self.small.location)
 
     def schedule(self, make: Callable[[HoodieTable], Instant | NotDue]) -> Instant:
         table = self.table

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.compaction.service import COMPACTION
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
@@ -63,7 +63,7 @@ def test_they_decide_one_after_the_other(
     small.write("upsert", SECOND)
     options = {"hoodie.table.name": "ordered", **version_options(9)}
     hudi_peer.write(str(path), THIRD, operation="upsert", options=options)
-    assert values(merged_rows(HoodieTable.open(location))) == WANTED
+    assert values(merged_rows(open_table(location))) == WANTED
     assert values(hudi_peer.read(str(path))) == WANTED
     if table_type == "MERGE_ON_READ":
         local_services(small, dict(COMPACTION.whenever_asked)).run(COMPACTION)

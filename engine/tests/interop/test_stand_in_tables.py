@@ -23,6 +23,7 @@ from tideline.hudi.log.data_block import decode_data_block, encode_data_block
 from tideline.hudi.log.delete_block import decode_delete_block, encode_delete_block
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.metadata_table.disable import disable_metadata_table
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.clustering.plan import ClusteringPlan
 from tideline.hudi.services.compaction.plan import CompactionPlan
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -314,5 +315,5 @@ def test_other_table_versions_are_refused_by_name(version: str, tmp_path: Path) 
         text = properties.read_text().replace("table.version=6", f"table.version={version}")
         properties.write_text(text)
     with pytest.raises(UnsupportedTableError, match=f"table version {version} ") as caught:
-        HoodieTable.open(StoreLocation.of(folder))
+        open_table(StoreLocation.of(folder))
     assert str(folder) in str(caught.value)

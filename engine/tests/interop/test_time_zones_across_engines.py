@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.services.compaction.config import CompactionConfig
@@ -64,7 +65,7 @@ class Elsewhere:
 
     def table(self, *, hours_later: float = 0) -> HoodieTable:
         clock = FakeClock(time.time_ns() // 1_000_000 + round(hours_later * HOUR_MS))
-        return HoodieTable.open(StoreLocation.of(str(self.path)), clock)
+        return open_table(StoreLocation.of(str(self.path)), clock)
 
     def write_with_hudi(self, rows: pa.Table) -> None:
         self.peer.write(str(self.path), rows, operation="upsert", options=CREATED)

@@ -17,7 +17,7 @@ from tideline.errors import (
 from tideline.hudi.adoption.adoption_report import AdoptionReport
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.index.bucket_layout import BucketEngine, KnownFrom
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.write.index_choice import IndexChoice
 from tideline.storage.location import StoreLocation
 
@@ -34,7 +34,7 @@ def with_bucket_count(report: AdoptionReport, location: StoreLocation) -> Adopti
     ):
         return report
     try:
-        count = IndexChoice(HoodieTable.open(location)).for_rows(None).index.num_buckets
+        count = IndexChoice(open_table(location)).for_rows(None).index.num_buckets
     except (ConfigError, CorruptTableError, ObjectNotFoundError, UnsupportedTableError) as unknown:
         notes = (*capabilities.unreadable, unknown.message)
         return replace(report, capabilities=replace(capabilities, unreadable=notes))

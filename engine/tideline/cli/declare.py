@@ -14,7 +14,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.index.declaration import require_declarable
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.table_config import INDEX_TYPE, TIMEZONE
 from tideline.hudi.timeline.known_zone import doubt_of
 from tideline.hudi.timeline.zone import TimelineZone
@@ -53,7 +53,7 @@ def declare_command(
     """
     if timezone is None and index is None:
         raise ConfigError("nothing is declared; give --timezone or --index")
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    table = open_table(StoreLocation.of(uri, storage))
     zone = TimelineZone.parse(timezone) if timezone is not None else None
     kind = IndexType.parse(index) if index is not None else None
     with nullcontext() if dry_run else table.lock().acquire():

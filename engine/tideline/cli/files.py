@@ -10,6 +10,7 @@ import click
 from tideline.cli.command import command
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
@@ -24,7 +25,7 @@ def list_files_command(
     uri: str, storage: dict[str, str], as_json: bool, partition: str | None, as_of: str | None
 ) -> None:
     """List the newest file of every file group of the table at URI."""
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    table = open_table(StoreLocation.of(uri, storage))
     rows = [_describe(one) for one in _slices(table, partition, as_of)]
     if as_json:
         print_json({"files": rows})

@@ -24,6 +24,7 @@ from tideline.cli.query_engine import (
     rows_of_scan,
 )
 from tideline.errors import ConfigError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.shown_rows import ShownRows, first_rows
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
@@ -81,7 +82,7 @@ def read_command(
         raise ConfigError("--read-optimized reads the table as it is now: no --as-of, no --after")
     if engine and sql is None:
         raise ConfigError("--engine is about queries: add --sql")
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    table = open_table(StoreLocation.of(uri, storage))
     with progress("reading the table"):
         if after and deletes:
             found = _net_changes(table, (after, until), sql, engine, limit, meta)

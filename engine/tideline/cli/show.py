@@ -13,6 +13,7 @@ from tideline.hudi.capabilities.table_capabilities import key_generator_text, me
 from tideline.hudi.index.bucket_recognition import recognise_buckets
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import described
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
@@ -28,7 +29,7 @@ _COLUMN_LISTS = ("record_key", "partition_by", "ordering")
 @table_options
 def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     """Describe the table at URI: what it is, its columns, how much there is."""
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    table = open_table(StoreLocation.of(uri, storage))
     description = describe_table(table)
     if as_json:
         print_json(description)

@@ -24,6 +24,7 @@ from tideline.cli.query_engine import (
 )
 from tideline.cli.sql_prompt import Prompt
 from tideline.errors import ConfigError, TableNotFoundError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
@@ -114,7 +115,7 @@ def describe(tables: Mapping[str, HoodieTable | IcebergTable]) -> None:
 
 def _open(uri: str, storage: Mapping[str, str]) -> HoodieTable | IcebergTable:
     try:
-        return HoodieTable.open(StoreLocation.of(uri, storage))
+        return open_table(StoreLocation.of(uri, storage))
     except TableNotFoundError as no_hudi_table:
         # Takes a tenth of a second to import, which queries over Hudi tables need not wait for.
         from tideline.iceberg.table.open_table import IcebergTable

@@ -12,6 +12,7 @@ from tideline.cli.command import command
 from tideline.cli.options import limit_option, table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.errors import ConfigError, CorruptTableError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.archived import ArchivedEntry
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -48,7 +49,7 @@ def list_instants_command(
 
     With --archived older instants follow from the archive, which is read as far as needed.
     """
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    table = open_table(StoreLocation.of(uri, storage))
     if instant is not None:
         _print_fate(table, instant, as_json=as_json)
         return

@@ -19,6 +19,7 @@ from pyarrow import orc
 from tideline.hudi.log.data_block import encode_data_block
 from tideline.hudi.log.delete_block import encode_delete_block
 from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.file_group import join_path
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -82,7 +83,7 @@ class HandWrittenTable:
         return table
 
     def open(self) -> HoodieTable:
-        return HoodieTable.open(self.location)
+        return open_table(self.location)
 
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
         self.open().update_properties(changes)

@@ -16,11 +16,11 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
 from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH

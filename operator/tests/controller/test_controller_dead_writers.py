@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import next_instant_time
 from tideline.ingest.operation.operation import RollBack, writer_name
@@ -42,7 +42,7 @@ def running_ingest(case: ControllerCase) -> tuple[Manifest, Manifest]:
 
 def begin_write(case: ControllerCase, writer: str) -> str:
     """A write under way with a fresh heartbeat."""
-    hoodie = HoodieTable.open(StoreLocation.of(f"file://{case.folder}/people"))
+    hoodie = open_table(StoreLocation.of(f"file://{case.folder}/people"))
     time = next_instant_time(SystemClock().now_ms(), hoodie.timeline().newest_time())
     hoodie.store.put(heartbeat_path(str(time)), writer.encode())
     hoodie.timelines.to_inflight(hoodie.timelines.create_requested(time, Action.COMMIT))

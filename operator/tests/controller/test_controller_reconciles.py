@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import next_instant_time
@@ -46,7 +46,7 @@ def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Cont
 
 def commit_of_another(case: ControllerCase, name: str = "people") -> str:
     """Another writer commits to the table."""
-    hoodie = HoodieTable.open(StoreLocation.of(f"file://{case.folder}/{name}"))
+    hoodie = open_table(StoreLocation.of(f"file://{case.folder}/{name}"))
     time_ms = int(time.time() * 1000)
     instant_time = next_instant_time(time_ms, hoodie.timeline().newest_time())
     hoodie.store.put(heartbeat_path(str(instant_time)), b"")

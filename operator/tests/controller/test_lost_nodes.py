@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import next_instant_time
 from tideline.ingest.execute.execute_operation import execute_operation
@@ -78,7 +78,7 @@ class Write:
         self._clock = clock
         labels = pod["metadata"]["labels"]
         writer = writer_name(labels["tideline.dev/operation"], pod["metadata"]["uid"])
-        hoodie = HoodieTable.open(StoreLocation.of(f"file://{case.folder}/people"))
+        hoodie = open_table(StoreLocation.of(f"file://{case.folder}/people"))
         self.time = next_instant_time(clock.now_ms(), hoodie.timeline().newest_time())
         self._heartbeat = case.folder / "people" / heartbeat_path(str(self.time))
         hoodie.store.put(heartbeat_path(str(self.time)), writer.encode())

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
@@ -51,7 +51,7 @@ def eats_memory(folder: Path) -> None:
         name="hungry", record_key=("id",), ordering=("ts",), table_version=6
     )
     create_table(location.open(), definition, CLOCK)
-    hoodie = HoodieTable.open(location, CLOCK)
+    hoodie = open_table(location, CLOCK)
     time = InstantTime.parse("20260101000000000")
     instant = hoodie.timelines.create_requested(time, Action.COMMIT)
     values = b"[" + b"[]," * 5_000_000 + b"[]]"

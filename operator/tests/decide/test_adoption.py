@@ -11,6 +11,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -75,7 +76,7 @@ class Turns:
             "people", ("id",), ("city",), ordering=("ts",), table_type=type, table_version=6
         )
         create_table(self.location.open(), definition, CLOCK)
-        table = HoodieTable.open(self.location, CLOCK)
+        table = open_table(self.location, CLOCK)
         table.update_properties(dict(changes or {}))
         return table
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMELINE_TIMEZONE, TIMEZONE
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -47,7 +47,7 @@ def see(tmp_path: Path) -> See:
     location = StoreLocation.of(f"file://{tmp_path}/table")
     definition = TableDefinition("people", ("id",), ("city",), ordering=("ts",), table_version=6)
     create_table(location.open(), definition, CLOCK)
-    table = HoodieTable.open(location, CLOCK)
+    table = open_table(location, CLOCK)
     table.update_properties({TIMELINE_TIMEZONE: "LOCAL"})
     table.declare_zone(KOLKATA.name)
     instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)

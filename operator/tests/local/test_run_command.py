@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.reconciler import SET_ASIDE
@@ -74,7 +75,7 @@ class Workspace:
         return process.returncode, out, err
 
     def table(self) -> HoodieTable:
-        return HoodieTable.open(StoreLocation.of(str(self.folder / "table")))
+        return open_table(StoreLocation.of(str(self.folder / "table")))
 
     def ids(self) -> list[int]:
         """The ids a reader sees, read without Spark."""

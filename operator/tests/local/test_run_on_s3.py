@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.ingest.sources.files.listing import FileFormat, list_arrived
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.reconciler import SET_ASIDE
@@ -71,7 +71,7 @@ def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
     assert (code, out.count(" upsert: ")) == (SET_ASIDE, 2), err
     assert "here credentials come from the environment" in err
     assert "set aside a b/bad #1.csv: row 1 (line 2): it has 1 value where" in err
-    table = HoodieTable.open(s3_location)
+    table = open_table(s3_location)
     assert len(table.timeline().completed()) == 2
     listed = list_arrived(landing, FileFormat.CSV)
     assert [file.path for file in listed.quarantined] == ["a b/bad #1.csv"]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
@@ -81,7 +82,7 @@ class Workspace:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def table(self) -> HoodieTable:
-        return HoodieTable.open(StoreLocation.of(str(self.folder / "table")))
+        return open_table(StoreLocation.of(str(self.folder / "table")))
 
     def rows(self) -> dict[int, str]:
         """What the newest base files hold, by id."""

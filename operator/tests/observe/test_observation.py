@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -53,7 +54,7 @@ def created(table: ResolvedTable, **properties: str) -> HoodieTable:
         properties=properties,
     )
     create_table(location.open(), definition, CLOCK)
-    return HoodieTable.open(location, CLOCK)
+    return open_table(location, CLOCK)
 
 
 def write(hoodie: HoodieTable, day: int, extra: Mapping[str, str] | None, *, beats: bool = False,

@@ -10,11 +10,11 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
@@ -52,7 +52,7 @@ class Lake:
             table_type=kind,
         )
         create_table(location.open(), definition, CLOCK)
-        self.table = HoodieTable.open(location, CLOCK)
+        self.table = open_table(location, CLOCK)
         declared = resolved(ingest=[], **spec)
         self.resource: ResolvedTable = replace(declared, location=Location(location.uri))
         self.observer = Observer(CLOCK)

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -73,7 +73,7 @@ class Lake:
 
     def commit(self, day: int, *, complete: bool = True) -> None:
         """Commit all that has landed, or begin to."""
-        hoodie = HoodieTable.open(self._at("table"), self.clock)
+        hoodie = open_table(self._at("table"), self.clock)
         time = InstantTime.parse(f"202601{day:02}000000000")
         instant = hoodie.timelines.create_requested(time, Action.COMMIT)
         instant = hoodie.timelines.to_inflight(instant)

@@ -19,6 +19,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -84,7 +85,7 @@ def created(table: ResolvedTable) -> HoodieTable:
         name="people", record_key=("id",), partition_by=("city",), ordering=("ts",), table_version=6
     )
     create_table(location.open(), definition, CLOCK)
-    hoodie = HoodieTable.open(location, CLOCK)
+    hoodie = open_table(location, CLOCK)
     commit(hoodie, CommitMetadata({}, "UPSERT", {"a": "b"}).encode())
     return hoodie
 
@@ -431,7 +432,7 @@ def test_the_command_is_what_the_controller_finds_at_the_socket(tmp_path: Path) 
         if landlock_version() > 0:
             # In a cluster no reader changes files, and so nobody replaces the socket.
             before = sorted((tmp_path / "people").rglob("*"))
-            owned = owned_table(table, identity_of(HoodieTable.open(location, CLOCK).config))
+            owned = owned_table(table, identity_of(open_table(location, CLOCK).config))
             with pytest.raises(TidelineError):
                 reader.remove(Access(), table, Removal("uid", owned))
             assert sorted((tmp_path / "people").rglob("*")) == before

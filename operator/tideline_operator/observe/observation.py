@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFoundError, TidelineError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.services.past_cleans import read_last_clean
@@ -247,7 +248,7 @@ class Observer:
         location = StoreLocation.of(table.location.uri, dict(table.location.options))
         try:
             store = self._open_store(table, table.location)
-            hoodie = HoodieTable.open(location, self._clock, store)
+            hoodie = open_table(location, self._clock, store)
         except ObjectNotFoundError:
             return None
         hoodie.declare_zone(service_settings(table.spec).get(TIMEZONE))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.ingest.operation.operation import OperationKind
@@ -177,7 +178,7 @@ class Removals:
 
 def _open(table: ResolvedTable, store: ObjectStore, clock: Clock) -> HoodieTable:
     location = StoreLocation.of(table.location.uri, dict(table.location.options))
-    return HoodieTable.open(location, clock, store)
+    return open_table(location, clock, store)
 
 
 def _owned(table: ResolvedTable, hoodie: HoodieTable) -> OwnedTable:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -207,7 +208,7 @@ class SimulatedCluster:
         result = OperationResult(operation.id, Outcome.NOTHING)
         if isinstance(work, MakeSavepoint):
             location = StoreLocation.of(target.location.uri, dict(target.location.options))
-            hoodie = HoodieTable.open(location, self._clock, self._open_store(target.location))
+            hoodie = open_table(location, self._clock, self._open_store(target.location))
             create_savepoint(hoodie, InstantTime.parse(work.instant), comment=work.name)
             return OperationResult(operation.id, Outcome.SUCCEEDED, instant=work.instant)
         if isinstance(work, CreateTable | IngestFiles):
@@ -216,7 +217,7 @@ class SimulatedCluster:
             self._create(operation, store)
             result = OperationResult(operation.id, Outcome.SUCCEEDED)
             if isinstance(work, IngestFiles):
-                hoodie = HoodieTable.open(location, self._clock, store)
+                hoodie = open_table(location, self._clock, store)
                 instant = self._ingest(hoodie, work)
                 result = OperationResult(
                     operation.id,

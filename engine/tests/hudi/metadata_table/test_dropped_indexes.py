@@ -9,7 +9,6 @@ import fastavro
 import pytest
 
 from tideline.errors import ConflictError
-from tideline.formats.files_record import FilesRecord, FileState
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
@@ -17,10 +16,12 @@ from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.keep import _drop_others
-from tideline.hudi.metadata_table.metadata_writer import MetadataWriter
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import FilesRecord, FileState
+from tideline.hudi.metadata_table.writer import MetadataWriter
+from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,
@@ -82,7 +83,7 @@ def test_definitions_that_queries_believe_go_with_their_partitions(
 def test_a_death_while_they_are_dropped_leaves_none_that_is_believed(small: SmallTable) -> None:
     with_indexes(small, *INDEXES)
     for writes in range(1, 40):
-        table = HoodieTable.open(
+        table = open_table(
             small.location,
             small.clock,
             FaultyStore(small.store(), FaultPlan(crash_after_write=writes)),

@@ -8,7 +8,11 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTableError
-from tideline.formats.files_record import (
+from tideline.formats.log_block import BlockKind
+from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
+from tideline.hudi.metadata_table.files_partition import FilesPartition
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import (
     ALL_PARTITIONS,
     DELETED,
     FilesRecord,
@@ -18,11 +22,7 @@ from tideline.formats.files_record import (
     encode_files_hfile,
     files_schema_json,
 )
-from tideline.formats.log_block import BlockKind
-from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
-from tideline.hudi.table.files_partition import FilesPartition
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.storage.location import StoreLocation
@@ -129,7 +129,7 @@ def test_metadata_tables_of_hudi_list_what_is_there(version: str) -> None:
     for path in tables_of_versions(version):
         folder = Path(fixture_table(path))
         try:
-            table = HoodieTable.open(StoreLocation.of(folder))
+            table = open_table(StoreLocation.of(folder))
             listed = MetadataTable(table.store, SystemClock()).files().listing()
         except (TableNotFoundError, UnsupportedTableError):
             continue

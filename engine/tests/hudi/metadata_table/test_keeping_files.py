@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import ConfigError, ConflictError
-from tideline.formats.files_record import FilesRecord, FileState
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
@@ -21,12 +20,13 @@ from tideline.hudi.metadata_table.keep import (
     sweep_metadata_table,
     undo_in_metadata_table,
 )
-from tideline.hudi.metadata_table.metadata_writer import MetadataWriter
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import FilesRecord, FileState
+from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,

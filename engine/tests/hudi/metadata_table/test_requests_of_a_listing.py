@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
-from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh

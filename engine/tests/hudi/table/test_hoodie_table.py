@@ -14,6 +14,7 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -46,7 +47,7 @@ def make_table(folder: Path, **changes: object) -> HoodieTable:
     location = StoreLocation.of(folder)
     definition = TableDefinition("orders", ("id",), ("day",), schema=CREATED, table_version=6)
     create_table(location.open(), definition, SystemClock())
-    table = HoodieTable.open(location)
+    table = open_table(location)
     if changes:
         table.update_properties({key: str(value) for key, value in changes.items()})
     return table
@@ -54,7 +55,7 @@ def make_table(folder: Path, **changes: object) -> HoodieTable:
 
 def test_the_next_time_is_above_a_timeline_from_the_future(tmp_path: Path) -> None:
     made = make_table(tmp_path)
-    table = HoodieTable.open(made.location, FakeClock(1_700_000_000_000))
+    table = open_table(made.location, FakeClock(1_700_000_000_000))
     assert table.next_time() == InstantTime("20231114221320001")
     table.timelines.create_requested(InstantTime("20990101000000000"), Action.ROLLBACK)
     assert table.next_time() == InstantTime("20990101000000001")
@@ -90,7 +91,7 @@ def put_base(table: HoodieTable, partition: str, file_id: str, number: int) -> s
 
 def test_opening_a_folder_without_a_table_says_so(tmp_path: Path) -> None:
     with pytest.raises(ObjectNotFoundError, match="no Hudi table here"):
-        HoodieTable.open(StoreLocation.of(tmp_path / "missing"))
+        open_table(StoreLocation.of(tmp_path / "missing"))
 
 
 def test_a_new_table_is_empty(table: HoodieTable) -> None:
@@ -219,7 +220,7 @@ def test_without_any_recorded_schema_a_footer_has_it(tmp_path: Path) -> None:
     create_table(
         location.open(), TableDefinition("orders", ("id",), table_version=6), SystemClock()
     )
-    table = HoodieTable.open(location)
+    table = open_table(location)
     assert table.table_schema(table.timeline()) is None
     for number, schema in ((10, CREATED), (20, NEWER), (30, NEWER)):
         stats = (WriteStat(path=base("aaaaaaaa-0", number)),)

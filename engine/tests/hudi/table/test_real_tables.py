@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import CorruptTableError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import KeyGeneratorKind, MergeMode, TableType
 from tideline.storage.location import StoreLocation
@@ -45,7 +46,7 @@ def paths_of(*versions: str) -> list[str]:
 
 
 def open_table(path: str) -> HoodieTable:
-    return HoodieTable.open(StoreLocation.of(fixture_table(path)))
+    return open_table(StoreLocation.of(fixture_table(path)))
 
 
 READABLE = [path for path in paths_of("6") if "core-testdata" not in path]
@@ -155,7 +156,7 @@ def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
     for time, action in plans.items():
         for name in (f"{time}.{action}.inflight", f"{time}.{action}", f"{time}.commit"):
             (folder / ".hoodie" / name).unlink(missing_ok=True)
-    table = HoodieTable.open(StoreLocation.of(folder))
+    table = open_table(StoreLocation.of(folder))
     timeline = table.timeline()
     assert len(timeline.pending()) == len(plans) > len(finished.pending())
     view = table.file_system_view(timeline)

@@ -14,6 +14,7 @@ from tideline.errors import UnsupportedTableError
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.look import look_at
 from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.layout_v2 import LayoutV2
@@ -34,7 +35,7 @@ WITH_HISTORY = "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor
 
 
 def open_table(path: str) -> HoodieTable:
-    return HoodieTable.open(StoreLocation.of(fixture_table(path)))
+    return open_table(StoreLocation.of(fixture_table(path)))
 
 
 def stored(folder: Path) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.upgrade.run import run_version_change
@@ -45,7 +46,7 @@ def cases() -> list[object]:
 
 
 def opened(folder: Path) -> HoodieTable:
-    return HoodieTable.open(StoreLocation.of(folder))
+    return open_table(StoreLocation.of(folder))
 
 
 def change(folder: Path, version: int) -> None:

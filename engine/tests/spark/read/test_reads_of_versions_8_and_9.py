@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.lake_table import LakeTable
 from tideline.spark.read.frames import incremental, snapshot
@@ -63,7 +63,7 @@ def test_a_snapshot_of_a_table_in_lance_has_the_expected_rows(
 
 
 def test_an_earlier_instant_shows_the_rows_of_then(spark: SparkSession) -> None:
-    table = HoodieTable.open(StoreLocation.of(fixture_table(UPDATED)))
+    table = open_table(StoreLocation.of(fixture_table(UPDATED)))
     commits = table.timeline().completed().instants
     counts = []
     for instant in commits:
@@ -76,7 +76,7 @@ def test_an_earlier_instant_shows_the_rows_of_then(spark: SparkSession) -> None:
 
 
 def test_an_incremental_read_goes_by_completion(spark: SparkSession) -> None:
-    table = HoodieTable.open(StoreLocation.of(fixture_table(UPDATED)))
+    table = open_table(StoreLocation.of(fixture_table(UPDATED)))
     commits = table.timeline().of(*COMMIT_ACTIONS).completed().instants
     everything = {tuple(row) for row in snapshot(spark, table).collect()}
     assert {tuple(row) for row in incremental(spark, table, "0").collect()} == everything

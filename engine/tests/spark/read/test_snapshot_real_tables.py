@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.read.data_source import register
 from tideline.spark.read.frames import incremental, read_optimized, snapshot
@@ -47,7 +48,7 @@ MERGE_ON_READ = readable_tables("MERGE_ON_READ")
 
 
 def open_table(path: str) -> HoodieTable:
-    return HoodieTable.open(StoreLocation.of(fixture_table(path)))
+    return open_table(StoreLocation.of(fixture_table(path)))
 
 
 def test_there_are_real_tables_to_read() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.read.data_source import register
 from tideline.spark.read.frames import incremental, read_optimized, snapshot
@@ -20,7 +21,7 @@ READABLE = [name for name, recipe in recipes().items() if recipe.version == 6]
 
 
 def open_table(name: str) -> HoodieTable:
-    return HoodieTable.open(StoreLocation.of(stand_in(name)))
+    return open_table(StoreLocation.of(stand_in(name)))
 
 
 @pytest.mark.parametrize("name", READABLE)

@@ -32,14 +32,13 @@ from tideline.spark.session.spark_session import spark_session
 from tideline.spark.read.data_source import register
 from tideline.spark.read.frames import snapshot
 from tideline.storage.location import StoreLocation
-from tideline.hudi.table.hoodie_table import HoodieTable
 
 uri, endpoint = sys.argv[1:]
 options = {"endpoint": endpoint, "allow_http": "true"}
 location = StoreLocation.of(uri, options)
 spark = spark_session("s3", master="local[1]", locations=[location],
                     extra_conf={"spark.driver.memory": "1g"})
-frame = snapshot(spark, HoodieTable.open(location)).where("p = 'x'")
+frame = snapshot(spark, open_table(location)).where("p = 'x'")
 print(sorted((row["id"], row["p"]) for row in frame.collect()))
 register(spark)
 print(spark.read.format("tideline").options(**options).load(uri).count())

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.metadata_table.files_partition import FilesPartition
 from tideline.hudi.metadata_table.index_definitions import (
     believed_without_partition,
     definitions_path,
 )
+from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.table.file_group import join_path
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FilesPartition
-from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.instant import Action
 

@@ -14,11 +14,11 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFromFilesystem.
 
 from __future__ import annotations
 
-from tideline.formats.files_record import FileState
 from tideline.hudi.metadata_table.disable import disable_metadata_table
-from tideline.hudi.metadata_table.metadata_writer import MetadataWriter
+from tideline.hudi.metadata_table.files_partition import FilesPartition
+from tideline.hudi.metadata_table.record import FileState
+from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FilesPartition
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import CUSTOM_MODE, MERGED_BY_PAYLOAD
 from tideline.hudi.table.properties import PROPERTIES_PATH, format_properties, table_checksum

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tideline.errors import CorruptTableError
-from tideline.formats.files_record import ALL_PARTITIONS, DELETED, FilesRecord, FileState
+from tideline.hudi.metadata_table.files_partition import key_of
+from tideline.hudi.metadata_table.record import ALL_PARTITIONS, DELETED, FilesRecord, FileState
 from tideline.hudi.table.file_group import split_path
-from tideline.hudi.table.files_partition import key_of
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 
 

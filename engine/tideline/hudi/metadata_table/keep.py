@@ -29,7 +29,6 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
-from tideline.formats.files_record import FilesRecord
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
     KEEP_AS_IT_IS,
@@ -44,7 +43,8 @@ from tideline.hudi.metadata_table.disable import (
 from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_definitions import drop_definitions
-from tideline.hudi.metadata_table.metadata_writer import MetadataWriter
+from tideline.hudi.metadata_table.record import FilesRecord
+from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     FILES,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
+from tideline.hudi.metadata_table.reader import MetadataListing
 from tideline.hudi.table.bootstrap_index import read_bootstrap_index
 from tideline.hudi.table.commit_note import CommitNote
 from tideline.hudi.table.file_group import (
@@ -26,7 +27,6 @@ from tideline.hudi.table.file_group import (
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.internal_schema import InternalSchema
-from tideline.hudi.table.metadata_table import MetadataListing
 from tideline.hudi.table.partition_metadata import (
     METADATA_DIRECTORY,
     find_partitions,

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from tideline.hudi.open_table import open_table
 from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.changes import ChangeFeed, change_schema
 from tideline.hudi.read.incremental import effective_time
@@ -84,7 +85,7 @@ class CommitPartition(InputPartition):
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The changes, in Spark's types."""
         with carried_errors():
-            table = HoodieTable.open(self.location)
+            table = open_table(self.location)
             asked = AskedRange(self.after, self.until, is_exact=True)
             feed = replace(ChangeFeed.of_range(table, asked, self.only), schema=self.full)
             whole = NetChanges(feed).read_all().to_batches() if self.is_net else feed.batches()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.read.batch_limit import BatchLimit
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.snapshot import plan_snapshot
@@ -62,7 +63,7 @@ class SourceOptions:
 
     def open(self) -> HoodieTable:
         """The table, opened."""
-        return HoodieTable.open(self.location)
+        return open_table(self.location)
 
     def refuse_limits(self) -> None:
         """Raise ConfigError for the limits of a stream: a read that is none has all of its

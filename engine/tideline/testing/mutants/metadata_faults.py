@@ -150,7 +150,7 @@ METADATA_FAULTS = (
     ),
     Fault(
         "a deleted file is listed",
-        "engine/tideline/hudi/table/files_partition.py",
+        "engine/tideline/hudi/metadata_table/files_partition.py",
         "        del known[name]\n",
         "        pass\n",
         _FILES,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tideline.formats.files_record import ALL_PARTITIONS, FilesRecord, FileState
+from tideline.hudi.metadata_table.record import ALL_PARTITIONS, FilesRecord, FileState
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.table_config import FILES
 

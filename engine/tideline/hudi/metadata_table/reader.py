@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.formats.files_record import FilesRecord, decode_files_block, decode_files_hfile
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
+from tideline.hudi.metadata_table.files_partition import FILES_GROUP, FilesPartition
+from tideline.hudi.metadata_table.record import FilesRecord, decode_files_block, decode_files_hfile
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
-from tideline.hudi.table.files_partition import FILES_GROUP, FilesPartition
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore

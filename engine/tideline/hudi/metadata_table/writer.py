@@ -33,15 +33,15 @@ from contextlib import suppress
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
-from tideline.formats.files_record import FilesRecord, encode_files_hfile, files_schema_json
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
+from tideline.hudi.metadata_table.files_partition import FILES_GROUP
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import FilesRecord, encode_files_hfile, files_schema_json
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FILES_GROUP
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers
-from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.partition_metadata import write_partition_metadata
 from tideline.hudi.table.pending_plan import operation_record
 from tideline.hudi.table.table_config import FILES
