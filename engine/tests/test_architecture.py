@@ -90,7 +90,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.table.column_type",
     "tideline.hudi.table.create",
     "tideline.hudi.table.meta_column.",
-    "tideline.hudi.open_table",
+    "tideline.hudi.new_table.",
     "tideline.hudi.table.schema",
     "tideline.hudi.table.schema_resolver",
     "tideline.hudi.table.stored_names.",

@@ -107,7 +107,7 @@ class LakeTable(TableWords):
         Raises TableExistsError, and ConfigError for a definition that cannot be and for another
         table at, above or below the location.
         """
-        from tideline.hudi.open_table import create_at
+        from tideline.hudi.new_table import create_at
         from tideline.hudi.table.create import TableDefinition, table_properties
 
         location = StoreLocation.of(uri, storage_options)

@@ -23,7 +23,6 @@ from tideline.hudi.log.data_block import decode_data_block, encode_data_block
 from tideline.hudi.log.delete_block import decode_delete_block, encode_delete_block
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.metadata_table.disable import disable_metadata_table
-from tideline.hudi.open_table import open_table
 from tideline.hudi.services.clustering.plan import ClusteringPlan
 from tideline.hudi.services.compaction.plan import CompactionPlan
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -53,7 +52,7 @@ RECORDS = {
 }
 
 
-def open_table(name: str) -> HoodieTable:
+def table_of(name: str) -> HoodieTable:
     return open_fresh(StoreLocation.of(stand_in(name)))
 
 
@@ -69,7 +68,7 @@ def base_files(name: str) -> list[Path]:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_properties_say_what_hudi_set(name: str) -> None:
-    recipe, config = recipes()[name], open_table(name).config
+    recipe, config = recipes()[name], table_of(name).config
     appends = recipe.options.get("hoodie.datasource.write.table.type") == "MERGE_ON_READ"
     assert config.table_type is (TableType.MERGE_ON_READ if appends else TableType.COPY_ON_WRITE)
     assert tuple(config.record_key_fields) == recipe.layout.record_key
@@ -81,7 +80,7 @@ def test_properties_say_what_hudi_set(name: str) -> None:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_the_rows_are_those_that_hudi_reads(name: str) -> None:
-    table = open_table(name)
+    table = table_of(name)
     rows = [dict(row) for row in read_rows(table)]
     expected = answer(name)
     assert len(rows) == expected.num_rows
@@ -96,7 +95,7 @@ def test_nothing_is_wrong_with_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_the_schema_names_the_columns_of_the_files(name: str) -> None:
-    schema = open_table(name).table_schema(open_table(name).timeline())
+    schema = table_of(name).table_schema(table_of(name).timeline())
     assert schema is not None
     for file in base_files(name):
         columns = [one for one in pq.read_schema(file).names if not one.startswith("_hoodie_")]
@@ -105,7 +104,7 @@ def test_the_schema_names_the_columns_of_the_files(name: str) -> None:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_every_commit_reads_and_wrote_to_known_partitions(name: str) -> None:
-    table = open_table(name)
+    table = table_of(name)
     commits = [table.timelines.read_commit(one) for one in table.timeline().writes().completed()]
     assert commits
     written = {partition for commit in commits for partition in commit.partition_to_write_stats}
@@ -190,7 +189,7 @@ def test_pending_plans_name_the_groups_they_are_about(tmp_path: Path) -> None:
 
 
 def test_log_files_hang_on_their_slices() -> None:
-    table = open_table(MERGE_ON_READ)
+    table = table_of(MERGE_ON_READ)
     view = table.file_system_view(table.timeline())
     slices = [piece for name in view.partitions for piece in view.latest_slices(name)]
     with_logs = [piece for piece in slices if piece.log_files]
@@ -200,7 +199,7 @@ def test_log_files_hang_on_their_slices() -> None:
 
 
 def test_overwritten_groups_are_replaced() -> None:
-    table = open_table(OVERWRITTEN)
+    table = table_of(OVERWRITTEN)
     timeline = table.timeline()
     replaced = table.replaced_groups(timeline)
     view = table.file_system_view(timeline)
@@ -275,12 +274,12 @@ def test_files_without_meta_columns_have_nothing_in_their_footers() -> None:
 
 
 def test_the_archive_is_read_newest_first() -> None:
-    archived = open_table(MERGE_ON_READ).archived()
+    archived = table_of(MERGE_ON_READ).archived()
     times = [entry.instant.time for entry in archived.completed()]
     assert times
     assert times == sorted(times, reverse=True)
     assert all(commit.commit_metadata().operation_type for commit in archived.commits())
-    active = open_table(MERGE_ON_READ).timeline()
+    active = table_of(MERGE_ON_READ).timeline()
     assert not set(times) & {one.time for one in active.completed()}
     assert all(active.is_committed(entry.instant.time) for entry in archived.commits())
 
@@ -297,7 +296,7 @@ def test_switching_the_metadata_table_off_changes_only_that(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("version", ["8", "9"])
 def test_tables_of_later_versions_have_the_rows_that_hudi_reads(version: str) -> None:
-    table = open_table(f"version_{version}")
+    table = table_of(f"version_{version}")
     rows = answer(f"version_{version}")
     names = [name for name in rows.column_names if not name.startswith("_hoodie_")]
     wanted = rows.select(names).to_pylist()
@@ -315,5 +314,5 @@ def test_other_table_versions_are_refused_by_name(version: str, tmp_path: Path) 
         text = properties.read_text().replace("table.version=6", f"table.version={version}")
         properties.write_text(text)
     with pytest.raises(UnsupportedTableError, match=f"table version {version} ") as caught:
-        open_table(StoreLocation.of(folder))
+        open_fresh(StoreLocation.of(folder))
     assert str(folder) in str(caught.value)

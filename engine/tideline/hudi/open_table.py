@@ -1,32 +1,30 @@
-"""A new table at a location: the place is prepared and tried, then the table is created in it.
-
-1. The place can hold a table, its bucket is there, and no other table is at, above or below it.
-2. The store keeps its word: conditional writes are tried (on object stores).
-3. One conditional create of `hoodie.properties` (`create_table`).
-
-What fails takes the folders with it that it made. Dying before 3 leaves at most empty folders and
-a probe object, dying after it an empty table.
-"""
+"""Opening a table reads `hoodie.properties` and nothing else."""
 
 from __future__ import annotations
 
-from tideline.clock import Clock
-from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.clock import Clock, SystemClock
+from tideline.hudi.metadata_table.reader import MetadataListing
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.location_conflict import refuse_table_conflict
+from tideline.hudi.table.properties import load_table_config
+from tideline.hudi.table.table_config import TableConfig
 from tideline.storage.location import StoreLocation
-from tideline.storage.new_root import prepared_root
-from tideline.storage.probe.run import probe_conditional_writes
+from tideline.storage.object_store import ObjectStore
+
+_SYSTEM_CLOCK = SystemClock()
 
 
-def create_at(location: StoreLocation, definition: TableDefinition, clock: Clock) -> HoodieTable:
-    """Create the table at `location`.
+def open_table(
+    location: StoreLocation,
+    clock: Clock = _SYSTEM_CLOCK,
+    store: ObjectStore | None = None,
+    config: TableConfig | None = None,
+) -> HoodieTable:
+    """Open the table at `location`, through `store` where that is open already, and with `config`
+    where its properties were read already.
 
-    Raises TableExistsError when a Hudi table is there already, ConfigError for a definition or a
-    place that cannot be and for another table at, above or below the location.
+    Raises TableNotFoundError when there is none, CorruptTableError for unreadable properties
+    and UnsupportedTableError for a table version that is not read.
     """
-    store = location.open()
-    with prepared_root(location):
-        refuse_table_conflict(location)
-        probe_conditional_writes(store)
-        return HoodieTable(location, store, create_table(store, definition, clock), clock)
+    store = store or location.open()
+    config = config or load_table_config(store)
+    return HoodieTable(location, store, config, clock, MetadataListing(store, clock).read)

@@ -23,7 +23,7 @@ from tideline.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.properties import PROPERTIES_PATH
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.lake_table import LakeTable
@@ -202,8 +202,8 @@ class SimulatedLake:
 
     def _read(self, process: SimulatedProcess) -> None:
         table = open_fresh(self._location, self._inner, process.clock)
-        table = HoodieTable(
-            self._location, process.store_on(self._inner), table.config, process.clock
+        table = open_table(
+            self._location, process.clock, process.store_on(self._inner), table.config
         )
         while not all(other.has_ended or other is process for other in self.simulation.processes):
             process.wait(self.simulation.time_ms + self.simulation.random.uniform(0, 12) ** 5)

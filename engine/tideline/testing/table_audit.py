@@ -16,13 +16,14 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
-from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.archived import ArchivedTimeline
@@ -50,8 +51,7 @@ def open_fresh(
     location: StoreLocation, store: ObjectStore | None = None, clock: Clock = _SYSTEM_CLOCK
 ) -> HoodieTable:
     """The table as a new reader sees it, through `store` if given."""
-    store = store or location.open()
-    return HoodieTable(location, store, load_table_config(store), clock)
+    return open_table(location, clock, store)
 
 
 def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> list[Row]:
@@ -138,7 +138,8 @@ def stale_listing(table: HoodieTable) -> list[str]:
         return []
     metadata = MetadataTable(table.store, table.clock)
     timeline, own = table.timeline(), metadata.timeline()
-    listed = table.view_of(metadata.files().listing(), timeline)
+    files = FILES_PARTITION.look_up(metadata.read(FILES_PARTITION))
+    listed = table.view_of(files.listing(), timeline)
     found = table.view_of(table.list_files(), timeline)
     wrong = [
         f"files lists other slices of {group}"

@@ -8,8 +8,8 @@ from tideline.errors import ConfigError
 from tideline.hudi.index.declaration import keep_unique, require_declarable
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import global_index
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import INDEX_TYPE, METADATA_PARTITIONS, PROPERTIES_PATH
 from tideline.lock_timing import DEFAULT_TIMING
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -69,7 +69,7 @@ def test_without_partitions_there_is_nothing_to_keep() -> None:
     location, clock = memory_place()
     store = location.open()
     config = create_table(store, TableDefinition("orders", ("id",)), clock)
-    assert not keep_unique(HoodieTable(location, store, config, clock), GLOBAL, DEFAULT_TIMING)
+    assert not keep_unique(open_table(location, clock, store, config), GLOBAL, DEFAULT_TIMING)
 
 
 def test_a_death_at_any_step_leaves_it_said_or_not_and_again_it_is_kept() -> None:

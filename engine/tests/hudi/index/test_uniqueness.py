@@ -12,8 +12,8 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import global_index, says_unique
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     INDEX_TYPE,
     METADATA_PARTITIONS,
@@ -135,7 +135,7 @@ def test_without_partitions_there_is_no_difference() -> None:
     location, clock = memory_place()
     store = location.open()
     config = create_table(store, TableDefinition("orders", ("id",)), clock)
-    table = HoodieTable(location, store, config, clock)
+    table = open_table(location, clock, store, config)
     table.update_properties({METADATA_PARTITIONS: "files,record_index"})
     assert global_index(table) is None
 

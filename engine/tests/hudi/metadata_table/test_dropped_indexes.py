@@ -14,10 +14,12 @@ from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, FilesRecord, FileState
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.keep import _drop_others
-from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.metadata_table.record import FilesRecord, FileState
+from tideline.hudi.metadata_table.partition import MetadataPartition
+from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
+from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites
@@ -101,6 +103,11 @@ def test_a_death_while_they_are_dropped_leaves_none_that_is_believed(small: Smal
         pytest.fail("every attempt died")
     assert writes > 2
     assert is_kept(small)
+
+
+def of_files(name: str) -> dict[MetadataPartition, tuple[MetadataRecord, ...]]:
+    """A record of `files` with one file."""
+    return {FILES_PARTITION: (FilesRecord("p0", {name: FileState(5)}).stored(),)}
 
 
 def index_build(small: SmallTable, state: State) -> Instant:
@@ -233,12 +240,13 @@ def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) 
     pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
     died = table.timelines.to_inflight(pending)
     completed = pending.in_state(State.COMPLETED, table.next_time())
-    records = (FilesRecord("p0", {f"x_0-0-0_{died.time}.parquet": FileState(5)}),)
+    gone = of_files(f"x_0-0-0_{died.time}.parquet")
     writer, metadata = MetadataWriter(table), MetadataTable(table.store, small.clock)
-    writer.commit(completed, records, table.timeline())
+    writer.commit(completed, gone, table.timeline())
     timeline = metadata.timeline()
-    (newest, *_), _ = metadata.slices_and_strays(timeline)
-    writer._compact(newest, timeline, table.next_time())
+    stored: dict[MetadataPartition, StoredPartition] = {}
+    stored[FILES_PARTITION] = metadata.stored(FILES_PARTITION, timeline)
+    writer._compact(stored, timeline, table.next_time())
     small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
     building = index_build(small, State.INFLIGHT)
     listed = opened(small).config.metadata_partitions

@@ -9,18 +9,22 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTableError
 from tideline.formats.log_block import BlockKind
-from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
-from tideline.hudi.metadata_table.files_partition import FilesPartition
-from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.metadata_table.record import (
+from tideline.hudi.metadata_table.files_partition import (
     ALL_PARTITIONS,
     DELETED,
+    FILES_PARTITION,
     FilesRecord,
     FileState,
-    decode_files_block,
-    decode_files_hfile,
-    encode_files_hfile,
-    files_schema_json,
+    ListedFiles,
+)
+from tideline.hudi.metadata_table.partition import TableChange, group_number
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import (
+    MetadataRecord,
+    decode_record_block,
+    decode_record_hfile,
+    encode_record_hfile,
+    record_schema_json,
 )
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.table_config import FILES
@@ -35,8 +39,12 @@ def files(key: str, **states: FileState) -> FilesRecord:
     return FilesRecord(key, states)
 
 
+def changed(change: TableChange) -> tuple[FilesRecord, ...]:
+    return tuple(map(FilesRecord.parse, FILES_PARTITION.changes(change)))
+
+
 def test_records_merge_in_their_order() -> None:
-    merged = FilesPartition.of(
+    merged = ListedFiles.of(
         [
             files(ALL_PARTITIONS, p0=FileState(0), p1=FileState(0)),
             files("p0", a=FileState(10), b=FileState(5)),
@@ -54,14 +62,14 @@ def test_records_merge_in_their_order() -> None:
 
 
 def test_a_deleted_key_begins_anew() -> None:
-    merged = FilesPartition.of(
+    merged = ListedFiles.of(
         [files("p", a=FileState(1)), FilesRecord("p", None), files("p", b=FileState(2))]
     )
     assert merged.files("p") == (("b", 2),)
 
 
 def test_what_is_compacted_says_the_same_without_what_is_gone() -> None:
-    merged = FilesPartition.of(
+    merged = ListedFiles.of(
         [
             files(ALL_PARTITIONS, **{".": FileState(0)}),
             files(".", a=FileState(3), gone=DELETED),
@@ -73,7 +81,7 @@ def test_what_is_compacted_says_the_same_without_what_is_gone() -> None:
         FilesRecord(ALL_PARTITIONS, {".": FileState(0)}),
         FilesRecord(".", {"a": FileState(3)}),
     )
-    assert FilesPartition.of(again).listing() == merged.listing() == {"": (("a", 3),)}
+    assert ListedFiles.of(again).listing() == merged.listing() == {"": (("a", 3),)}
 
 
 def test_hfiles_of_records_read_back() -> None:
@@ -82,13 +90,14 @@ def test_hfiles_of_records_read_back() -> None:
         FilesRecord("p", {}),
         FilesRecord("ä", {A: FileState(2**40), B: DELETED}),
     )
-    assert decode_files_hfile(encode_files_hfile(records)) == records
-    block = decode_files_block(BlockKind.HFILE_DATA, "", encode_files_hfile(records))
-    assert block == records
+    body = encode_record_hfile(record.stored() for record in records)
+    assert tuple(map(FilesRecord.parse, decode_record_hfile(body))) == records
+    block = decode_record_block(BlockKind.HFILE_DATA, "", body)
+    assert tuple(map(FilesRecord.parse, block)) == records
     with pytest.raises(CorruptTableError, match="x_hfile"):
-        decode_files_hfile(encode_files_hfile(records)[:-1], path="x_hfile")
+        decode_record_hfile(body[:-1], path="x_hfile")
     with pytest.raises(CorruptTableError, match="another kind"):
-        decode_files_block(BlockKind.PARQUET_DATA, files_schema_json(), b"")
+        decode_record_block(BlockKind.PARQUET_DATA, record_schema_json(), b"")
 
 
 def test_a_commit_names_its_files_with_the_sizes_they_have_now() -> None:
@@ -99,7 +108,7 @@ def test_a_commit_names_its_files_with_the_sizes_they_have_now() -> None:
         WriteStat(path=None, partition_path="q"),
     )
     metadata = CommitMetadata.of_stats(stats, operation_type="UPSERT", extra_metadata={})
-    assert records_of_commit(metadata) == (
+    assert changed(TableChange(metadata)) == (
         FilesRecord(ALL_PARTITIONS, dict.fromkeys((".", "p", "q"), FileState(0))),
         FilesRecord(".", {B: FileState(3), ".b.log.1.cdc": FileState(4)}),
         FilesRecord("p", {A: FileState(12)}),
@@ -109,16 +118,32 @@ def test_a_commit_names_its_files_with_the_sizes_they_have_now() -> None:
         [WriteStat(path=f"p/{A}", partition_path="p")], operation_type="UPSERT", extra_metadata={}
     )
     with pytest.raises(CorruptTableError, match="empty file"):
-        records_of_commit(empty)
+        changed(TableChange(empty))
 
 
 def test_a_clean_deletes_files_and_partitions() -> None:
-    assert records_of_clean([f"p/{A}", B], ["p"]) == (
+    assert changed(TableChange(deleted=(f"p/{A}", B), emptied=("p",))) == (
         FilesRecord(".", {B: DELETED}),
         FilesRecord("p", {A: DELETED}),
         FilesRecord(ALL_PARTITIONS, {"p": DELETED}),
     )
-    assert records_of_clean([], []) == ()
+    assert changed(TableChange()) == ()
+
+
+def test_a_record_of_another_partition_is_refused_with_its_path() -> None:
+    statistics = {"type": 3, "filesystemMetadata": None}
+    with pytest.raises(CorruptTableError, match="another kind") as caught:
+        FilesRecord.parse(MetadataRecord("p", statistics, "files/x"))
+    assert caught.value.path == "files/x"
+    with pytest.raises(CorruptTableError, match="not understood"):
+        FilesRecord.parse(MetadataRecord("p", {"type": 2, "filesystemMetadata": {"a": {}}}))
+
+
+def test_keys_belong_to_the_file_groups_that_hudi_gives_them() -> None:
+    # Where Hudi 1.2 puts a secondary index of ten groups: by the whole key, and by its value.
+    assert group_number("n1$k1", 10) == 1
+    assert group_number("n1$", 10) == 5
+    assert group_number("k1", 1) == 0
 
 
 @pytest.mark.fixtures
@@ -130,7 +155,9 @@ def test_metadata_tables_of_hudi_list_what_is_there(version: str) -> None:
         folder = Path(fixture_table(path))
         try:
             table = open_table(StoreLocation.of(folder))
-            listed = MetadataTable(table.store, SystemClock()).files().listing()
+            listed = FILES_PARTITION.look_up(
+                MetadataTable(table.store, SystemClock()).read(FILES_PARTITION)
+            ).listing()
         except (TableNotFoundError, UnsupportedTableError):
             continue
         assert FILES in table.config.metadata_partitions

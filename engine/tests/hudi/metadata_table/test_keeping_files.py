@@ -15,14 +15,17 @@ from tideline.hudi.metadata_table.config import (
     MetadataTableConfig,
     MetadataTableMode,
 )
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, FilesRecord, FileState
 from tideline.hudi.metadata_table.keep import (
     record_commit,
     sweep_metadata_table,
     undo_in_metadata_table,
 )
+from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.metadata_table.record import FilesRecord, FileState
+from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.writer import MetadataWriter
+from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
@@ -48,6 +51,11 @@ FAILED = FailedWrites(eager=False, never=False, heartbeat=DEFAULT_LIMITS)
 
 def opened(small: SmallTable) -> HoodieTable:
     return small.lake().hoodie_table
+
+
+def of_files(name: str) -> dict[MetadataPartition, tuple[MetadataRecord, ...]]:
+    """A record of `files` with one file."""
+    return {FILES_PARTITION: (FilesRecord("p0", {name: FileState(5)}).stored(),)}
 
 
 def metadata_of(small: SmallTable) -> MetadataTable:
@@ -101,7 +109,7 @@ def test_it_is_compacted_and_old_slices_go(small: SmallTable) -> None:
     timeline = metadata.timeline()
     compactions = timeline.of(Action.COMMIT).completed().instants
     assert len(compactions) == 3
-    newest, *older = metadata.slices(timeline)
+    newest, *older = metadata.stored(FILES_PARTITION, timeline).groups[0]
     assert newest.base_instant == compactions[-1].time
     assert [piece.base_instant for piece in older] == [compactions[-2].time]
     assert len(newest.log_files) <= COMMITS_PER_COMPACTION
@@ -190,16 +198,15 @@ def test_the_same_commit_again_is_no_second_one(small: SmallTable) -> None:
     writer = MetadataWriter(table)
     pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
     completed = pending.in_state(State.COMPLETED, table.next_time())
-    records = (FilesRecord("p0", {"a_0-0-0_20260101000000000.parquet": FileState(1)}),)
+    records = of_files("a_0-0-0_20260101000000000.parquet")
     writer.commit(completed, records, table.timeline())
     before = sorted((info.path, info.modified_ms) for info in small.store().list())
     MetadataWriter(table).commit(completed, records, table.timeline())
     assert sorted((info.path, info.modified_ms) for info in small.store().list()) == before
-    others = (FilesRecord("p0", {"b_0-0-0_20260101000000000.parquet": FileState(1)}),)
+    others = of_files("b_0-0-0_20260101000000000.parquet")
     MetadataWriter(table).commit(completed, others, table.timeline())
-    listed = dict(metadata_of(small).files().files("p0"))
-    assert "b_0-0-0_20260101000000000.parquet" in listed
-    assert "a_0-0-0_20260101000000000.parquet" not in listed
+    files = FILES_PARTITION.look_up(metadata_of(small).read(FILES_PARTITION)).files("p0")
+    assert {name[0] for name, _ in files}.isdisjoint("a") and "b" in {name[0] for name, _ in files}
 
 
 @pytest.mark.parametrize("broken", ["properties", "version", "folder"])
@@ -265,7 +272,7 @@ def test_dying_while_it_is_made_leaves_a_listing_or_all_of_it() -> None:
     small.write("insert", batch(range(4), 1))
     counting = FaultyStore(small.copy().store())
     bootstrap_metadata_table(
-        HoodieTable(small.location, counting, opened(small).config, small.clock),
+        open_table(small.location, small.clock, counting, opened(small).config),
         opened(small).timeline(),
     )
     for number in range(1, len(counting.writes) + 1):
@@ -274,7 +281,7 @@ def test_dying_while_it_is_made_leaves_a_listing_or_all_of_it() -> None:
         store = FaultyStore(dying.store(), FaultPlan(number))
         with pytest.raises(SimulatedCrash):
             bootstrap_metadata_table(
-                HoodieTable(dying.location, store, table.config, dying.clock), table.timeline()
+                open_table(dying.location, dying.clock, store, table.config), table.timeline()
             )
         assert stale_listing(opened(dying)) == []
         assert dying.rows() == small.rows()
@@ -306,10 +313,10 @@ def test_check_finds_what_is_listed_and_gone(small: SmallTable) -> None:
     table = opened(small)
     first = table.timeline().completed().last()
     assert first is not None
-    gone = FilesRecord("p0", {f"x_0-0-0_{first.time}.parquet": FileState(5)})
+    gone = of_files(f"x_0-0-0_{first.time}.parquet")
     pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
     completed = pending.in_state(State.COMPLETED, table.next_time())
-    MetadataWriter(table).commit(completed, (gone,), table.timeline())
+    MetadataWriter(table).commit(completed, gone, table.timeline())
     table.timelines.remove(pending)
     (found,) = [one for one in check_table(table) if one.check == "metadata table"]
     assert "lists a file that is not there" in found.message
@@ -416,8 +423,7 @@ def test_a_writer_that_begins_between_two_looks_is_left_alone(small: SmallTable)
     log = f"{FILES}/.files-0000-0_{pending.time}.log.1_0-0-0"
     metadata.store.put(log, b"half a block")
     sweep_metadata_table(table, before)
-    _, strays = metadata.slices_and_strays(before_here)
-    assert strays == ()
+    assert metadata.stored(FILES_PARTITION, before_here).strays == ()
     assert metadata.timeline().find(pending.time) is not None
     assert metadata.store.head(log) is not None
 
@@ -479,7 +485,7 @@ def test_what_could_still_be_undone_is_not_compacted(small: SmallTable) -> None:
     table = opened(small)
     pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
     completed = pending.in_state(State.COMPLETED, table.next_time())
-    records = (FilesRecord("p0", {"a_0-0-0_20260101000000000.parquet": FileState(1)}),)
+    records = of_files("a_0-0-0_20260101000000000.parquet")
     MetadataWriter(table).commit(completed, records, table.timeline())
     for _ in range(COMMITS_PER_COMPACTION + 1):
         small.fake_clock.advance(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch
@@ -52,5 +53,5 @@ def test_each_commit_costs_one_more_until_the_next_compaction() -> None:
 def files_read(small: SmallTable) -> int:
     """Base file and logs of the newest slice of `files`."""
     metadata = MetadataTable(small.store(), small.clock)
-    newest = metadata.slices(metadata.timeline())[0]
+    newest = metadata.stored(FILES_PARTITION, metadata.timeline()).groups[0][0]
     return len(newest.log_files) + (newest.base_file is not None)

@@ -45,7 +45,7 @@ def paths_of(*versions: str) -> list[str]:
     return [path for path, version in hudi_tables().items() if version in versions]
 
 
-def open_table(path: str) -> HoodieTable:
+def table_of(path: str) -> HoodieTable:
     return open_table(StoreLocation.of(fixture_table(path)))
 
 
@@ -59,7 +59,7 @@ def test_there_are_fixtures() -> None:
 
 @pytest.mark.parametrize("path", READABLE)
 def test_properties_say_what_hudi_set(path: str) -> None:
-    config = open_table(path).config
+    config = table_of(path).config
     answer = expected(path)
     assert config.table_type is TableType(answer["table_type"])
     assert ",".join(config.record_key_fields) == (answer.get("record_key") or "")
@@ -73,7 +73,7 @@ def test_properties_say_what_hudi_set(path: str) -> None:
 
 @pytest.mark.parametrize("path", READABLE)
 def test_the_latest_base_files_hold_the_rows_of_the_table(path: str) -> None:
-    table = open_table(path)
+    table = table_of(path)
     view = table.file_system_view(table.timeline())
     rows = 0
     for partition in view.partitions:
@@ -87,7 +87,7 @@ def test_the_latest_base_files_hold_the_rows_of_the_table(path: str) -> None:
 
 @pytest.mark.parametrize("path", READABLE)
 def test_the_schema_names_the_columns_of_the_files(path: str) -> None:
-    table = open_table(path)
+    table = table_of(path)
     schema = table.table_schema(table.timeline())
     assert schema is not None
     view = table.file_system_view(table.timeline())
@@ -102,7 +102,7 @@ def test_the_schema_names_the_columns_of_the_files(path: str) -> None:
 
 @pytest.mark.parametrize("path", READABLE)
 def test_partitions_are_those_the_latest_files_were_written_to(path: str) -> None:
-    table = open_table(path)
+    table = table_of(path)
     written = {
         partition
         for instant in table.timeline().writes().completed()
@@ -112,7 +112,7 @@ def test_partitions_are_those_the_latest_files_were_written_to(path: str) -> Non
 
 
 def test_log_files_hang_on_their_slices() -> None:
-    table = open_table(MERGED_ON_READ)
+    table = table_of(MERGED_ON_READ)
     view = table.file_system_view(table.timeline())
     with_logs = [
         piece
@@ -127,7 +127,7 @@ def test_log_files_hang_on_their_slices() -> None:
 
 
 def test_overwritten_groups_are_replaced() -> None:
-    table = open_table(OVERWRITTEN)
+    table = table_of(OVERWRITTEN)
     timeline = table.timeline()
     replaced = table.replaced_groups(timeline)
     assert replaced
@@ -146,7 +146,7 @@ def test_overwritten_groups_are_replaced() -> None:
 def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
     folder = tmp_path / "table"
     shutil.copytree(fixture_table(MERGED_ON_READ), folder)
-    finished = open_table(MERGED_ON_READ).timeline()
+    finished = table_of(MERGED_ON_READ).timeline()
     plans = {
         file.name.partition(".")[0]: file.name.split(".")[1]
         for file in (folder / ".hoodie").glob("*.requested")
@@ -169,4 +169,4 @@ def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["table_props_invalid", "table_props_partial"])
 def test_broken_properties_are_corrupt(name: str) -> None:
     with pytest.raises(CorruptTableError, match="lacks"):
-        open_table(f"hudi-rs.core-testdata/data/{name}")
+        table_of(f"hudi-rs.core-testdata/data/{name}")

@@ -34,7 +34,7 @@ LOGS_ALONE = "hudi-rs.trips-mor-avro.table_log_only/data/table_log_only"
 WITH_HISTORY = "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor"
 
 
-def open_table(path: str) -> HoodieTable:
+def table_of(path: str) -> HoodieTable:
     return open_table(StoreLocation.of(fixture_table(path)))
 
 
@@ -61,7 +61,7 @@ def test_the_rows_of_tables_in_lance_are_those_that_others_read(path: str) -> No
 @pytest.mark.parametrize("path", READ)
 def test_the_rows_are_those_that_others_read(path: str) -> None:
     answer = expected(path)["expected"]
-    rows = merged_rows(open_table(path))
+    rows = merged_rows(table_of(path))
     assert rows.num_rows == answer["rows"]
     if answer["sha256_user_columns"]:
         _, lines = canonical_rows().rows(rows)
@@ -72,7 +72,7 @@ def test_a_bootstrapped_table_reads_as_hudi_reads_it() -> None:
     """The fixture has Hudi's answer. hudi-rs, whose answer is in `expected.json`, gives rows of
     nulls for those that only the source files have."""
     answer = json.loads((fixture_table(BOOTSTRAPPED) / "merged_records.json").read_text())
-    rows = merged_rows(open_table(BOOTSTRAPPED)).to_pylist()
+    rows = merged_rows(table_of(BOOTSTRAPPED)).to_pylist()
     found = [
         (row["_row_key"], row["partition_path"], str(row["timestamp"]), row["rider"])
         for row in rows
@@ -85,7 +85,7 @@ def test_a_bootstrapped_table_reads_as_hudi_reads_it() -> None:
 
 
 def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
-    table = open_table(COMPACTED)
+    table = table_of(COMPACTED)
     view = table.read_view(table.timeline())
     (group,) = view.all_file_groups("")
     newest, oldest = group.slices
@@ -95,14 +95,14 @@ def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
 
 
 def test_a_group_of_logs_alone_is_read() -> None:
-    table = open_table(LOGS_ALONE)
+    table = table_of(LOGS_ALONE)
     view = table.read_view(table.timeline())
     pieces = [piece for name in view.partitions for piece in view.latest_slices(name)]
     assert any(piece.base_file is None and piece.log_files for piece in pieces)
 
 
 def test_the_history_has_the_commits_that_left_the_timeline() -> None:
-    table = open_table(WITH_HISTORY)
+    table = table_of(WITH_HISTORY)
     timeline = table.timeline()
     archived = {entry.instant.time for entry in table.archived().commits()}
     assert timeline.start is not None
@@ -118,7 +118,7 @@ def test_the_history_has_the_commits_that_left_the_timeline() -> None:
 
 @pytest.mark.parametrize("path", [COMPACTED, WITH_HISTORY])
 def test_every_commit_says_what_it_wrote(path: str) -> None:
-    table = open_table(path)
+    table = table_of(path)
     for instant in table.timeline().of(*COMMIT_ACTIONS).completed():
         metadata = table.read_commit(instant)
         assert metadata.write_stats
@@ -130,7 +130,7 @@ def test_every_commit_says_what_it_wrote(path: str) -> None:
 @pytest.mark.parametrize("path", ONLY_READ)
 def test_nothing_changes_them(path: str) -> None:
     before = stored(fixture_table(path))
-    table = open_table(path)
+    table = table_of(path)
     capabilities = look_at(table.location)
     allowed = {one for one in Permission if capabilities.may(one) is None}
     assert allowed == {

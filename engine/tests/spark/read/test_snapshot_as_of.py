@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
+from tideline.hudi.open_table import open_table
 from tideline.hudi.read.point_in_time import parse_point_in_time
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action
@@ -197,7 +198,8 @@ def test_a_clean_during_planning_loses_no_rows(
     spark: SparkSession, table: HandWrittenTable
 ) -> None:
     TableCleanedWhileListed.cleaned = table
-    opened = TableCleanedWhileListed.open(table.location)
+    opened = open_table(table.location)
+    opened.__class__ = TableCleanedWhileListed
     found = {row["id"]: row["v"] for row in snapshot(spark, opened).collect()}
     assert found == {1: "newest", 2: "B"}
 

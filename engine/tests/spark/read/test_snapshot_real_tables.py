@@ -47,7 +47,7 @@ COPY_ON_WRITE = readable_tables("COPY_ON_WRITE")
 MERGE_ON_READ = readable_tables("MERGE_ON_READ")
 
 
-def open_table(path: str) -> HoodieTable:
+def table_of(path: str) -> HoodieTable:
     return open_table(StoreLocation.of(fixture_table(path)))
 
 
@@ -60,7 +60,7 @@ def test_there_are_real_tables_to_read() -> None:
 @pytest.mark.parametrize("path", COPY_ON_WRITE + MERGE_ON_READ)
 def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> None:
     answer = expected(path)["expected"]
-    rows = snapshot(spark, open_table(path)).toArrow()
+    rows = snapshot(spark, table_of(path)).toArrow()
     assert rows.num_rows == answer["rows"]
     if answer["sha256_user_columns"]:
         _, lines = canonical_rows().rows(rows)
@@ -71,7 +71,7 @@ def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> Non
 def test_an_incremental_read_from_the_beginning_is_the_snapshot(
     spark: SparkSession, path: str
 ) -> None:
-    table = open_table(path)
+    table = table_of(path)
     if not table.config.populate_meta_fields:
         with pytest.raises(UnsupportedTableError, match="without meta columns"):
             incremental(spark, table, "0")
@@ -85,7 +85,7 @@ def test_an_incremental_read_from_the_beginning_is_the_snapshot(
 def test_the_table_as_of_its_first_commit_has_only_rows_of_that_commit(
     spark: SparkSession, path: str
 ) -> None:
-    table = open_table(path)
+    table = table_of(path)
     first = table.timeline().completed().first()
     assert first is not None
     frame = snapshot(spark, table, first.time)
@@ -98,7 +98,7 @@ def test_the_table_as_of_its_first_commit_has_only_rows_of_that_commit(
 
 def test_logical_types_that_hudi_labelled_wrongly_are_repaired(spark: SparkSession) -> None:
     fields = "ts_millis", "ts_micros", "local_ts_millis", "local_ts_micros", "event_date"
-    frame = snapshot(spark, open_table(LOGICAL_TYPES))
+    frame = snapshot(spark, table_of(LOGICAL_TYPES))
     texts = frame.selectExpr(*[f"cast({name} as string)" for name in fields]).distinct().collect()
     years = [{row[position][:4] for row in texts} for position in range(len(fields))]
     assert all("1980" < year < "2040" for found in years for year in found), texts
@@ -116,7 +116,7 @@ def test_the_data_source_reads_the_same_rows(spark: SparkSession, path: str) -> 
 
 @pytest.mark.parametrize("path", MERGE_ON_READ)
 def test_a_read_optimised_read_has_what_the_base_files_hold(spark: SparkSession, path: str) -> None:
-    table = open_table(path)
+    table = table_of(path)
     view = table.file_system_view(table.timeline())
     stored = sum(
         pq.read_metadata(fixture_table(path) / file.path).num_rows
@@ -127,7 +127,7 @@ def test_a_read_optimised_read_has_what_the_base_files_hold(spark: SparkSession,
 
 
 def test_deleted_rows_show_only_where_logs_are_left_out(spark: SparkSession) -> None:
-    table = open_table("hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor")
+    table = table_of("hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor")
     gone = read_optimized(spark, table).subtract(snapshot(spark, table))
     assert "id1" in {row["id"] for row in gone.collect()}
     assert snapshot(spark, table).where("id = 'id1' and partition = '2023-01-01'").count() == 0

@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 READABLE = [name for name, recipe in recipes().items() if recipe.version == 6]
 
 
-def open_table(name: str) -> HoodieTable:
+def table_of(name: str) -> HoodieTable:
     return open_table(StoreLocation.of(stand_in(name)))
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_snapshot_has_the_rows_that_hudi_reads(spark: SparkSession, name: str) -> None:
-    table = open_table(name)
+    table = table_of(name)
     rows, expected = snapshot(spark, table).toArrow(), answer(name)
     if not table.config.populate_meta_fields:
         keys = sorted(zip(expected["id"].to_pylist(), expected["ts"].to_pylist(), strict=True))
@@ -37,17 +37,17 @@ def test_a_snapshot_has_the_rows_that_hudi_reads(spark: SparkSession, name: str)
 
 def test_an_incremental_read_from_the_beginning_is_the_snapshot(spark: SparkSession) -> None:
     for name in ("copy_on_write", "rolled_back"):
-        rows = incremental(spark, open_table(name), "0").toArrow()
+        rows = incremental(spark, table_of(name), "0").toArrow()
         assert canonical_with_meta(rows) == canonical_with_meta(answer(name))
 
 
 def test_without_meta_columns_there_is_no_incremental_read(spark: SparkSession) -> None:
     with pytest.raises(UnsupportedTableError, match="without meta columns"):
-        incremental(spark, open_table("without_meta_columns"), "0")
+        incremental(spark, table_of("without_meta_columns"), "0")
 
 
 def test_a_table_as_of_its_first_commit_has_only_rows_of_that_commit(spark: SparkSession) -> None:
-    table = open_table("overwritten")
+    table = table_of("overwritten")
     first = table.timeline().completed().first()
     assert first is not None
     times = snapshot(spark, table, first.time).select("_hoodie_commit_time").distinct().collect()
@@ -64,7 +64,7 @@ def test_the_data_source_reads_the_same_rows(spark: SparkSession) -> None:
 
 
 def test_a_read_optimised_read_has_what_the_base_files_hold(spark: SparkSession) -> None:
-    table = open_table("merge_on_read")
+    table = table_of("merge_on_read")
     view = table.file_system_view(table.timeline())
     stored = [
         key

@@ -16,7 +16,7 @@ from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.capabilities.look import capabilities_by_properties, read_capabilities
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.hudi.timeline.zone import offset_text
@@ -98,7 +98,7 @@ def read_adoption_report(
     capabilities = capabilities_by_properties(store)
     if capabilities.is_refused:
         return AdoptionReport(capabilities)
-    table = HoodieTable(location, store, capabilities.config, clock)
+    table = open_table(location, clock, store, capabilities.config)
     timeline = table.timeline()
     return AdoptionReport(
         read_capabilities(table, timeline), read_state(table, timeline, published)

@@ -35,6 +35,7 @@ from tideline.hudi.capabilities.table_capabilities import IndexEvidence, TableCa
 from tideline.hudi.index.bucket_recognition import Recognition, recognise_buckets
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import described, global_index, says_unique
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.internal_schema import SCHEMA_DIRECTORY
@@ -71,7 +72,7 @@ def look_at(
     capabilities = capabilities_by_properties(store)
     if capabilities.is_refused:
         return capabilities
-    table = HoodieTable(location, store, capabilities.config, clock)
+    table = open_table(location, clock, store, capabilities.config)
     table.declare_zone(timezone)
     return read_capabilities(table)
 

@@ -13,29 +13,35 @@ from collections.abc import Iterator
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
-from tideline.hudi.metadata_table.files_partition import FilesPartition
+from tideline.hudi.metadata_table.bootstrap import KEPT
 from tideline.hudi.metadata_table.index_definitions import (
     believed_without_partition,
     definitions_path,
 )
+from tideline.hudi.metadata_table.partition import SeenTable
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.table.file_group import join_path
-from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
-from tideline.hudi.timeline.instant import Action
 
 NAME = "metadata table"
 _REBUILD = Repair(RepairKind.REBUILD_METADATA_TABLE)
 
 
 def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
-    """Findings about indexes, and about the partition `files`, where it is listed."""
+    """Findings about indexes, and about the partitions that are kept, where they are listed."""
     table = seen.table
     yield from _without_partition(seen)
     if not table.config.keeps_metadata_table:
         return
+    sample = SeenTable(
+        seen.view, seen.timeline, seen.objects, lambda path: table.store.head(path) is None
+    )
     try:
-        files = MetadataTable(table.store, table.clock).files()
+        metadata = MetadataTable(table.store, table.clock)
+        for partition in KEPT:
+            for wrong in partition.verify(metadata.read(partition), sample):
+                yield error(
+                    NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=_REBUILD
+                )
     except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
         if table.reload_config().keeps_metadata_table:
             yield error(
@@ -44,9 +50,6 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
                 path=METADATA_TABLE_PATH,
                 repair=_REBUILD,
             )
-        return
-    yield from _not_listed(seen, files)
-    yield from _listed_and_gone(seen, files)
 
 
 def _without_partition(seen: Inspection) -> Iterator[Finding]:
@@ -77,45 +80,3 @@ def _without_partition(seen: Inspection) -> Iterator[Finding]:
             repair=repair,
             advice="" if repair else "drop the index with Hudi (DROP INDEX)",
         )
-
-
-def _not_listed(seen: Inspection, files: FilesPartition) -> Iterator[Finding]:
-    """Files of the table that readers with a metadata table do not see, or see too short."""
-    for partition in seen.view.partitions:
-        listed = dict(files.files(partition))
-        groups = seen.view.all_file_groups(partition)
-        for file in (file for group in groups for piece in group.slices for file in piece.files):
-            size_bytes = listed.get(file.name)
-            if size_bytes == file.size_bytes:
-                continue
-            if size_bytes is None and seen.table.store.head(file.path) is None:
-                continue  # cleaned since it was listed
-            found = "does not list it" if size_bytes is None else f"says {size_bytes:,} bytes"
-            yield error(
-                NAME,
-                f"{found}: readers with a metadata table miss rows of this file of "
-                f"{file.size_bytes:,} bytes",
-                path=file.path,
-                instant=file.instant,
-                repair=_REBUILD,
-            )
-
-
-def _listed_and_gone(seen: Inspection, files: FilesPartition) -> Iterator[Finding]:
-    """Files that are listed and not there; a clean under way may have just deleted some."""
-    if len(seen.timeline.of(Action.CLEAN).pending()):
-        return
-    for partition, listed in files.listing().items():
-        for name, size_bytes in listed:
-            file = parse_data_file(partition, name, size_bytes)
-            if file is None or not seen.timeline.is_committed(file.instant):
-                continue
-            path = join_path(partition, name)
-            if seen.is_still_missing(path):
-                yield error(
-                    NAME,
-                    "lists a file that is not there: readers with a metadata table may fail",
-                    path=path,
-                    instant=file.instant,
-                    repair=_REBUILD,
-                )

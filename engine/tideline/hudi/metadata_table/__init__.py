@@ -1,1 +1,7 @@
-"""The metadata table: Hudi's index of a table's files, kept in `.hoodie/metadata`."""
+"""The metadata table: Hudi's index of a table's files, kept in `.hoodie/metadata`.
+
+What it says: `partition` is what a partition is, `files_partition` the one that is kept, `record`
+how records are stored. How it is kept: `keep` at each change of the table, by `writer`; `bootstrap`
+makes one, `disable` switches it off. How it is read: `reader`. What Hudi keeps beside it, and
+Tideline takes out: `index_definitions`, `index_build`, `record_index`.
+"""

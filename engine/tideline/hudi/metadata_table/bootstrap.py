@@ -1,4 +1,4 @@
-"""Making the metadata table of a table that has none, with the partition `files` alone.
+"""Making the metadata table of a table that has none, with the partitions that are kept.
 
 Under the lock of the table, from a listing of its folder:
 
@@ -15,10 +15,9 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFromFilesystem.
 from __future__ import annotations
 
 from tideline.hudi.metadata_table.disable import disable_metadata_table
-from tideline.hudi.metadata_table.files_partition import FilesPartition
-from tideline.hudi.metadata_table.record import FileState
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
+from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.writer import MetadataWriter
-from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import CUSTOM_MODE, MERGED_BY_PAYLOAD
 from tideline.hudi.table.properties import PROPERTIES_PATH, format_properties, table_checksum
@@ -26,7 +25,6 @@ from tideline.hudi.table.table_config import (
     BASE_FILE_FORMAT,
     CHECKSUM,
     DROP_PARTITION_COLUMNS,
-    FILES,
     KEY_GENERATOR_TYPE,
     MERGE_MODE,
     MERGE_STRATEGY_ID,
@@ -43,6 +41,10 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.storage.lock import Guard, unguarded
 from tideline.storage.store_below import StoreBelow
+
+KEPT: tuple[MetadataPartition, ...] = (FILES_PARTITION,)
+"""The partitions that a metadata table of ours has."""
+KEPT_NAMES = tuple(partition.name for partition in KEPT)
 
 _PROPERTIES = {
     TYPE: str(TableType.MERGE_ON_READ),
@@ -65,27 +67,10 @@ def bootstrap_metadata_table(
     store = StoreBelow(table.store, METADATA_TABLE_PATH)
     properties = _properties(table)
     store.put(PROPERTIES_PATH, format_properties(properties, updated_at_ms=table.clock.now_ms()))
-    files = committed_files(table, timeline)
-    MetadataWriter(table, guard).first_commit(tuple(files.records()))
-    listed = {METADATA_PARTITIONS: FILES, METADATA_PARTITIONS_INFLIGHT: ""}
+    initial = {partition: partition.initial(table, timeline) for partition in KEPT}
+    MetadataWriter(table, guard).first_commit(initial)
+    listed = {METADATA_PARTITIONS: ",".join(KEPT_NAMES), METADATA_PARTITIONS_INFLIGHT: ""}
     table.update_properties(listed, guard)
-
-
-def committed_files(table: HoodieTable, timeline: ActiveTimeline) -> FilesPartition:
-    """The files of everything that is committed, by a listing of the folder.
-
-    Files of replaced groups and older slices are among them, until they are cleaned.
-    """
-    states = {
-        partition: {
-            name: FileState(size_bytes)
-            for name, size_bytes in files
-            if (file := parse_data_file(partition, name, size_bytes)) is not None
-            and timeline.is_committed(file.instant)
-        }
-        for partition, files in table.list_files().items()
-    }
-    return FilesPartition(dict.fromkeys(states, FileState(0)), states)
 
 
 def _properties(table: HoodieTable) -> dict[str, str]:

@@ -9,7 +9,7 @@ or switches it off. Under the lock of the table, when nothing can refuse the com
 3. Partitions that are not maintained are taken out of the list, then deleted. Stale statistics and
    indexes would hide rows, or make two of one. Definitions that queries believe without the list
    go before. Died in between: what is left is not believed.
-4. The commit goes into `files` (`metadata_writer`).
+4. The commit goes into the partitions that are maintained (`bootstrap.KEPT`, `writer`).
 5. What cannot be gone on with is switched off (`disable`), as everything is in table versions whose
    metadata table is not kept.
 
@@ -20,7 +20,7 @@ Raises ConflictError, and what the store raises: then nothing was committed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tideline.errors import (
@@ -29,7 +29,7 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
-from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.bootstrap import KEPT, KEPT_NAMES, bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
     KEEP_AS_IT_IS,
     MetadataTableConfig,
@@ -40,14 +40,12 @@ from tideline.hudi.metadata_table.disable import (
     disable_metadata_table,
     kept_index,
 )
-from tideline.hudi.metadata_table.files_change import records_of_clean, records_of_commit
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_definitions import drop_definitions
-from tideline.hudi.metadata_table.record import FilesRecord
+from tideline.hudi.metadata_table.partition import TableChange
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
-    FILES,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
@@ -95,13 +93,8 @@ def record_commit(
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
     in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
     step that others would believe, and ConflictError while Hudi builds an index."""
-    require_no_index_build(table, timeline)
-    try:
-        records = records_of_commit(metadata)
-    except CorruptTableError as error:
-        _log.warning("the metadata table is switched off: %s", error)
-        return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
-    return _record(table, completed, records, timeline, config, guard)
+    change = TableChange(written=metadata)
+    return _record(table, completed, change, timeline, config, guard)
 
 
 def record_clean(
@@ -114,9 +107,8 @@ def record_clean(
     guard: Guard = unguarded,
 ) -> MetadataOutcome:
     """The same for a clean that deleted these paths, and took these partitions away."""
-    require_no_index_build(table, timeline)
-    records = records_of_clean(deleted, emptied)
-    return _record(table, completed, records, timeline, config, guard)
+    change = TableChange(deleted=tuple(deleted), emptied=tuple(emptied))
+    return _record(table, completed, change, timeline, config, guard)
 
 
 def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
@@ -153,11 +145,17 @@ def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
 def _record(
     table: HoodieTable,
     completed: Instant,
-    records: Sequence[FilesRecord],
+    change: TableChange,
     timeline: ActiveTimeline,
     config: MetadataTableConfig,
     guard: Guard,
 ) -> MetadataOutcome:
+    require_no_index_build(table, timeline)
+    try:
+        records = {partition: partition.changes(change) for partition in KEPT}
+    except CorruptTableError as error:
+        _log.warning("the metadata table is switched off: %s", error)
+        return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     mode, per_compaction = config.mode, config.commits_per_compaction
     may_be_kept = mode is not MetadataTableMode.OFF and table.layout.keeps_metadata_table
     is_kept = may_be_kept and table.reload_config().keeps_metadata_table
@@ -179,12 +177,12 @@ def _record(
 
 
 def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
-    """Take everything but `files` out of the metadata table; the names of what was there."""
-    others = tuple(sorted({*table.config.metadata_partitions_in_work} - {FILES}))
+    """Take every partition that is not kept out of the metadata table; the names of what went."""
+    others = tuple(sorted({*table.config.metadata_partitions_in_work} - set(KEPT_NAMES)))
     if others:
         drop_definitions(table, guard=guard)
-        only_files = {METADATA_PARTITIONS: FILES, METADATA_PARTITIONS_INFLIGHT: ""}
-        table.update_properties(only_files | kept_index(table), guard)
+        only_kept = {METADATA_PARTITIONS: ",".join(KEPT_NAMES), METADATA_PARTITIONS_INFLIGHT: ""}
+        table.update_properties(only_kept | kept_index(table), guard)
         folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
         scope = table.delete_scope("dropping partitions of the metadata table", control=folders)
         for folder in folders:

@@ -1,13 +1,13 @@
-"""Hudi's metadata table: a table of its own in `.hoodie/metadata`, and what its `files` says.
+"""Hudi's metadata table as it is on disk: a table of its own in `.hoodie/metadata`.
 
 It is a MERGE_ON_READ table with base files that are HFiles, a timeline like that of the table that
-it belongs to, and a partition per index. `files` has one file group. Its commits have the instant
-times of the table's, and come just before them:
+it belongs to, and a partition per index (`partition`). Its commits have the instant times of the
+table's, and come just before them:
 
 1. A log counts when its instant is completed here. Whether it is in the table's timeline as well
    makes no difference to a listing: names of files say what wrote them, and readers leave out what
    is not committed.
-2. The newest slice is read: the base file, then the logs in their order (`files_partition`).
+2. Of a file group the newest slice is read: the base file, then the logs in their order.
 
 Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstantTimestamps.
 """
@@ -16,16 +16,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
-from tideline.hudi.metadata_table.files_partition import FILES_GROUP, FilesPartition
-from tideline.hudi.metadata_table.record import FilesRecord, decode_files_block, decode_files_hfile
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
+from tideline.hudi.metadata_table.partition import MetadataPartition
+from tideline.hudi.metadata_table.record import (
+    MetadataRecord,
+    decode_record_block,
+    decode_record_hfile,
+)
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
-from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -35,6 +41,14 @@ from tideline.storage.store_below import StoreBelow
 _IGNORED = (BlockKind.COMMAND,)
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """The slices of each file group, newest first, and paths of files of instants that are gone."""
+
+    groups: tuple[tuple[FileSlice, ...], ...]
+    strays: tuple[str, ...]
 
 
 class MetadataTable:
@@ -55,63 +69,60 @@ class MetadataTable:
         """Its active timeline as it is now."""
         return self.timelines.load()
 
-    def files(self) -> FilesPartition:
-        """What `files` says now.
+    def read(self, partition: MetadataPartition) -> Iterator[MetadataRecord]:
+        """What a partition says now, oldest first.
 
         Raises CorruptTableError where it is missing or cannot be read, UnsupportedTableError for
         what only some settings of Hudi's make, ObjectNotFoundError when a file goes meanwhile.
         """
-        timeline = self.timeline()
-        return self.files_of(self.slices(timeline)[0])
+        for slices in self.stored(partition, self.timeline()).groups:
+            yield from self.read_slice(slices[0])
 
-    def slices(self, timeline: ActiveTimeline) -> tuple[FileSlice, ...]:
-        """The slices of `files`, newest first. Raises CorruptTableError where there is none."""
-        return self.slices_and_strays(timeline)[0]
+    def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
+        """The files of a partition.
 
-    def slices_and_strays(
-        self, timeline: ActiveTimeline
-    ) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
-        """The slices of `files`, newest first, and paths of files of instants that are gone.
-
-        Such a file was written by a process that slept while its instant was undone. Hudi begins to
+        A stray was written by a process that slept while its instant was undone. Hudi begins to
         write here without the table's lock, each time with an instant: what the timeline lacks is
-        looked up in one that is read after the listing. Raises CorruptTableError where there is no
-        slice.
+        looked up in one that is read after the listing. Raises CorruptTableError where a file group
+        has no slice.
         """
-        listing = self.store.list_directory(FILES).objects
+        name = partition.name
+        listing = self.store.list_directory(name).objects
         found = [(split_path(info.path)[1], info.size_bytes) for info in listing]
         # Its plan has all file groups. Logs after its instant are on top of the slice before.
         pending = timeline.of(Action.COMPACTION).pending().last()
+        planned = dict.fromkeys(partition.groups, pending.time) if pending is not None else None
         view = FileSystemView.build(
-            {FILES: found},
+            {name: found},
             timeline,
-            pending_compaction=None if pending is None else {FILES_GROUP: pending.time},
+            pending_compaction=planned,
             slices=self.layout.slices,
             archived=self._archived_completion,
         )
-        newest = view.latest_slices(FILES)
-        if [piece.group for piece in newest] != [FILES_GROUP]:
+        newest = view.latest_slices(name)
+        if tuple(piece.group for piece in newest) != partition.groups:
             raise CorruptTableError(
-                "the metadata table lists no files", table=self.store.uri, path=FILES
+                f"the metadata table lists no {name}", table=self.store.uri, path=name
             )
-        groups = view.all_file_groups(FILES)
-        older = [p for p in groups[0].slices if p.base_instant < newest[0].base_instant]
-        files = [parse_data_file(FILES, name, size_bytes) for name, size_bytes in found]
+        groups = {group.id: group.slices for group in view.all_file_groups(name)}
+        slices = tuple((first, *_older(groups[first.group], first)) for first in newest)
+        files = [parse_data_file(name, file, size_bytes) for file, size_bytes in found]
         strays = [file for file in files if file is not None and _is_stray(file, timeline)]
         if strays:
             now = self.timeline()
             strays = [file for file in strays if _is_stray(file, now)]
-        return (newest[0], *older), tuple(file.path for file in strays)
+        return StoredPartition(slices, tuple(file.path for file in strays))
 
-    def files_of(self, piece: FileSlice) -> FilesPartition:
-        """What one slice says. Raises as `files`."""
-        parts = (file for file in (piece.base_file, *piece.log_files) if file is not None)
-        return FilesPartition.of(record for file in parts for record in self._read(file))
+    def read_slice(self, piece: FileSlice) -> Iterator[MetadataRecord]:
+        """What one slice says. Raises as `read`."""
+        for file in (piece.base_file, *piece.log_files):
+            if file is not None:
+                yield from self._read(file)
 
-    def _read(self, file: BaseFile | LogFile) -> tuple[FilesRecord, ...]:
+    def _read(self, file: BaseFile | LogFile) -> tuple[MetadataRecord, ...]:
         body = self.store.get(file.path)
         if isinstance(file, BaseFile):
-            return decode_files_hfile(body, path=file.path)
+            return decode_record_hfile(body, path=file.path)
         return tuple(_read_log(body, file.path))
 
     def _archived_completion(self, time: InstantTime) -> InstantTime | None:
@@ -137,7 +148,8 @@ class MetadataListing:
         try:
             if self._table is None:
                 self._table = MetadataTable(self._data_store, self._clock)
-            return self._table.files().listing(partitions)
+            records = self._table.read(FILES_PARTITION)
+            return FILES_PARTITION.look_up(records).listing(partitions)
         except ObjectNotFoundError:
             self._table = None
         except (CorruptTableError, UnsupportedTableError) as error:
@@ -146,11 +158,15 @@ class MetadataListing:
         return None
 
 
+def _older(slices: Iterable[FileSlice], newest: FileSlice) -> Iterator[FileSlice]:
+    return (piece for piece in slices if piece.base_instant < newest.base_instant)
+
+
 def _is_stray(file: BaseFile | LogFile, timeline: ActiveTimeline) -> bool:
     return timeline.find(file.instant) is None and not timeline.is_committed(file.instant)
 
 
-def _read_log(body: bytes, path: str) -> Iterator[FilesRecord]:
+def _read_log(body: bytes, path: str) -> Iterator[MetadataRecord]:
     def read_range(offset: int, length: int) -> bytes:
         return body[offset : offset + length]
 
@@ -163,4 +179,4 @@ def _read_log(body: bytes, path: str) -> Iterator[FilesRecord]:
             )
         content = read_range(frame.content_offset, frame.content_size_bytes)
         schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
-        yield from decode_files_block(frame.kind, schema_json, content, path=path)
+        yield from decode_record_block(frame.kind, schema_json, content, path=path)

@@ -1,15 +1,15 @@
-"""Commits to the metadata table's `files`, in the order of Hudi's, under the lock of the table.
+"""Commits to the metadata table, in the order of Hudi's, under the lock of the table.
 
 A commit of the table with the instant time T, before it completes:
 
 1. What an attempt at T left in the metadata table is undone (`undo`), unless it is this very commit
    again, after a lost reply. Files of instants that are gone are deleted: who slept while its
    instant was undone may have written one after that.
-2. When there are enough commits since the last compaction, `files` is compacted, and what is older
-   than the slice that was compacted is deleted.
-3. `T.deltacommit.requested`, `.inflight`, the log, `T_C.deltacommit`. C is what is reserved as the
-   completion time of T in the table. A compaction in 2 has C as its own instant, so that it is
-   later than everything before it, and the commit completes a millisecond after it.
+2. When there are enough commits since the last compaction, all partitions are compacted, and what
+   is older than the slices that were compacted is deleted.
+3. `T.deltacommit.requested`, `.inflight`, a log for each file group, `T_C.deltacommit`. C is what
+   is reserved as the completion time of T in the table. A compaction in 2 has C as its own instant,
+   so that it is later than everything before it, and the commit completes a millisecond after it.
 
 What a death leaves. In 3, before the last object: a pending commit here, whose log no reader
 counts. After it: a commit here that the table does not have. Its files are those of an instant that
@@ -28,23 +28,33 @@ Source: Hudi's HoodieBackedTableMetadataWriter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
-from tideline.hudi.metadata_table.files_partition import FILES_GROUP
-from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.metadata_table.record import FilesRecord, encode_files_hfile, files_schema_json
-from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, join_path, split_path
+from tideline.hudi.metadata_table.partition import MetadataPartition, group_number
+from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
+from tideline.hudi.metadata_table.record import (
+    MetadataRecord,
+    encode_record_hfile,
+    record_schema_json,
+)
+from tideline.hudi.table.file_group import (
+    BaseFile,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    join_path,
+    split_path,
+)
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers
 from tideline.hudi.table.partition_metadata import write_partition_metadata
 from tideline.hudi.table.pending_plan import operation_record
-from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import (
     NO_PREVIOUS_COMMIT,
@@ -90,19 +100,24 @@ class MetadataWriter:
             )
 
     def commit(
-        self, completed: Instant, records: Sequence[FilesRecord], data_timeline: ActiveTimeline
+        self,
+        completed: Instant,
+        changes: Mapping[MetadataPartition, Sequence[MetadataRecord]],
+        data_timeline: ActiveTimeline,
     ) -> None:
-        """Add `records` as the commit of an instant that is about to complete in the table.
+        """Add records to partitions, as the commit of an instant that is about to complete in the
+        table.
 
-        Raises as `MetadataTable.files` where what is there cannot be gone on with; nothing was
+        Raises as `MetadataTable.read` where what is there cannot be gone on with; nothing was
         written then.
         """
         time, at = completed.time, completed.completion_time
         if at is None:
             raise ValueError("a metadata table is kept where instants have completion times")
-        block = _log_block(time, records)
+        records = _by_group(changes)
+        blocks = {group: _log_block(time, found) for group, found in records.items()}
         timeline = self._metadata.timeline()
-        if self._holds(time, block, timeline):
+        if self._holds(time, blocks, timeline):
             return
         if timeline.find(time) is not None:
             if not self.undo(time, timeline):
@@ -112,43 +127,53 @@ class MetadataWriter:
                     instant=time,
                 )
             timeline = self._metadata.timeline()
-        (newest, *older), strays = self._metadata.slices_and_strays(timeline)
+        stored = {partition: self._metadata.stored(partition, timeline) for partition in changes}
+        strays = [path for found in stored.values() for path in found.strays]
         if strays:
             self._guard()
             self._delete(strays)
-        base_instant = newest.base_instant
+        base_instants = {
+            slices[0].group: slices[0].base_instant
+            for found in stored.values()
+            for slices in found.groups
+        }
         if self._is_compaction_due(timeline, data_timeline):
-            self._compact(newest, timeline, at)
-            # Who reads the slice that was the newest until now goes on with it.
-            self._guard()
-            self._delete(file.path for piece in older for file in piece.files)
-            base_instant, at = at, self._after(at)
+            self._compact(stored, timeline, at)
+            base_instants, at = dict.fromkeys(base_instants, at), self._after(at)
         timelines = self._metadata.timelines
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
-        log = self._put_log(time, block)
-        stat = _log_stat(log, base_instant, len(records))
-        self._complete(inflight, _commit_of((stat,)), at)
+        stats = [
+            _log_stat(self._put_log(group, time, block), base_instants[group], len(records[group]))
+            for group, block in blocks.items()
+        ]
+        self._complete(inflight, _commit_of(stats), at)
 
-    def first_commit(self, records: Sequence[FilesRecord]) -> None:
-        """Make `files` of all these records, where there is nothing yet: an empty log, as Hudi
+    def first_commit(self, initial: Mapping[MetadataPartition, Sequence[MetadataRecord]]) -> None:
+        """Make partitions of all these records, where there is nothing yet: an empty log, as Hudi
         begins every file group, and a base file."""
         store, timelines = self._metadata.store, self._metadata.timelines
         now_ms = self._table.clock.now_ms()
         requested = timelines.create_requested(FIRST_INSTANT, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
-        write_partition_metadata(store, FILES, FIRST_INSTANT)
         empty = {HeaderKey.INSTANT_TIME: str(FIRST_INSTANT)}
-        self._put_log(FIRST_INSTANT, encode_block(BlockKind.DELETE, empty, _NO_DELETES))
-        stat = self._put_base_file(FIRST_INSTANT, records)
-        metadata = _commit_of((stat,), operation_type="BULK_INSERT")
+        no_deletes = encode_block(BlockKind.DELETE, empty, _NO_DELETES)
+        for partition in initial:
+            write_partition_metadata(store, partition.name, FIRST_INSTANT)
+            for group in partition.groups:
+                self._put_log(group, FIRST_INSTANT, no_deletes)
+        stats = [
+            self._put_base_file(group, FIRST_INSTANT, records)
+            for group, records in _by_group(initial).items()
+        ]
+        metadata = _commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.zone.instant_at(now_ms))
 
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
         """Take a commit back, whoever made it, and compactions under way; whether nothing of it is
         left.
 
-        False where a compaction has taken it in. Files of partitions that are not `files` go, too.
+        False where a compaction has taken it in. Files of partitions that are not kept go, too.
         """
         timeline = self._metadata.timeline() if timeline is None else timeline
         self._undo_compactions(timeline)
@@ -188,13 +213,16 @@ class MetadataWriter:
         config = self._table.reload_config()
         return set(config.metadata_partitions_in_work) > set(config.metadata_partitions)
 
-    def _holds(self, time: InstantTime, block: bytes, timeline: ActiveTimeline) -> bool:
+    def _holds(
+        self, time: InstantTime, blocks: Mapping[FileGroupId, bytes], timeline: ActiveTimeline
+    ) -> bool:
         """Whether the very same commit is completed already."""
         found = timeline.find(time)
         if found is None or found.is_pending:
             return False
         with suppress(ObjectNotFoundError):
-            return self._metadata.store.get(_log(time).path) == block
+            store = self._metadata.store
+            return all(store.get(_log(group, time).path) == blocks[group] for group in blocks)
         return False
 
     def _is_compaction_due(self, timeline: ActiveTimeline, data_timeline: ActiveTimeline) -> bool:
@@ -208,17 +236,35 @@ class MetadataWriter:
         could_be_undone = any(one.time in pending for one in since)
         return len(since) >= self._commits_per_compaction and not could_be_undone
 
-    def _compact(self, piece: FileSlice, timeline: ActiveTimeline, time: InstantTime) -> None:
-        """Compact a slice at a time that is reserved in the table, after all commits here."""
+    def _compact(
+        self,
+        stored: Mapping[MetadataPartition, StoredPartition],
+        timeline: ActiveTimeline,
+        time: InstantTime,
+    ) -> None:
+        """Compact all file groups at a time that is reserved in the table, after all commits here.
+
+        What is older than the slices that were compacted is deleted after that: a reader of a slice
+        that was the newest until then has it to the end.
+        """
         timelines = self._metadata.timelines
         self._undo_compactions(timeline)
-        records = tuple(self._metadata.files_of(piece).records())
-        plan = encode_container("HoodieCompactionPlan", _plan(piece))
+        merged = [
+            (slices[0], partition.merged(self._metadata.read_slice(slices[0])))
+            for partition, found in stored.items()
+            for slices in found.groups
+        ]
+        plan = encode_container("HoodieCompactionPlan", _plan(piece for piece, _ in merged))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
-        stat = self._put_base_file(time, records, piece)
-        metadata = _commit_of((stat,), operation_type="COMPACT", compacted=True)
+        stats = [
+            self._put_base_file(piece.group, time, records, piece) for piece, records in merged
+        ]
+        metadata = _commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
+        self._guard()
+        groups = [slices for found in stored.values() for slices in found.groups]
+        self._delete(file.path for _, *older in groups for piece in older for file in piece.files)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
         """Delete what compactions left that died."""
@@ -226,11 +272,15 @@ class MetadataWriter:
             self._delete_pending(died)
 
     def _put_base_file(
-        self, time: InstantTime, records: Sequence[FilesRecord], before: FileSlice | None = None
+        self,
+        group: FileGroupId,
+        time: InstantTime,
+        records: Sequence[MetadataRecord],
+        before: FileSlice | None = None,
     ) -> WriteStat:
         """Write the base file of `time`; what a commit says of it."""
-        file = BaseFile(FILES, FILES_GROUP.file_id, _WRITE_TOKEN, time, 0, _HFILE)
-        body = encode_files_hfile(records)
+        file = BaseFile(group.partition, group.file_id, _WRITE_TOKEN, time, 0, _HFILE)
+        body = encode_record_hfile(records)
         self._metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None
         return WriteStat(
@@ -240,13 +290,13 @@ class MetadataWriter:
             num_writes=len(records),
             num_inserts=len(records),
             total_write_bytes=len(body),
-            partition_path=FILES,
+            partition_path=group.partition,
             file_size_in_bytes=len(body),
             prev_base_file=replaced.name if replaced is not None else None,
         )
 
-    def _put_log(self, time: InstantTime, block: bytes) -> LogFile:
-        log = _log(time, len(block))
+    def _put_log(self, group: FileGroupId, time: InstantTime, block: bytes) -> LogFile:
+        log = _log(group, time, len(block))
         self._metadata.store.put(log.path, block)
         return log
 
@@ -281,10 +331,23 @@ class MetadataWriter:
         DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
 
 
-def _log_block(time: InstantTime, records: Iterable[FilesRecord]) -> bytes:
+def _by_group(
+    records: Mapping[MetadataPartition, Sequence[MetadataRecord]],
+) -> dict[FileGroupId, list[MetadataRecord]]:
+    """Records by the file group that their keys belong to; a partition has at least one group."""
+    found: dict[FileGroupId, list[MetadataRecord]] = {}
+    for partition, those in records.items():
+        found[partition.groups[0]] = []
+        for record in those:
+            group = partition.groups[group_number(record.key, len(partition.groups))]
+            found.setdefault(group, []).append(record)
+    return found
+
+
+def _log_block(time: InstantTime, records: Iterable[MetadataRecord]) -> bytes:
     """A log's block with these records."""
-    headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: files_schema_json()}
-    return encode_block(BlockKind.HFILE_DATA, headers, encode_files_hfile(records))
+    headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: record_schema_json()}
+    return encode_block(BlockKind.HFILE_DATA, headers, encode_record_hfile(records))
 
 
 def _log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat:
@@ -296,7 +359,7 @@ def _log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteSta
         num_writes=records,
         num_update_writes=records,
         total_write_bytes=log.size_bytes,
-        partition_path=FILES,
+        partition_path=log.partition,
         file_size_in_bytes=log.size_bytes,
         log_version=log.version,
         base_file="",
@@ -308,19 +371,19 @@ def _commit_of(
     stats: Iterable[WriteStat], *, operation_type: str = "UPSERT_PREPPED", compacted: bool = False
 ) -> CommitMetadata:
     """The metadata of a commit to the metadata table."""
-    extra = {SCHEMA_KEY: files_schema_json()}
+    extra = {SCHEMA_KEY: record_schema_json()}
     return CommitMetadata.of_stats(
         stats, operation_type=operation_type, extra_metadata=extra, compacted=compacted
     )
 
 
-def _log(time: InstantTime, size_bytes: int = 0) -> LogFile:
-    return LogFile(FILES, FILES_GROUP.file_id, time, 1, _WRITE_TOKEN, size_bytes)
+def _log(group: FileGroupId, time: InstantTime, size_bytes: int = 0) -> LogFile:
+    return LogFile(group.partition, group.file_id, time, 1, _WRITE_TOKEN, size_bytes)
 
 
-def _plan(piece: FileSlice) -> dict[str, object]:
+def _plan(slices: Iterable[FileSlice]) -> dict[str, object]:
     return {
-        "operations": [operation_record(piece, {})],
+        "operations": [operation_record(piece, {}) for piece in slices],
         "extraMetadata": {},
         "version": _COMPACTION_PLAN_VERSION,
         "preserveHoodieMetadata": False,

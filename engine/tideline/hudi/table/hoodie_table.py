@@ -1,6 +1,6 @@
 """A Hudi table in a store: its properties, its timeline, its files and its schema.
 
-Opening reads `hoodie.properties` and nothing else. Everything here works without Arrow except
+Everything here works without Arrow except
 `table_schema`, so that services which move no rows run in a small image.
 """
 
@@ -11,9 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tideline.clock import Clock, SystemClock
+from tideline.clock import Clock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
-from tideline.hudi.metadata_table.reader import MetadataListing
 from tideline.hudi.table.bootstrap_index import read_bootstrap_index
 from tideline.hudi.table.commit_note import CommitNote
 from tideline.hudi.table.file_group import (
@@ -64,14 +63,20 @@ CLOCK_SKEW_S_MAX = 0.2
 ONE_CLOCK_WAIT_S = 0.001
 """What is waited where all writers read one clock."""
 
-_SYSTEM_CLOCK = SystemClock()
+CommittedFiles = Callable[[Iterable[str] | None], Listing | None]
+"""What the metadata table lists of these partitions, or of all; None where it cannot be read."""
 
 
 class HoodieTable:
     """One open table. Holds no connection state of its own; reads are always current."""
 
     def __init__(
-        self, location: StoreLocation, store: ObjectStore, config: TableConfig, clock: Clock
+        self,
+        location: StoreLocation,
+        store: ObjectStore,
+        config: TableConfig,
+        clock: Clock,
+        committed_files: CommittedFiles,
     ) -> None:
         self.location = location
         self.store = store
@@ -90,7 +95,7 @@ class HoodieTable:
         """How the table lies on disk; everything that differs between table versions."""
         self.timelines = TimelineStore(store, self.layout.timeline, clock)
         self._zone_name: str | None = None
-        self._metadata_listing = MetadataListing(store, clock)
+        self._committed_files = committed_files
         # Instants and their plans never change, so what was read of one is kept.
         self._sources: Mapping[FileGroupId, SourceFile] | None = None
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
@@ -99,21 +104,6 @@ class HoodieTable:
         self._archived: dict[InstantTime, bool] = {}
         self._completed: dict[InstantTime, InstantTime | None] = {}
         self._schemas: tuple[tuple[Instant, ...], tuple[InternalSchema, ...]] | None = None
-
-    @classmethod
-    def open(
-        cls,
-        location: StoreLocation,
-        clock: Clock = _SYSTEM_CLOCK,
-        store: ObjectStore | None = None,
-    ) -> HoodieTable:
-        """Open the table at `location`, through `store` where that is open already.
-
-        Raises TableNotFoundError when there is none, CorruptTableError for unreadable properties
-        and UnsupportedTableError for a table version that is not read.
-        """
-        store = store or location.open()
-        return cls(location, store, load_table_config(store), clock)
 
     @property
     def uri(self) -> str:
@@ -472,7 +462,7 @@ class HoodieTable:
             return None
         if not self.reload_config().keeps_metadata_table:
             return None
-        return self._metadata_listing.read(partitions)
+        return self._committed_files(partitions)
 
     def _list_partition(self, partition: str) -> tuple[tuple[str, int], ...]:
         listing = self.store.list_directory(partition)

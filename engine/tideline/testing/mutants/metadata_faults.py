@@ -5,7 +5,7 @@ from __future__ import annotations
 from tideline.testing.mutants.fault import Fault
 
 _ROOM = "engine/tideline/hudi/metadata_table"
-_KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/metadata_writer.py"
+_KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/writer.py"
 _KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
@@ -23,7 +23,7 @@ METADATA_FAULTS = (
     Fault(
         "files of dropped partitions go before the list says so",
         _KEEP,
-        "        table.update_properties(only_files | kept_index(table), guard)\n",
+        "        table.update_properties(only_kept | kept_index(table), guard)\n",
         "",
         _KEEPING,
     ),
@@ -135,8 +135,9 @@ METADATA_FAULTS = (
     Fault(
         "the slice that a reader may be at is deleted",
         _WRITER,
-        "            self._delete(file.path for piece in older for file in piece.files)\n",
-        "            self._delete(f.path for piece in (newest, *older) for f in piece.files)\n",
+        "        self._delete(file.path for _, *older in groups for piece in older for file in "
+        "piece.files)\n",
+        "        self._delete(f.path for them in groups for piece in them for f in piece.files)\n",
         _KEEPING,
     ),
     Fault(

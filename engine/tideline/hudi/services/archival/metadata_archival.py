@@ -43,7 +43,9 @@ def archive_metadata_table(table: HoodieTable, config: ArchivalConfig) -> Archiv
     store = StoreBelow(table.store, METADATA_TABLE_PATH)
     try:
         properties = load_any_table_config(store)
-        opened = _OpenMetadataTable(table.location, store, properties, table.clock)
+        opened = _OpenMetadataTable(
+            table.location, store, properties, table.clock, lambda _partitions: None
+        )
         return execute_archival(opened, config, plan_metadata_archival)
     except (CorruptTableError, UnsupportedTableError, TableNotFoundError):
         return None
