@@ -129,7 +129,7 @@ from tideline.formats.history_file import COMMITS, WHOLE, encode_history_file, r
 row = dict.fromkeys(WHOLE, "1") | {"metadata": b"m", "plan": None}
 (read,) = read_history_file(encode_history_file([row]), COMMITS, path="p")
 assert read == {name: row[name] for name in COMMITS}, read
-from tideline.formats.bounded import _zstandard
+from tideline.bounded.parsing import _zstandard
 import zstandard
 assert _zstandard(zstandard.compress(b"12345"), 10) == b"12345"
 import pyiceberg.table.puffin, pyroaring

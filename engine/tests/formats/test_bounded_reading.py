@@ -17,11 +17,12 @@ import fastavro
 import pytest
 import zstandard
 
+from tideline.bounded import snappy
+from tideline.bounded.parsing import decompress_bounded, parse_json
+from tideline.bounded.read_limits import SETTING, read_limits
 from tideline.errors import CorruptTableError, TidelineError, UnsupportedTableError
-from tideline.formats import snappy
 from tideline.formats.avro import decode_container, decode_records, encode_long
 from tideline.formats.avro_container import open_container
-from tideline.formats.bounded import decompress_bounded, parse_json
 from tideline.formats.log_block import (
     MAGIC,
     BlockKind,
@@ -29,7 +30,6 @@ from tideline.formats.log_block import (
     read_frames,
     split_avro_content,
 )
-from tideline.read_limits import SETTING, read_limits
 
 _MIB = 1024 * 1024
 

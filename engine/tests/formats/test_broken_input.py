@@ -21,13 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.bounded.read_limits import SETTING
 from tideline.errors import TidelineError
 from tideline.formats.archive_block import decode_archive_block, read_archive_frames
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.avro_container import open_container
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
-from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.hudi.log.data_block import decode_data_block, encode_data_block
 from tideline.hudi.log.delete_block import decode_delete_block
@@ -54,7 +54,7 @@ from tideline.iceberg.manifest.manifest_list import read_manifest_list
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.services.reachable_file import live_files
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.read_limits import SETTING
+from tideline.parquet.spliced_file import SplicedFile, StoredParquet
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.puffin_file import encode_deletion_vector, encode_puffin
 from tideline.testing.small_table import SmallTable, batch

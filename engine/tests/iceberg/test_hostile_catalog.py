@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from tideline.bounded.read_limits import SETTING
 from tideline.errors import TidelineError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.iceberg.table.table_operations import Committed, Loaded
-from tideline.read_limits import SETTING
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import (
     CODE_MODULE,

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
 from tideline.lake_table import LakeTable
+from tideline.parquet.calendar import GREGORIAN_FOOTER
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.json_line_process import PeerFailureError
 from tideline.testing.table_model import TableModel

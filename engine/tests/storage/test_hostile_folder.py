@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tideline.bounded.read_limits import SETTING
 from tideline.clock import SystemClock
 from tideline.errors import (
     CorruptTableError,
@@ -17,7 +18,6 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTableError,
 )
-from tideline.read_limits import SETTING
 from tideline.storage.copying import copy_object
 from tideline.storage.local import regular_file
 from tideline.storage.local.liveness import KernelWord, WriterLock, ask_kernel, list_writer_locks

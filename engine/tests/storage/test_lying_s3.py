@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tideline.bounded.read_limits import SETTING
 from tideline.errors import StorageUnavailableError, UnsupportedTableError
-from tideline.read_limits import SETTING
 from tideline.storage.s3.client import RequestLimits, S3Endpoint
 from tideline.storage.s3.store import S3Store
 from tideline.testing.in_time import in_time

@@ -20,9 +20,9 @@ from typing import Any
 
 import fastavro
 
+from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import CorruptTableError
 from tideline.formats.avro_blocks import MAGIC, admit_values, check_schema, open_blocks
-from tideline.formats.bounded import faults_named, parse_json
 
 FASTAVRO_FAULTS: tuple[type[Exception], ...] = (Exception,)
 """It raises any error that broken bytes lead to, and errors of its own without a common base."""

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.bounded.parsing import decompress_bounded, faults_named, parse_json
+from tideline.bounded.read_limits import read_limits, too_many_values
 from tideline.errors import CorruptTableError
 from tideline.formats.avro_scan import read_bytes, read_long
-from tideline.formats.bounded import decompress_bounded, faults_named, parse_json
-from tideline.read_limits import read_limits, too_many_values
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16

@@ -14,11 +14,11 @@ from typing import Any
 
 import fastavro
 
+from tideline.bounded.parsing import faults_named
+from tideline.bounded.read_limits import count_entries
 from tideline.formats.avro import FASTAVRO_FAULTS, encode_long
 from tideline.formats.avro_blocks import MAGIC, AvroBlocks, open_blocks, read_map
 from tideline.formats.avro_scan import compile_reader
-from tideline.formats.bounded import faults_named
-from tideline.read_limits import count_entries
 
 _UNREADABLE = "Avro file is truncated or unreadable"
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tideline.bounded.parsing import shortened
 from tideline.errors import ConfigError
-from tideline.formats.bounded import shortened
 from tideline.formats.filter import (
     And,
     Constant,

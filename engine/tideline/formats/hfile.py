@@ -25,10 +25,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tideline.bounded.parsing import decompress_bounded, faults_named
+from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
-from tideline.formats.bounded import decompress_bounded, faults_named
 from tideline.formats.protocol_buffer import read_message, read_varint
-from tideline.read_limits import admit
 
 BLOCK_BYTES_MAX = 1024 * 1024
 

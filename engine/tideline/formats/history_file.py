@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named
 
 _SCHEMA = pa.schema(
     [

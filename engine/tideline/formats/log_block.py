@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.read_limits import admit
 
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1

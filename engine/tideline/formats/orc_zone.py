@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from tideline.bounded import snappy
+from tideline.bounded.parsing import decompress_bounded, faults_named
+from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats import snappy
-from tideline.formats.bounded import decompress_bounded, faults_named
 from tideline.formats.protocol_buffer import read_message
-from tideline.read_limits import admit
 
 _TAIL_BYTES = 16 * 1024
 _CHUNK_HEADER_BYTES = 3

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tideline.bounded.read_limits import too_many_columns
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter, BloomFilterType
-from tideline.read_limits import too_many_columns
 
 BLOOM_FILTER_KEY = "org.apache.hudi.bloomfilter"
 # Written by Hudi before it was an Apache project.

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.formats.arrow_stream import arrow_stream
-from tideline.formats.column_encoding import is_text
-from tideline.formats.parquet_calendar import FileCalendar
 from tideline.formats.parquet_footer import BaseFileFooter, check_columns, read_footer
 from tideline.formats.row_batches import rows_of_batch
 from tideline.formats.row_filter import RowFilter
 from tideline.formats.row_group_statistics import known_of, trusted_columns
+from tideline.parquet.calendar import FileCalendar
+from tideline.parquet.column_encoding import is_text
 
 # Text with at most this many encoded bytes per value is worth reading as a dictionary.
 _DICTIONARY_BYTES_PER_VALUE_MAX = 2

@@ -10,8 +10,8 @@ from typing import SupportsIndex
 import pyarrow as pa
 from pyarrow import types
 
+from tideline.bounded.read_limits import too_many_columns
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.read_limits import too_many_columns
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _BATCH_ROWS_MIN = 64

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.formats.column_encoding import decoded
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.file_group.row_fold import RowFold
@@ -25,6 +24,7 @@ from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.meta_column import PARTITION_PATH
 from tideline.hudi.write.pieces import TaskNumbers
 from tideline.in_process.prepared_rows import Positions, PreparedRows
+from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 
 _KEY = "_tideline_key"

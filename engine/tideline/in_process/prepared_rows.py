@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from tideline.bounded.read_limits import too_many_columns
 from tideline.errors import InvalidDataError
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.keys.key_text import TWO_TEXTS
@@ -41,7 +42,6 @@ from tideline.hudi.write.batch_rules import (
     require_typed,
 )
 from tideline.hudi.write.config import DeleteMarker
-from tideline.read_limits import too_many_columns
 from tideline.wording import counted
 
 _BEFORE_ALL = -(1 << 63)

@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tideline.bounded.read_limits import SETTING
 from tideline.errors import TidelineError
 from tideline.hudi.table.table_config import TableType
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.read_limits import SETTING
 from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_delete_table import DeleteTable
 from tideline.testing.iceberg_model import IcebergModel

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tideline.bounded.read_limits import SETTING
 from tideline.formats.avro import encode_long
 from tideline.formats.avro_blocks import MAGIC
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.read_limits import SETTING
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.iceberg_model_files import ModelFiles
 from tideline.testing.iceberg_row_delta import RowDelta

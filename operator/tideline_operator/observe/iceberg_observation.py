@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tideline.bounded.read_limits import reads_large_objects
 from tideline.clock import Clock
 from tideline.iceberg.services.due_facts import IcebergFiles
 from tideline.iceberg.services.registry import REWRITE_DATA_FILES, REWRITE_POSITION_DELETES
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.table_operations import Loaded
-from tideline.read_limits import reads_large_objects
 from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.observe.iceberg_source import IcebergSource

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tideline.bounded.read_limits import reading_in_turn
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFoundError, TidelineError
 from tideline.hudi.open_table import open_table
@@ -40,7 +41,6 @@ from tideline.ingest.sources.checkpoint import (
     read_checkpoints,
     read_newest_checkpoints,
 )
-from tideline.read_limits import reading_in_turn
 from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import yaml
 
+from tideline.bounded.read_limits import INTEGER_BITS_MAX
 from tideline.errors import ConfigError
-from tideline.read_limits import INTEGER_BITS_MAX
 
 FieldPath = tuple[str | int, ...]
 

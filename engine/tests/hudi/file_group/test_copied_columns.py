@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tideline.hudi.file_group.base_file_writer import file_encoding
 from tideline.hudi.file_group.file_settings import ParquetSettings
-from tideline.hudi.file_group.row_group_sink import EncodedSink
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.parquet.sink import EncodedSink
 from tideline.testing.handle_case import HandleCase
 
 SCHEMA = pa.schema(
@@ -139,7 +140,7 @@ def check_statistics(file: File, parquet: ParquetSettings) -> None:
     first = 0
     for number, rows in enumerate(file.group_rows):
         body = BytesIO()
-        sink = EncodedSink(body, parquet)
+        sink = EncodedSink(body, file_encoding(parquet))
         sink.write(file.rows.slice(first, rows))
         sink.finish({})
         wanted = pq.read_metadata(body).row_group(0)

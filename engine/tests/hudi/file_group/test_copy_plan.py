@@ -13,15 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import CorruptTableError
-from tideline.formats.parquet_bytes.compact_protocol import (
+from tideline.hudi.file_group.file_settings import ParquetSettings
+from tideline.hudi.table.markers import MarkerKind
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.parquet.calendar import SPARK_VERSION_KEY
+from tideline.parquet.compact_protocol import (
     Kind,
     Struct,
     decode_struct,
     encode_struct,
 )
-from tideline.formats.parquet_bytes.schema_nodes import top_columns
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import (
+from tideline.parquet.encoding import ParquetCodec
+from tideline.parquet.schema_nodes import top_columns
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import (
     ChunkField,
     ColumnField,
     FooterField,
@@ -29,10 +34,6 @@ from tideline.formats.parquet_bytes.stored_footer import (
     StatisticsField,
     file_tail,
 )
-from tideline.formats.parquet_calendar import SPARK_VERSION_KEY
-from tideline.hudi.file_group.file_settings import ParquetCodec, ParquetSettings
-from tideline.hudi.table.markers import MarkerKind
-from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.handle_case import HandleCase, base_file
 

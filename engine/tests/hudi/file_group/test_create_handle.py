@@ -14,8 +14,9 @@ import pytest
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.create_handle import create_base_files
-from tideline.hudi.file_group.file_settings import BloomSettings, ParquetCodec, ParquetSettings
+from tideline.hudi.file_group.file_settings import BloomSettings, ParquetSettings
 from tideline.hudi.table.markers import MarkerKind
+from tideline.parquet.encoding import ParquetCodec
 from tideline.storage.local.store import LocalStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.handle_case import FILE_ID_PREFIX, FIRST, HandleCase, handle_input

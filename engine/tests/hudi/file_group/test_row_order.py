@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tideline.hudi.file_group.row_order import RowOrder
 from tideline.hudi.table.row_layout import RowLayout
-from tideline.ordering.sorted_parts import part_numbers, split_keys
+from tideline.sorting.sorted_parts import part_numbers, split_keys
 
 CURVES = [RowLayout.ZORDER, RowLayout.HILBERT]
 ROWS = st.lists(

@@ -6,7 +6,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.hudi.capabilities.rules import Facts, refusals_of
-from tideline.hudi.file_group.file_settings import LogSettings, ParquetCodec
+from tideline.hudi.file_group.file_settings import LogSettings
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.table.table_config import TableConfig
@@ -18,6 +18,7 @@ from tideline.hudi.write.config import (
     WriteConfig,
 )
 from tideline.hudi.write.planned_write import table_write_config
+from tideline.parquet.encoding import ParquetCodec
 
 
 @pytest.mark.parametrize(

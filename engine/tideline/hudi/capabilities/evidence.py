@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.capabilities.flink_writers import is_flink_file_id
 from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY, SCHEMA_DIRECTORY
 from tideline.hudi.table.table_config import PROPERTIES_PATH, TableConfig

@@ -22,8 +22,6 @@ from pyarrow import types
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.base_file import OpenFile, StoredRows, open_sound_rows
-from tideline.formats.column_encoding import decoded
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.formats.parquet_rows import ParquetRows
 from tideline.formats.row_filter import RowFilter
@@ -40,6 +38,8 @@ from tideline.hudi.keys.virtual_key import virtual_keys
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.hudi.table.stored_value import converted_array
+from tideline.parquet.column_encoding import decoded
+from tideline.parquet.spliced_file import StoredParquet
 from tideline.storage.object_store import ObjectStore
 
 _HELD_BYTES_MAX = 8 * 1024 * 1024

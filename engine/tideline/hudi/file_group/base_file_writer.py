@@ -21,17 +21,20 @@ from pyarrow import types
 
 from tideline.errors import InvalidDataError
 from tideline.formats.bloom import BloomFilter
-from tideline.formats.column_encoding import decoded, encoded, without_unused_values
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import StoredRowGroup
-from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
 from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.hudi.file_group.file_settings import ParquetSettings
 from tideline.hudi.file_group.handle_context import HandleContext
-from tideline.hudi.file_group.meta_columns import FILE_NAME, constant_column
-from tideline.hudi.file_group.row_group_sink import EncodedSink, RowGroupSink, SplicedSink
+from tideline.hudi.file_group.meta_columns import constant_column
 from tideline.hudi.index.key_range import KeyRange, key_range
 from tideline.hudi.table.file_group import join_path
+from tideline.hudi.table.meta_column import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH
 from tideline.hudi.table.schema import META_COLUMNS
+from tideline.parquet.calendar import GREGORIAN_FOOTER
+from tideline.parquet.column_encoding import decoded, encoded, without_unused_values
+from tideline.parquet.encoding import ParquetEncoding
+from tideline.parquet.sink import EncodedSink, ParquetSink, SplicedSink
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import StoredRowGroup
 from tideline.storage.object_store import ObjectStore
 
 _HELD_BYTES_PER_KEY = 12
@@ -94,8 +97,10 @@ class BaseFileWriter:
         self._new_keys: list[pa.Array] = []
         self._unfiltered: list[pa.Array] = []
         self._flushed_bytes = 0
-        self._copies = None if source is None else SplicedSink(stream, ctx.parquet, source)
-        self._sink: RowGroupSink = self._copies or EncodedSink(stream, ctx.parquet)
+        encoding = file_encoding(ctx.parquet)
+        self._source = source
+        self._copies = None if source is None else SplicedSink(stream, encoding, source)
+        self._sink: ParquetSink = self._copies or EncodedSink(stream, encoding)
 
     @property
     def estimated_bytes(self) -> float:
@@ -150,7 +155,7 @@ class BaseFileWriter:
         `replacing` are batches of all its rows with these columns, the file name not among them;
         without any only the file name is new. Raises InvalidDataError, CorruptTableError.
         """
-        assert self._copies is not None, "the file has a source"
+        assert self._copies is not None and self._source is not None, "the file has a source"
         if self._pending:
             self.flush()
         named = list(replacing)
@@ -161,7 +166,7 @@ class BaseFileWriter:
             ]
         table = self._table(named) if named else None
         with self._faults_named():
-            self._copies.copy(group, table)
+            self._copies.copy(self._source, group, table)
         self.rows += group.rows
 
     def finish(self) -> None:
@@ -287,6 +292,17 @@ def _with_file_name(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
     """Behind the other meta columns."""
     names = constant_column(name, batch.num_rows)
     return batch.add_column(len(META_COLUMNS) - 1, FILE_NAME, names)
+
+
+def file_encoding(settings: ParquetSettings) -> ParquetEncoding:
+    """How base files are encoded."""
+    return ParquetEncoding(
+        settings.codec,
+        page_bytes_max=settings.page_bytes_max,
+        uses_dictionaries=settings.uses_dictionaries,
+        hides_nan=True,
+        unbounded=frozenset({COMMIT_SEQNO, PARTITION_PATH, FILE_NAME}),
+    )
 
 
 def file_fields(ctx: HandleContext) -> list[pa.Field]:

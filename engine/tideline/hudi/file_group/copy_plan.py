@@ -20,41 +20,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.schema_nodes import (
+from tideline.hudi.file_group.base_file_reader import KEPT_META_COLUMNS, StoredFile
+from tideline.hudi.file_group.base_file_writer import file_encoding, file_fields
+from tideline.hudi.file_group.file_settings import ParquetSettings
+from tideline.hudi.file_group.handle_context import RECORD_KEY, HandleContext
+from tideline.hudi.file_group.record_merge import IncomingRows
+from tideline.hudi.log.missing_values import missing_values
+from tideline.hudi.table.properties import MergeMode
+from tideline.parquet.calendar import SPARK_VERSION_KEY
+from tideline.parquet.schema_nodes import (
     Physical,
     SchemaNode,
     leaf_nodes,
     top_columns,
 )
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import (
-    Codec,
+from tideline.parquet.sink import encoded_in_memory
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import (
     ColumnField,
     StoredChunk,
     StoredRowGroup,
 )
-from tideline.formats.parquet_calendar import SPARK_VERSION_KEY
-from tideline.hudi.file_group.base_file_reader import KEPT_META_COLUMNS, StoredFile
-from tideline.hudi.file_group.base_file_writer import file_fields
-from tideline.hudi.file_group.file_settings import ParquetCodec, ParquetSettings
-from tideline.hudi.file_group.handle_context import RECORD_KEY, HandleContext
-from tideline.hudi.file_group.record_merge import IncomingRows
-from tideline.hudi.file_group.row_group_sink import encoded_in_memory
-from tideline.hudi.log.missing_values import missing_values
-from tideline.hudi.table.properties import MergeMode
 
 _SHARE_TAKEN_MAX = 0.5
 """Of a file's bytes, in columns that an update may change."""
 
-_CODECS = {
-    ParquetCodec.SNAPPY: Codec.SNAPPY,
-    ParquetCodec.GZIP: Codec.GZIP,
-    ParquetCodec.ZSTD: Codec.ZSTD,
-    ParquetCodec.LZ4_RAW: Codec.LZ4_RAW,
-    ParquetCodec.UNCOMPRESSED: Codec.UNCOMPRESSED,
-}
 # PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED and RLE_DICTIONARY.
 _ENCODINGS = frozenset({0, 2, 3, 4, 8})
 _ARROW = "parquet-cpp-arrow"
@@ -173,7 +165,7 @@ def _is_copied(source: StoredParquet, ctx: HandleContext, metadata: pq.FileMetaD
     if not source.footer.has_sound_statistics or source.nodes != _nodes(ctx):
         return False
     leaves_nan_out = metadata.created_by.startswith(_ARROW) and not _is_ours(metadata)
-    codec = _CODECS[ctx.parquet.codec]
+    codec = ctx.parquet.codec.stored
     if any(_is_small(group, ctx.parquet) for group in groups[:-1]) or not all(
         group.rows for group in groups
     ):
@@ -191,7 +183,7 @@ def _is_copied(source: StoredParquet, ctx: HandleContext, metadata: pq.FileMetaD
 def _nodes(ctx: HandleContext) -> tuple[SchemaNode, ...]:
     """The columns as a new file has them."""
     rows = pa.schema(file_fields(ctx)).empty_table()
-    return encoded_in_memory(rows, ctx.parquet).nodes
+    return encoded_in_memory(rows, file_encoding(ctx.parquet)).nodes
 
 
 def _is_small(group: StoredRowGroup, settings: ParquetSettings) -> bool:

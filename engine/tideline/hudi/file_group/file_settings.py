@@ -4,26 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.table.settings import declared
-
-
-class ParquetCodec(Enum):
-    """Compression of base files; the value is what `hoodie.parquet.compression.codec` says."""
-
-    SNAPPY = "snappy"
-    ZSTD = "zstd"
-    GZIP = "gzip"
-    LZ4_RAW = "lz4_raw"
-    UNCOMPRESSED = "uncompressed"
-
-    @property
-    def arrow_name(self) -> str:
-        """What Arrow calls it."""
-        return "none" if self is ParquetCodec.UNCOMPRESSED else self.value
-
+from tideline.parquet.encoding import ParquetCodec
 
 SMALL_SHARE = 16
 """A row group of less than this part of the largest one is small."""

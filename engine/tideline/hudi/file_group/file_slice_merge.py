@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.formats.column_encoding import decoded
 from tideline.formats.row_filter import RowFilter
 from tideline.hudi.file_group.base_file_reader import StoredFile, open_stored_file
 from tideline.hudi.file_group.handle_context import HandleContext
@@ -43,6 +42,7 @@ from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.committed import CommittedInstants
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 
 _BATCH_ROWS = 262_144

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tideline.errors import ConflictError
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
 from tideline.hudi.file_group.base_file_writer import BaseFileWriter, open_base_file
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker, has_marker
+from tideline.parquet.spliced_file import StoredParquet
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import ObjectStore
 

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
-from tideline.formats.column_encoding import decoded, encoded
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.keys.virtual_key import column_at
 from tideline.hudi.table.ordering_value import is_lower
 from tideline.hudi.table.properties import MergeMode
+from tideline.parquet.column_encoding import decoded, encoded
 from tideline.wording import counted
 
 Positions = npt.NDArray[np.int64]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tideline.formats.column_encoding import decoded
 from tideline.hudi.table.row_layout import RowLayout
-from tideline.ordering.sorted_parts import sort_indices
-from tideline.ordering.space_curve import Curve, boundaries, curve_positions
+from tideline.parquet.column_encoding import decoded
+from tideline.sorting.sorted_parts import sort_indices
+from tideline.sorting.space_curve import Curve, boundaries, curve_positions
 
 
 @dataclass(frozen=True, slots=True)

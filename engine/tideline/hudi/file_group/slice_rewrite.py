@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
-from tideline.formats.column_encoding import decoded
 from tideline.formats.log_block import HeaderKey
 from tideline.hudi.file_group.append_handle import log_stat, put_log_file, slice_logs
 from tideline.hudi.file_group.file_settings import FileSettings
@@ -35,6 +34,7 @@ from tideline.hudi.table.schema_resolver import read_schema_json
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, RuntimeStats, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 
 _SYSTEM_CLOCK = SystemClock()

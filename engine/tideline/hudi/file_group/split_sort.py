@@ -22,7 +22,7 @@ from tideline.hudi.file_group.file_slice_merge import FileSliceMerge
 from tideline.hudi.file_group.row_order import RowOrder
 from tideline.hudi.file_group.slice_rewrite import RewriteContext, sorted_rows
 from tideline.hudi.table.file_group import FileSlice
-from tideline.ordering.sorted_parts import part_numbers, split_keys
+from tideline.sorting.sorted_parts import part_numbers, split_keys
 from tideline.storage.object_store import ObjectStore
 
 _SAMPLE_ROWS_PER_PART = 2_000

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tideline.formats.column_encoding import decoded
 from tideline.hudi.file_group.base_file_writer import BaseFileWriter
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.marked_file import open_marked_file
 from tideline.hudi.file_group.meta_columns import RECORD_KEY
 from tideline.hudi.table.markers import MarkerKind
 from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 
 _BATCH_ROWS = 65_536

@@ -17,13 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import (
     ConfigError,
     CorruptTableError,
     ObjectNotFoundError,
     UnsupportedTableError,
 )
-from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.index.bucket_layout import (
     BUCKET_INDEX_FOLDER,
     HASHING_CONFIG_FOLDER,

@@ -16,8 +16,8 @@ from hashlib import md5
 from typing import Any
 from uuid import UUID
 
+from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.index.bucket import record_key_values
 
 FIRST_INSTANT = "00000000000000"

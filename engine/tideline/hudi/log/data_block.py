@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import decode_records, encode_records, physical_schema
-from tideline.formats.bounded import faults_named
 from tideline.formats.hfile import decode_hfile
 from tideline.formats.log_block import (
     BlockKind,
@@ -29,12 +29,12 @@ from tideline.formats.log_block import (
     encode_block,
     split_avro_content,
 )
-from tideline.formats.parquet_calendar import GREGORIAN_FOOTER, FileCalendar
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.table.avro_schema import avro_to_arrow
 from tideline.hudi.table.column_type import is_list_like
 from tideline.hudi.table.stored_value import converted_array, list_offsets
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.parquet.calendar import GREGORIAN_FOOTER, FileCalendar
 
 _DECIMAL_BYTES = 16
 _HFILE_KEY = "key"

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import decode_records, encode_records, physical_schema, schema
-from tideline.formats.bounded import faults_named
 from tideline.formats.log_block import (
     BlockKind,
     HeaderKey,

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from tideline.formats.column_encoding import decoded
 from tideline.hudi.log.entry_fold import Flags
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
+from tideline.parquet.column_encoding import decoded
 
 
 def missing_values(column: pa.Array, partial: PartialUpdates) -> Flags:

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named
 from tideline.hudi.metadata_table.partition import Discrepancy, SeenTable, TableChange
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import FileGroupId, join_path, split_path

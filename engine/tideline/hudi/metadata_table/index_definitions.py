@@ -13,8 +13,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tideline.bounded.parsing import parse_json
 from tideline.errors import ObjectNotFoundError
-from tideline.formats.bounded import parse_json
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.lock import Guard, unguarded
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import admit_records, decode_records, encode_records, schema
-from tideline.formats.bounded import faults_named
 from tideline.formats.hfile import decode_hfile, encode_hfile
 from tideline.formats.log_block import BlockKind, split_avro_content, split_delete_content
 

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.bounded.parsing import parser
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import parser
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.layout.table_layout import RollbackForm

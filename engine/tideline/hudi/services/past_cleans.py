@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from tideline.bounded.parsing import parser
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
-from tideline.formats.bounded import parser
 from tideline.hudi.services.last_clean import SAVEPOINTED, LastClean
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from tideline.bounded.parsing import faults_named, parse_json, shortened
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
-from tideline.formats.bounded import faults_named, parse_json, shortened
 from tideline.hudi.table.column_type import ELEMENT, VALUE, stored_type
 
 AvroType = str | list[Any] | dict[str, Any]

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
-from tideline.formats.bounded import faults_named
 from tideline.formats.hfile import decode_hfile
 from tideline.hudi.table.file_group import FileGroupId, SourceFile
 from tideline.storage.object_store import ObjectStore

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.timeline.active import SCHEMA_DIRECTORY as SCHEMA_DIRECTORY
 
 LATEST_SCHEMA_KEY = "latest_schema"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tideline.bounded.parsing import parser
 from tideline.formats.avro import decode_container
-from tideline.formats.bounded import parser
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time

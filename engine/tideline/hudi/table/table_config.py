@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tideline.bounded.parsing import parse_json
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import parse_json
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION as TABLE_VERSION
 from tideline.hudi.table.layout.known_layouts import (
     layout_of,

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.timeline.archived import ArchivedTimeline, ArchiveFile, ArchivePosition
 from tideline.hudi.timeline.carried_value import generation
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS

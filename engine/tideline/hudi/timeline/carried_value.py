@@ -6,8 +6,8 @@ in it is its owner's. Of two values under one key the one of the higher generati
 
 from __future__ import annotations
 
+from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import PARSER_FAULTS, parse_json
 
 CARRIED_PREFIX = "tideline.checkpoint."
 """What keys of carried values begin with, in the extra metadata of a commit."""

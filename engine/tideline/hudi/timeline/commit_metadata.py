@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import faults_named, parse_json
 
 # What `prevCommit` says of a file group's first file (Hudi: HoodieWriteStat.NULL_COMMIT).
 NO_PREVIOUS_COMMIT = "null"

@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.bounded.parsing import faults_named, parse_json
+from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
-from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.timeline.archived import (
     ArchiveContent,
     ArchivedEntry,
@@ -30,7 +31,6 @@ from tideline.hudi.timeline.archived import (
 )
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
-from tideline.read_limits import admit
 from tideline.storage.object_store import ObjectStore
 
 DEFAULT_FOLDER = "timeline/history"

@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tideline.bounded.parsing import parse_json
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import parse_json
 from tideline.hudi.metadata_table.index_definitions import DEFINED, definitions_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tideline.formats.column_encoding import decoded
 from tideline.hudi.file_group.append_handle import append_log_files
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
@@ -22,6 +21,7 @@ from tideline.hudi.file_group.record_merge import IncomingRows, find_matches, in
 from tideline.hudi.keys.virtual_key import virtual_keys
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.engine import AppendTarget
+from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 
 

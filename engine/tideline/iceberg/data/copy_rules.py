@@ -13,30 +13,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.schema_nodes import SchemaNode
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import Codec, StoredChunk, StoredRowGroup
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.row_lineage import LINEAGE_FIELDS
 from tideline.iceberg.metadata.field_type import NestedField, Primitive, walk_leaves
 from tideline.iceberg.metadata.stored_columns import stored_columns
+from tideline.parquet.encoding import ParquetCodec
+from tideline.parquet.schema_nodes import SchemaNode
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import Codec, StoredChunk, StoredRowGroup
 
 SMALL_SHARE = 16
 """A row group of less than this part of `write.parquet.row-group-size-bytes`, as stored, is small:
 8 MiB by default."""
 
-_CODECS = {
-    "zstd": Codec.ZSTD,
-    "snappy": Codec.SNAPPY,
-    "gzip": Codec.GZIP,
-    "lz4": Codec.LZ4_RAW,
-    "brotli": Codec.BROTLI,
-    "none": Codec.UNCOMPRESSED,
-}
-_TRANSCODED = frozenset(_CODECS.values())
+_TRANSCODED = frozenset(codec.stored for codec in ParquetCodec)
 _COMPRESSED_SHARE = 4
 """Pages without a codec are about so many times as large as with one."""
 _NUMBER_FORMATS = {"float": "<f", "double": "<d"}
@@ -65,11 +58,6 @@ class Treatment(Enum):
     def keeps_values(self) -> bool:
         """Whether values stay encoded as they are."""
         return self in (Treatment.COPIED, Treatment.TRANSCODED)
-
-
-def stored_codec(parquet: ParquetSettings) -> Codec:
-    """The codec of new files, as footers have it."""
-    return _CODECS[parquet.codec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +97,7 @@ class CopyRules:
             leaves.append(_Leaf(has_counts, has_bounds, is_lineage, has_filter, form))
         return cls(
             stored_columns(fields),
-            stored_codec(parquet),
+            parquet.codec.stored,
             parquet.row_group_bytes_max // SMALL_SHARE,
             tuple(leaves),
         )

@@ -11,17 +11,37 @@ Source: Iceberg's `Parquet.WriteBuilder`, `RollingFileWriter`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from tideline.errors import CorruptTableError
+from tideline.iceberg.data.arrow_schema import as_stored, stored_schema
 from tideline.iceberg.data.column_metrics import NanCounter, file_metrics
 from tideline.iceberg.data.file_layout import FileLayout
-from tideline.iceberg.data.parquet_sink import CopiedRowGroup, EncodedSink, SplicedSink
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
 from tideline.iceberg.table.file_io import FileIO
+from tideline.parquet.sink import EncodedSink, SplicedSink
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import StoredRowGroup
+
+SCHEMA_KEY = "iceberg.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRowGroup:
+    """A row group whose values go into a new file as they are encoded.
+
+    `nans` by field id, which no footer has; `size_bytes` about as it will be stored.
+    """
+
+    source: StoredParquet
+    group: StoredRowGroup
+    nans: Mapping[int, int]
+    size_bytes: int
 
 
 class DataFileWriter:
@@ -35,6 +55,8 @@ class DataFileWriter:
         self.pending_bytes = 0
         """Arrow bytes that gather."""
         self._layout = layout
+        self._schema = stored_schema(layout.fields)
+        self._encoding = layout.encoding
         self._row_bytes = row_bytes
         self._group_bytes_max = min(layout.parquet.row_group_bytes_max, 4 * size_bytes_max)
         self._pending: list[pa.RecordBatch] = []
@@ -72,9 +94,10 @@ class DataFileWriter:
         batches, self._pending = self._pending, []
         self._pending_rows = self.pending_bytes = 0
         if self._sink is None:
-            self._sink = EncodedSink(self._opened(), self._layout, batches)
+            self._sink = EncodedSink(self._opened(), self._encoding)
         try:
-            self._sink.write(batches)
+            stored = [as_stored(batch, self._schema) for batch in batches]
+            self._sink.write(pa.Table.from_batches(stored, schema=self._schema))
         except pa.ArrowInvalid as error:
             raise CorruptTableError(f"rows cannot be written: {error}", path=self.uri) from error
 
@@ -84,9 +107,9 @@ class DataFileWriter:
         Raises CorruptTableError, and what reading it raises.
         """
         if self._sink is None:
-            self._sink = SplicedSink(self._opened(), self._layout, self.uri)
+            self._sink = SplicedSink(self._opened(), self._encoding)
         assert isinstance(self._sink, SplicedSink), "row groups are copied before any is encoded"
-        self._sink.copy(copied)
+        self._sink.copy(copied.source, copied.group)
         self._nans.add_counts(copied.nans)
         self.rows += copied.group.rows
 
@@ -95,11 +118,13 @@ class DataFileWriter:
         if self._pending or self._sink is None:
             self.flush()
         assert self._sink is not None
-        footer = self._sink.finish()
+        self._sink.finish({SCHEMA_KEY: self._layout.schema_json})
         size_bytes = self._sink.size_bytes
         self._stack.close()
         layout = self._layout
-        metrics = file_metrics(footer, layout.fields, layout.metrics, self._nans.counts)
+        metrics = file_metrics(
+            self._sink.metadata, layout.fields, layout.metrics, self._nans.counts
+        )
         return DataFile(
             content=FileContent.DATA,
             file_path=self.uri,

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap64
 
+from tideline.bounded.parsing import faults_named
+from tideline.bounded.read_limits import read_limits, too_large
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named
-from tideline.read_limits import read_limits, too_large
 
 Positions = npt.NDArray[np.int64]
 """Row numbers in a data file, ascending and distinct."""

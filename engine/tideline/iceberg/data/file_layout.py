@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from tideline.iceberg.data.arrow_schema import stored_schema
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
-from tideline.iceberg.metadata.field_type import NestedField
+from tideline.iceberg.metadata.field_type import NestedField, walk_leaves
 from tideline.iceberg.metadata.schema import Schema
+from tideline.parquet.column_encoding import leaf_columns
+from tideline.parquet.encoding import ParquetEncoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,26 @@ class FileLayout:
     parquet: ParquetSettings
     metrics: MetricsConfig
     sort_order_id: int
+
+    @property
+    def encoding(self) -> ParquetEncoding:
+        """Of new data files."""
+        settings = self.parquet
+        numbers = [number for number, _, _ in walk_leaves(self.fields)]
+        paths = [path for path, _ in leaf_columns(stored_schema(self.fields))]
+        return ParquetEncoding(
+            settings.codec,
+            settings.codec_level,
+            settings.page_bytes_max,
+            settings.page_rows_max,
+            settings.dictionary_bytes_max,
+            decimals_as_integers=True,
+            bloom_filters={
+                path: settings.bloom_filters[number]
+                for number, path in zip(numbers, paths, strict=True)
+                if number in settings.bloom_filters
+            },
+        )
 
     @property
     def schema_json(self) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.arrow_schema import arrow_type
@@ -41,7 +42,6 @@ from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
-from tideline.read_limits import admit
 
 _POSITIONS_BYTES_MAX = 128 * 1024 * 1024
 _VALUES_BYTES_MAX = 64 * 1024 * 1024

@@ -7,33 +7,19 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.schema import Schema
+from tideline.parquet.encoding import BloomFilterSetting, ParquetCodec
 
 _PREFIX = "write.parquet."
-_CODECS = {
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "lz4": "lz4",
-    "lz4_raw": "lz4",
-    "brotli": "brotli",
-    "uncompressed": "none",
-    "none": "none",
+_CODECS = {"lz4": ParquetCodec.LZ4_RAW, "none": ParquetCodec.UNCOMPRESSED} | {
+    codec.value: codec for codec in ParquetCodec
 }
-
-
-@dataclass(frozen=True, slots=True)
-class BloomFilterSetting:
-    """A bloom filter of one column; `distinct_values` None means one per row."""
-
-    false_positives: float
-    distinct_values: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetSettings:
     """The `write.parquet.*` properties of a table."""
 
-    codec: str
+    codec: ParquetCodec
     codec_level: int | None
     row_group_bytes_max: int
     page_bytes_max: int

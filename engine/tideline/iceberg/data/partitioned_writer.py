@@ -16,9 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideline.iceberg.data.data_file_writer import DataFileWriter
+from tideline.iceberg.data.data_file_writer import CopiedRowGroup, DataFileWriter
 from tideline.iceberg.data.file_layout import FileLayout
-from tideline.iceberg.data.parquet_sink import CopiedRowGroup
 from tideline.iceberg.data.partition_values import PartitionSplitter
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.data_locations import DataLocations

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tideline.bounded.parsing import faults_named, parse_json
+from tideline.bounded.read_limits import read_limits
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import faults_named, parse_json
-from tideline.read_limits import read_limits
 
 MAGIC = b"PFA1"
 _FOOTER_END_BYTES = 12

@@ -17,14 +17,14 @@ from tideline.iceberg.data.transforms import transformed
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortField, SortOrder
-from tideline.ordering.sorted_parts import (
+from tideline.sorting.sorted_parts import (
     Numbers,
     SortKey,
     part_numbers,
     sort_indices,
     split_keys,
 )
-from tideline.ordering.space_curve import boundaries, curve_positions
+from tideline.sorting.space_curve import boundaries, curve_positions
 
 _BATCH_ROWS = 65_536
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.bounded.parsing import PARSER_FAULTS, faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro_container import encode_records_container, open_container
-from tideline.formats.bounded import PARSER_FAULTS, faults_named
 from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     DataFile,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tideline.bounded.parsing import faults_named
 from tideline.formats.avro_container import encode_records_container, open_container
-from tideline.formats.bounded import faults_named
 from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     FieldSummary,

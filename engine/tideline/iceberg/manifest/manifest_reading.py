@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
+from tideline.bounded.parsing import faults_named
 from tideline.formats.avro_container import open_container
-from tideline.formats.bounded import faults_named
 from tideline.iceberg.manifest.manifest_entry import (
     EntryStatus,
     ManifestContent,

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tideline.errors import UnsupportedTableError
-from tideline.formats.parquet_bytes.schema_nodes import Physical, Repetition, SchemaNode
 from tideline.iceberg.metadata.field_type import (
     Decimal,
     FieldType,
@@ -25,6 +24,7 @@ from tideline.iceberg.metadata.field_type import (
     is_unknown,
     walk,
 )
+from tideline.parquet.schema_nodes import Physical, Repetition, SchemaNode
 
 _PRIMITIVES: dict[str, tuple[Physical, str]] = {
     "boolean": (Physical.BOOLEAN, ""),

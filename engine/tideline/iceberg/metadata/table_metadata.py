@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.bounded.parsing import decompress_bounded, faults_named, parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import decompress_bounded, faults_named, parse_json
 from tideline.iceberg.metadata.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tideline.bounded.parsing import faults_named
 from tideline.formats.avro_container import open_container
-from tideline.formats.bounded import faults_named
 from tideline.iceberg.manifest.manifest_entry import EntryStatus, FileContent
 from tideline.iceberg.metadata.avro_type import not_null
 from tideline.iceberg.metadata.table_metadata import TableMetadata

@@ -23,8 +23,8 @@ from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
+from tideline.bounded.parsing import decompress_bounded, parse_json
 from tideline.errors import UnsupportedTableError
-from tideline.formats.bounded import decompress_bounded, parse_json
 from tideline.iceberg.table.strange_types import in_own_words, with_stand_ins
 from tideline.trust.foreign_words import quoted
 

@@ -34,11 +34,11 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
+from tideline.bounded.parsing import decompress_bounded, parse_json
+from tideline.bounded.read_limits import read_limits, too_large
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.formats.bounded import decompress_bounded, parse_json
 from tideline.iceberg.table.busy_server import TOO_MANY_REQUESTS, UNAVAILABLE, busy_wait_s
 from tideline.iceberg.table.strange_types import with_stand_ins
-from tideline.read_limits import read_limits, too_large
 from tideline.trust.catalog_access import CatalogAccess
 from tideline.trust.foreign_words import quoted
 from tideline.trust.server_address import ServerAddress

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from tideline.formats.parquet_calendar import FileCalendar
+from tideline.bounded.read_limits import too_many_columns
 from tideline.hudi.table.column_type import ELEMENT, KEY, VALUE
-from tideline.read_limits import too_many_columns
+from tideline.parquet.calendar import FileCalendar
 
 UTC = "UTC"
 _INT96 = "INT96"

@@ -28,8 +28,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, CARRIER_KEY, carried_key
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant

@@ -15,10 +15,10 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from tideline.bounded.read_limits import COLUMNS_SETTING
+from tideline.bounded.read_limits import SETTING as METADATA_SETTING
 from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
-from tideline.read_limits import COLUMNS_SETTING
-from tideline.read_limits import SETTING as METADATA_SETTING
 from tideline.spark.session.class_archive import archive_options, class_path
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars

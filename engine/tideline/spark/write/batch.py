@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
+from tideline.bounded.read_limits import too_many_columns
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
@@ -34,7 +35,6 @@ from tideline.hudi.write.batch_rules import (
     require_typed,
 )
 from tideline.hudi.write.config import DeleteMarker
-from tideline.read_limits import too_many_columns
 from tideline.spark.quoting import column_named
 from tideline.spark.write.column_cast import cast_by_name
 from tideline.spark.write.keys import (

@@ -24,8 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tideline.bounded.read_limits import admit, read_limits
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.read_limits import admit, read_limits
 from tideline.storage.local.real_path import real_path
 from tideline.storage.object_store import ObjectStore, checked_path
 

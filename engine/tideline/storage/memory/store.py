@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from tideline.bounded.read_limits import admit
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ObjectNotFoundError
-from tideline.read_limits import admit
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, TypeVar, cast
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
+from tideline.bounded.read_limits import admit, read_limits
 from tideline.errors import ObjectNotFoundError, StorageUnavailableError, TidelineError
-from tideline.read_limits import admit, read_limits
 from tideline.storage.egress.route import NO_TICKET_CODE
 from tideline.storage.object_store import (
     AlreadyExists,

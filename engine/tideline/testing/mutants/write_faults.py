@@ -14,14 +14,14 @@ _CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
 _COPIES = (f"{_FILE_GROUP_TESTS}/test_copy_plan.py", f"{_FILE_GROUP_TESTS}/test_copied_columns.py")
 _PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
-_SPLICED = "engine/tideline/formats/parquet_bytes/spliced_file.py"
-_SPLICES = "engine/tests/formats/test_spliced_parquet.py"
+_SPLICED = "engine/tideline/parquet/spliced_file.py"
+_SPLICES = "engine/tests/parquet/test_spliced_file.py"
 _SPLICED_ORDER = (f"{_SPLICES}::test_the_order_of_rows_goes_with_columns_that_are_replaced",)
 _SPLICED_SIZES = (f"{_SPLICES}::test_places_and_sizes_of_a_row_group_are_those_of_its_columns",)
 _SPLICED_BLOOM = (f"{_SPLICES}::test_a_bloom_filter_is_where_the_footer_says",)
 _SPLICED_NO_BLOOM = (f"{_SPLICES}::test_of_a_bloom_filter_that_is_not_copied_nothing_is_said",)
 _TRANSCODED = (
-    "engine/tests/formats/test_transcoded_parquet.py::"
+    "engine/tests/parquet/test_page_transcoder.py::"
     "test_bloom_filters_and_columns_of_the_codec_are_copied",
 )
 _COMPLETING = ("engine/tests/hudi/write/test_completion.py",)

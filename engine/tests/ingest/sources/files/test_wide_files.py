@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.bounded.read_limits import COLUMNS_SETTING, columns_max
 from tideline.cli.schema_file import read_schema_file
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.parquet_footer import check_columns, read_schema
-from tideline.read_limits import COLUMNS_SETTING, columns_max
 from tideline.spark.source_files.parquet_source import read_parquet_schemas
 from tideline.storage.local.store import LocalStore
 

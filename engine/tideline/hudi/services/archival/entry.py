@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.avro import decode_container
-from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 

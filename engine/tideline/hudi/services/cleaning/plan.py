@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.formats.bounded import parser
+from tideline.bounded.parsing import parser
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.retention import Retention
 from tideline.hudi.services.last_clean import SAVEPOINTED

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.bounded.parsing import parser
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import parser
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS
 from tideline.hudi.services.clustering.config import (
     LAYOUT_KEY,

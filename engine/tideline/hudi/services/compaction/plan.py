@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.formats.bounded import parser
+from tideline.bounded.parsing import parser
 from tideline.hudi.services.compaction.config import CompactionConfig, CompactionTrigger
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.formats.bounded import parser
+from tideline.bounded.parsing import parser
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.log_compaction.config import LogCompactionConfig

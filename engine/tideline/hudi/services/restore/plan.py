@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tideline.formats.bounded import parser
+from tideline.bounded.parsing import parser
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.bounded.parsing import parser
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import decode_container, encode_container
-from tideline.formats.bounded import parser
 from tideline.hudi.table.file_group import LogFile, join_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.table_layout import RollbackForm

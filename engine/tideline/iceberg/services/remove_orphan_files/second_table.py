@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.bounded.parsing import decompress_bounded, parse_json
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.formats.bounded import decompress_bounded, parse_json
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.trust.foreign_words import quoted

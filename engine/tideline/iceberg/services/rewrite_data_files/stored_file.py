@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
 from tideline.iceberg.data.copy_rules import CopyRules, Treatment
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
+from tideline.parquet.spliced_file import StoredParquet
 from tideline.storage.object_store import ObjectStore
 
 

@@ -17,19 +17,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tideline.formats.parquet_bytes.spliced_file import StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import StoredRowGroup
 from tideline.iceberg.data.column_metrics import NanCounter
 from tideline.iceberg.data.copy_rules import CopyRules
+from tideline.iceberg.data.data_file_writer import CopiedRowGroup
 from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.parquet_rows import FilePart, RowGroups
-from tideline.iceberg.data.parquet_sink import CopiedRowGroup
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece
 from tideline.iceberg.services.rewrite_data_files.stored_file import open_stored, reason_to_encode
 from tideline.iceberg.table.file_io import FileIO
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import StoredRowGroup
 
 
 class StoredPieces:

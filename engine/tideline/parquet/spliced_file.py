@@ -23,22 +23,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.compact_protocol import (
+from tideline.parquet.compact_protocol import (
     Kind,
     Struct,
     Values,
     encode_struct,
 )
-from tideline.formats.parquet_bytes.page_index import PageIndex, bloom_filter, moved_page_index
-from tideline.formats.parquet_bytes.page_places import (
+from tideline.parquet.page_index import PageIndex, bloom_filter, moved_page_index
+from tideline.parquet.page_places import (
     CopiedPages,
     PagePlaces,
     TranscodedPages,
 )
-from tideline.formats.parquet_bytes.schema_nodes import SchemaNode, schema_nodes, top_columns
-from tideline.formats.parquet_bytes.stored_footer import (
+from tideline.parquet.schema_nodes import SchemaNode, schema_nodes, top_columns
+from tideline.parquet.stored_footer import (
     MAGIC,
     ChunkField,
     Codec,
@@ -52,7 +52,7 @@ from tideline.formats.parquet_bytes.stored_footer import (
     file_tail,
     read_stored_footer,
 )
-from tideline.formats.parquet_bytes.stored_page import NewPage
+from tideline.parquet.stored_page import NewPage
 
 _PIECE_BYTES = 8 * 1024 * 1024
 _VERSION = 2

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.ordering.sorted_parts import Numbers, part_numbers, split_keys
+from tideline.sorting.sorted_parts import Numbers, part_numbers, split_keys
 
 _CURVE_BITS = 63
 _COLUMN_BITS_MAX = 10

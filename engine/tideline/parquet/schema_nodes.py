@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.compact_protocol import Struct
-from tideline.formats.parquet_bytes.stored_footer import FooterField, StoredFooter
+from tideline.bounded.parsing import faults_named
+from tideline.parquet.compact_protocol import Struct
+from tideline.parquet.stored_footer import FooterField, StoredFooter
 
 
 class Physical(IntEnum):

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from tideline.ordering.space_curve import Curve, curve_positions
+from tideline.sorting.space_curve import Curve, curve_positions
 
 
 def test_a_hilbert_curve_visits_neighbours() -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from tideline.formats.bounded import faults_named
-from tideline.read_limits import read_limits, too_many_values
+from tideline.bounded.parsing import faults_named
+from tideline.bounded.read_limits import read_limits, too_many_values
 
 _DEPTH_MAX = 64
 """Levels of values within values; a footer of parquet has six."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from tideline.formats.column_encoding import leaf_columns
+from tideline.parquet.column_encoding import leaf_columns
 
 
 def bounded_leaves(schema: pa.Schema) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import UnsupportedTableError
-from tideline.formats.parquet_calendar import GREGORIAN_FOOTER, FileCalendar
+from tideline.parquet.calendar import GREGORIAN_FOOTER, FileCalendar
 
 SPARK = "org.apache.spark."
 LEGACY = {f"{SPARK}version": "3.5.8", f"{SPARK}legacyDateTime": "", f"{SPARK}timeZone": "UTC"}

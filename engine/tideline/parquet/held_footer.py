@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import BinaryIO
 
-from tideline.formats.parquet_bytes.compact_protocol import (
+from tideline.parquet.compact_protocol import (
     Struct,
     decode_struct,
     encode_struct,
 )
-from tideline.formats.parquet_bytes.stored_footer import (
+from tideline.parquet.stored_footer import (
     TAIL_BYTES,
     ChunkField,
     ColumnField,

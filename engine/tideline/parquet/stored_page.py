@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.compact_protocol import (
+from tideline.parquet.compact_protocol import (
     Kind,
     Struct,
     decode_struct_at,
     encode_struct,
 )
-from tideline.formats.parquet_bytes.stored_footer import StoredChunk
+from tideline.parquet.stored_footer import StoredChunk
 
 _INT32 = 1 << 32
 _INT32_MAX = 0x7FFF_FFFF

@@ -11,23 +11,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tideline.bounded.parsing import faults_named
+from tideline.bounded.read_limits import admit
 from tideline.errors import TidelineError
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.compact_protocol import (
+from tideline.parquet.compact_protocol import (
     Kind,
     Struct,
     Values,
     decode_struct,
     encode_struct,
 )
-from tideline.formats.parquet_bytes.page_places import PagePlaces
-from tideline.formats.parquet_bytes.stored_footer import (
+from tideline.parquet.page_places import PagePlaces
+from tideline.parquet.stored_footer import (
     ChunkField,
     ColumnField,
     ReadRange,
     StoredChunk,
 )
-from tideline.read_limits import admit
 
 _PAGE_LOCATIONS = 1
 _OFFSET = 1

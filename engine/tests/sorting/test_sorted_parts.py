@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tideline.ordering.sorted_parts import SortKey, part_numbers, sort_indices, split_keys
+from tideline.sorting.sorted_parts import SortKey, part_numbers, sort_indices, split_keys
 
 COUNT = 1_000
 _CHANCE = np.random.default_rng(3)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.formats.column_encoding import (
+from tideline.hudi.file_group.meta_columns import commit_seqnos, constant_column
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.parquet.column_encoding import (
     dictionary_paths,
     leaf_columns,
     without_unused_values,
 )
-from tideline.hudi.file_group.meta_columns import commit_seqnos, constant_column
-from tideline.hudi.timeline.instant_time import InstantTime
 
 ROWS = 200_000
 RANDOM = np.random.default_rng(3)

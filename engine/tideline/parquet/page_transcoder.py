@@ -13,10 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.stored_footer import Codec, StoredChunk
-from tideline.formats.parquet_bytes.stored_page import NewPage, StoredPage, new_page, stored_pages
+from tideline.bounded.parsing import faults_named
 from tideline.machine import processors
+from tideline.parquet.stored_footer import Codec, StoredChunk
+from tideline.parquet.stored_page import NewPage, StoredPage, new_page, stored_pages
 
 _ARROW_NAMES = {
     Codec.SNAPPY: "snappy",

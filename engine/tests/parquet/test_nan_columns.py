@@ -7,8 +7,8 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.formats.nan_columns import bounded_leaves, leaves_with_nan
-from tideline.formats.parquet_bytes.held_footer import HeldFooter
+from tideline.parquet.held_footer import HeldFooter
+from tideline.parquet.nan_columns import bounded_leaves, leaves_with_nan
 
 NAN = float("nan")
 NESTED = pa.struct([("f", pa.float64()), ("n", pa.int32())])

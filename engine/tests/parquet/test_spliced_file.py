@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.parquet_bytes.compact_protocol import Kind, decode_struct, encode_struct
-from tideline.formats.parquet_bytes.page_index import moved_page_index
-from tideline.formats.parquet_bytes.page_places import CopiedPages
-from tideline.formats.parquet_bytes.schema_nodes import schema_nodes
-from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import ColumnField, GroupField
+from tideline.parquet.compact_protocol import Kind, decode_struct, encode_struct
+from tideline.parquet.page_index import moved_page_index
+from tideline.parquet.page_places import CopiedPages
+from tideline.parquet.schema_nodes import schema_nodes
+from tideline.parquet.spliced_file import SplicedFile, StoredParquet
+from tideline.parquet.stored_footer import ColumnField, GroupField
 
 SCHEMA = pa.schema(
     [

@@ -24,9 +24,8 @@ from io import BytesIO
 from itertools import accumulate
 from typing import Any, ParamSpec, TypeVar
 
-from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats import snappy
-from tideline.read_limits import (
+from tideline.bounded import snappy
+from tideline.bounded.read_limits import (
     INTEGER_BITS_MAX,
     JSON_DEPTH_MAX,
     admit,
@@ -34,6 +33,7 @@ from tideline.read_limits import (
     too_large,
     too_many_values,
 )
+from tideline.errors import CorruptTableError, UnsupportedTableError
 
 P = ParamSpec("P")
 R = TypeVar("R")

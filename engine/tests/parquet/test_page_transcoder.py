@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError
-from tideline.formats.parquet_bytes.compact_protocol import Kind, decode_struct, encode_struct
-from tideline.formats.parquet_bytes.page_index import moved_page_index
-from tideline.formats.parquet_bytes.page_places import CopiedPages
-from tideline.formats.parquet_bytes.page_transcoder import PageTranscoder
-from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
-from tideline.formats.parquet_bytes.stored_footer import ChunkField, Codec, ColumnField
-from tideline.formats.parquet_bytes.stored_page import PageField, stored_pages
+from tideline.parquet.compact_protocol import Kind, decode_struct, encode_struct
+from tideline.parquet.page_index import moved_page_index
+from tideline.parquet.page_places import CopiedPages
+from tideline.parquet.page_transcoder import PageTranscoder
+from tideline.parquet.spliced_file import SplicedFile, StoredParquet
+from tideline.parquet.stored_footer import ChunkField, Codec, ColumnField
+from tideline.parquet.stored_page import PageField, stored_pages
 
 CODECS = {
     "none": Codec.UNCOMPRESSED,

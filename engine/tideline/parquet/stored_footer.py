@@ -20,10 +20,10 @@ from math import isnan
 from struct import unpack
 from typing import Any
 
+from tideline.bounded.parsing import faults_named
+from tideline.bounded.read_limits import admit, too_many_columns
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.bounded import faults_named
-from tideline.formats.parquet_bytes.compact_protocol import Struct, Values, decode_struct
-from tideline.read_limits import admit, too_many_columns
+from tideline.parquet.compact_protocol import Struct, Values, decode_struct
 
 MAGIC = b"PAR1"
 TAIL_BYTES = 8

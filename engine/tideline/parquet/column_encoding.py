@@ -38,7 +38,7 @@ def dictionary_paths(table: pa.Table) -> list[str]:
     for field, column in zip(table.schema, table.columns, strict=True):
         if types.is_nested(field.type):
             paths += [path for path, leaf in _leaves(field.name, field.type) if is_text(leaf)]
-        elif types.is_dictionary(field.type) or _repeats(column):
+        elif types.is_dictionary(field.type) or _repeats(_storage(column)):
             paths.append(field.name)
     return paths
 
@@ -92,6 +92,14 @@ def _leaves(path: str, data_type: pa.DataType) -> Iterator[tuple[str, pa.DataTyp
         yield from _leaves(f"{path}.list.element", data_type.value_type)
     else:
         yield path, data_type
+
+
+def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of an extension type, as they are stored."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    chunks = [chunk.storage for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type.storage_type)
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

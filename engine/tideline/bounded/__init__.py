@@ -1,0 +1,1 @@
+"""Reading what others wrote, within limits."""
