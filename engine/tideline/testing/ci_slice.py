@@ -45,8 +45,8 @@ def _parts(target: str, count: int) -> tuple[Slice, ...]:
 # Words in the paths of the files that faults are planted in; together they match all of them.
 MUTANTS = (
     "hudi/write/ hudi/log/ hudi/keys/ hudi/file_group/",
-    "tideline/storage/ tideline/formats/ tideline/services/ranking tideline/services/benefit"
-    " hudi/timeline/ hudi/table/ hudi/index/",
+    "tideline/storage/ tideline/formats/ tideline/parquet/ tideline/bounded/ tideline/sorting/"
+    " tideline/services/ hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata_table/ tideline/ingest/"
     " tideline/spark/ tideline/in_process/",
     "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/capabilities/"
