@@ -77,7 +77,7 @@ e2e-rest: cluster ## Of these only the others.
 	@$(PYTEST) -c e2e/pytest.ini -m "not ci" $(SCHEDULE) e2e/tests $(TESTS)
 
 .PHONY: mutants
-mutants: setup peers ## Plant faults in the code, one after the other: a test must notice each.
+mutants: setup peers ## Plant faults in the code, one after another: a test must notice each.
 	@$(BIN)/python -m tideline.testing.mutants $(TESTS)
 
 .PHONY: storms
@@ -116,9 +116,10 @@ tested: setup ## Count tests, faults and peers into docs/how-tideline-is-tested.
 	@$(BIN)/python -m tideline.testing.tested_page
 
 .PHONY: lint
-lint: setup ## Check style, types, imports and sizes.
+lint: setup ## Check style, types, imports, sizes and prose.
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/python -m tools.prose
 	@$(BIN)/lint-imports --no-logo > $(VENV)/import-linter.txt & imports=$$!; \
 	 $(PYTEST) -q --no-header -p no:cacheprovider engine/tests/test_architecture.py \
 		> $(VENV)/architecture.txt & architecture=$$!; \

@@ -4,7 +4,7 @@
 
 A separate node (e2e/one-node) is created with the tested images. Files of one row each land:
 
-1. one after the other into a table, with warm workers, with a pod for each ingest that works in its
+1. one after another into a table, with warm workers, with a pod for each ingest that works in its
    process, and with one that starts Spark and an executor: from the moment a file has landed until
    the commit is complete in which hudi-rs then reads the row;
 2. every half a minute into one table, in each of these ways: pods are counted while they exist;
@@ -105,7 +105,7 @@ def _lake(folder: Path) -> Iterator[Lake]:
 
 
 def _readable(lake: Lake, way: str) -> dict[str, Any]:
-    """Files that land one after the other."""
+    """Files that land one after another."""
     store, engine, count, wanted_s = WAYS[way]
     table = _new_table(lake, "one", store, engine)
     follower = _Completions(lake, [table])

@@ -25,8 +25,8 @@ from tideline_operator.resources.field import (
 from tools.shape_schema import Schema, shape_schema
 
 _LENGTH_MAX = {"date-time": 40}
-# A short text is checked by a rule, which says what is allowed in words; for longer ones, of which
-# there may be thousands, that would cost too much.
+# A short text is checked by a rule, which says what is allowed in words; for longer ones, perhaps
+# thousands of them, that would cost too much.
 _EXPLAINED_LENGTH_MAX = 128
 _KEPT = (
     "is immutable: delete this {kind} (its data stays unless deletionPolicy is Delete) "

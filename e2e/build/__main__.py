@@ -32,7 +32,7 @@ _PARTS: dict[str, tuple[Callable[[], object], ...]] = {
     "images": (images.build_images,),
 }
 _COMPILED = ("api-server", "tools", "node")
-"""These compile with all cores, and so run one after the other. Images wait for packages most of
+"""These compile with all cores, and so run one after another. Images wait for packages most of
 the time, and are built in parallel."""
 
 

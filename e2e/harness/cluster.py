@@ -178,7 +178,7 @@ class Cluster:
         return audit_log(self.name) if self._is_one_node else None
 
     def start_kubectl(self, *arguments: str) -> subprocess.Popen[str]:
-        """A kubectl that goes on running, as `port-forward` does."""
+        """A kubectl that keeps running, as `port-forward` does."""
         return subprocess.Popen(
             [str(self._kubectl), f"--kubeconfig={self.kubeconfig}", *arguments],
             stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: who (`namespace:name` of the account), what, and what came of it."""
+    """One request: its account (`namespace:name`), what it was, and what came of it."""
 
     account: str
     verb: str

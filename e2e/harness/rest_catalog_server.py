@@ -1,6 +1,6 @@
 """What runs in the pod of a REST catalog: tables are registered, changed and read, by PyIceberg.
 
-Requirements are judged and updates are applied as in Iceberg's specification. Tables are kept in
+Requirements are checked and updates are applied as in Iceberg's specification. Tables are kept in
 memory, their metadata in the bucket. A client without the token is refused.
 """
 

@@ -1,6 +1,6 @@
 """The control groups of a node: which processes belong to it, and proof that none are left.
 
-A process cannot leave a control group by itself, so the members of the node's groups are exactly
+A process cannot leave a control group on its own, so the members of the node's groups are exactly
 the processes that the node started, even those whose parents have ended.
 
 - Every hierarchy that is mounted (one with version 2, a dozen with version 1) gets a folder named

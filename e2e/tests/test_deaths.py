@@ -64,7 +64,7 @@ def test_an_executor_killed_while_it_writes_is_replaced_and_the_write_goes_on(la
         ids = range(number * share, (number + 1) * share)
         lake.land("people", f"share-{number}", some_rows(ids))
     executor = {**SMALL_RESOURCES["executor"], "min": 2, "max": 2}
-    # By itself the driver writes so few rows alone, and there are no executors.
+    # On its own the driver writes so few rows alone, and there are no executors.
     lake.apply_table(
         "people",
         resources={**SMALL_RESOURCES, "executor": executor},

@@ -45,7 +45,7 @@ def test_this_release_takes_over_the_job_that_the_last_one_started(
         assert done.get("attempt", 1) == 1
         assert sorted(lake.by_id("people")) == list(range(MANY))
 
-        # Today's engine goes on where the last one's commit ended.
+        # Today's engine continues where the last one's commit ended.
         lake.land("people", "more", [{"id": MANY, "ts": 1}])
         lake.wait_for_operation("people", "ingest", count=2)
         assert sorted(lake.by_id("people")) == list(range(MANY + 1))

@@ -1,4 +1,4 @@
-"""The floor: pyarrow alone, reading files and writing them anew with two processes.
+"""The floor: pyarrow alone, reading files and writing them again with two processes.
 
 It knows nothing of keys, logs or commits. No engine that rewrites these files can be much faster on
 this machine; how far above it one is says more than seconds do.

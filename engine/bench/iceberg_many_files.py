@@ -1,4 +1,4 @@
-"""The metadata of an Iceberg table with very many data files, none of which need exist."""
+"""The metadata of an Iceberg table with very many data files that need not exist."""
 
 from __future__ import annotations
 

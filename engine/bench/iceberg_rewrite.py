@@ -3,7 +3,7 @@
 - Small files: 2,000,000 rows in 200 files, 25 in each of 8 partitions; all of it is rewritten into
   one file a partition. Bin-packing is 3 times as fast, sorting by one column 3.5 times.
 - A large group: 24,000,000 rows in 48 files without partitions, 874 MB. Bin-packing is 6 times as
-  fast where the rows must be encoded anew, because their codec is not the table's, 10 times where
+  fast where the rows must be re-encoded, because their codec is not the table's, 10 times where
   row groups can be copied; sorting, which no task holds in memory, twice.
 """
 
@@ -28,7 +28,7 @@ LARGE_GROUP_ROUNDS = 3
 
 
 def measure(rows: int, rounds: int) -> Sequence[Claim]:
-    """Every claim, one after the other; of the large group three rounds at most, none to warm up:
+    """Every claim, one after another; of the large group three rounds at most, none to warm up:
     each takes minutes."""
     source = source_of(rows)
     with both_sides() as (peer, tideline):

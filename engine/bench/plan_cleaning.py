@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def make_table(folder: Path, instants: int, files: int, partitions: int) -> HoodieTable:
-    """A table of empty files. The commits go round the partitions one after the other."""
+    """A table of empty files. The commits go round the partitions one after another."""
     location = StoreLocation.of(folder)
     definition = TableDefinition("t", ("id",), partition_by=("p",), table_version=6)
     create_table(location.open(), definition, SystemClock())

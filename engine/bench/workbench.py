@@ -95,7 +95,7 @@ def run(measures: Sequence[Measure]) -> int:
 def measure_all(
     measures: Sequence[Measure], *, rows: int, rounds: int
 ) -> tuple[list[Claim], list[Limit | TimeLimit]]:
-    """What every measure found, one after the other with the same two sides."""
+    """What every measure found, one after another with the same two sides."""
     claims: list[Claim] = []
     limits: list[Limit | TimeLimit] = []
     with open_workbench(rows=rows, rounds=rounds) as bench:

@@ -253,7 +253,7 @@ class IcebergLakeTable(ReadableTable):
     ) -> IcebergErasure:
         """Delete the rows that match a condition in Spark's SQL, and every file that held them.
 
-        Files with such rows, hidden ones included, are written anew, all snapshots but that are
+        Files with such rows, hidden ones included, are rewritten, all snapshots but that are
         expired. `prove` counts matching rows in every file below the table, before and after;
         `dry_run` changes nothing. A run that died is finished by the next.
         Raises ConfigError naming branches and tags in the way, ConflictError when other writers

@@ -267,7 +267,7 @@ class LakeTable(TableWords):
 
         In tables of versions 8 and 9 that is what had completed by then; the time of a commit is
         when it completed. A time reads the same for ever: raises ConfigError for one before the
-        first commit, in the future, or of which files are gone, and ConflictError while a write may
+        first commit, in the future, or whose files are gone, and ConflictError while a write may
         still complete at it.
         """
         from tideline.spark.read.frames import snapshot

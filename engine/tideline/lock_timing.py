@@ -18,9 +18,9 @@ RENEWALS_PER_LEASE_MIN = 10
 class LockTiming:
     """Timing of one writer's table lock; on a local folder only the waiting matters.
 
-    A writer waits `wait_s`. With `outlasts_lease` it goes on waiting for a lease that is not being
-    renewed any more, as that of a killed holder, until that ends; a lease that is renewed, and one
-    that ends later than `lease_end_s_max` from then, is waited for no longer.
+    A writer waits `wait_s`. With `outlasts_lease` it continues waiting for a lease that is not
+    being renewed any more, as that of a killed holder, until that ends; a lease that is renewed,
+    and one that ends later than `lease_end_s_max` from then, is waited for no longer.
     """
 
     validity_s: float = 60.0

@@ -52,7 +52,7 @@ class RowBatch:
     def of(
         cls, rows: Any, table: HoodieTable, operation: WriteOperation, config: WriteConfig
     ) -> RowBatch:
-        """The batch, of which nothing is computed yet. Raises ConfigError for what has no rows."""
+        """The batch, with nothing computed yet. Raises ConfigError for what has no rows."""
         from tideline.in_process.dict_rows import dict_rows
         from tideline.in_process.run import arrow_table, why_spark
 

@@ -109,7 +109,7 @@ def note_settings(settings: Mapping[str, Any]) -> None:
 
 
 def note_environment(environment: Mapping[str, str]) -> None:
-    """The same for environment variables, some of which are JSON objects of settings."""
+    """The same for environment variables; some are JSON objects of settings."""
     note_settings(environment)
     for text in environment.values():
         if text.startswith("{"):

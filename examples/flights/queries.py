@@ -198,7 +198,7 @@ def main() -> None:
     if wrong:
         sys.exit(
             f"{wrong} of {len(QUERIES)} answers are not those of the source. Was the table changed "
-            "by hand, as docs/first-hour.md does? `make clean run` begins anew."
+            "by hand, as docs/first-hour.md does? `make clean run` starts over."
         )
     print_what_next(path)
 
@@ -217,7 +217,7 @@ def print_what_next(path: Path) -> None:
         f'read {path} --sql "select carrier, count(*) from t group by carrier order by 2 desc"',
     ):
         print(f"  .venv/bin/tideline {command}")
-    print("DuckDB, Polars, a stream, an undo: docs/first-hour.md goes on from here.")
+    print("DuckDB, Polars, a stream, an undo: docs/first-hour.md continues from here.")
 
 
 def _same_column(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:

@@ -51,7 +51,7 @@ def test_other_endpoints_are_for_s3(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("aws_credentials")
-def test_a_store_out_of_reach_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_out_of_reach_is_not_checked(capsys: pytest.CaptureFixture[str]) -> None:
     connection = ["--endpoint", "http://no-such-host.invalid", "--allow-http"]
     assert run(["check-store", "s3://bucket/t", *connection]) == 4
     assert "host name not found" in capsys.readouterr().err

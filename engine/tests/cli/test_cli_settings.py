@@ -32,7 +32,7 @@ def test_a_property_that_is_unknown_or_refused_creates_nothing(
 
 
 @pytest.mark.parametrize("command", [["plan", "cleaning"], ["execute", "cleaning"]])
-def test_options_of_services_are_judged(
+def test_options_of_services_are_checked(
     uri: str, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*command, uri, "--option", "clean.retain_commits=3"]) == 0

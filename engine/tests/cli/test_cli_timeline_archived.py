@@ -1,4 +1,4 @@
-"""`timeline --archived` goes on where the active timeline ends."""
+"""`timeline --archived` continues where the active timeline ends."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_up_and_down_again(table: SmallTable, capsys: Captured) -> None:
     assert run(["upgrade", uri, "--to", "9"]) == 0
     assert capsys.readouterr().out == (
         "The table went from version 6 to version 9.\n"
-        "Its timeline was written anew: 6 objects, 0 archived instants.\n"
+        "Its timeline was rewritten: 6 objects, 0 archived instants.\n"
     )
     assert version_of(table) == 9
     assert table.values() == rows

@@ -1,4 +1,4 @@
-"""Tables of SQL and REST catalogs: PyIceberg writes, Tideline rewrites, PyIceberg goes on."""
+"""Tables of SQL and REST catalogs: PyIceberg writes, Tideline rewrites, PyIceberg continues."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def is_rewritten(model: IcebergModel, rewrite: RewriteFiles) -> bool:
 
 
 def assert_sound(model: IcebergModel, rewrite: RewriteFiles, when: str) -> None:
-    """The rows are right, and the next process can go on."""
+    """The rows are right, and the next process can continue."""
     assert model.rows() == ROWS, when
     again = model.plan_rewrite() if is_rewritten(model, rewrite) else rewrite
     assert isinstance(commit(model, again, model.location.open()), Committed), when

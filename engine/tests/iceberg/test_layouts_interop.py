@@ -283,7 +283,7 @@ def test_types_that_spark_does_not_have_are_kept(
 
 
 def cared_for(table: IcebergTable) -> None:
-    """Manifests, snapshots and orphans, one after the other."""
+    """Manifests, snapshots and orphans, one after another."""
     execute_manifests(table.operations, ManifestOptions(rewrite_all=True))
     execute_expire(table.operations, ExpireOptions(older_than_ms=2**62))
     table.refresh()

@@ -1,5 +1,6 @@
 """Maintenance of tables that Iceberg's Spark runtime made: it, PyIceberg and DuckDB read the same
-rows afterwards, of every snapshot that is kept, and Iceberg's own procedures go on from there."""
+rows afterwards, of every snapshot that is kept, and Iceberg's own procedures continue from
+there."""
 
 from __future__ import annotations
 

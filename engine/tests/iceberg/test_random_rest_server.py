@@ -268,7 +268,7 @@ class Storm:
         return self.fates.answered(request)
 
     def meets(self, verb: Verb) -> str:
-        """Run it, with everything that happens, and judge what it says."""
+        """Run it, with everything that happens, and check what it says."""
         before = self.strays()
         self.catalog.applied.clear()
         self.was_replaced, self.fates.in_doubt, self.is_calm = False, 0, False

@@ -115,7 +115,7 @@ class Lake:
         return CatalogTable(self.catalog, NAME, clock=FakeClock())
 
     def snapshots_read(self, name: str) -> int:
-        """How many snapshots there are, each of which is read."""
+        """How many snapshots there are; each is read."""
         table = plain(self.catalog).load_table(name)
         for snapshot in table.metadata.snapshots:
             table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()

@@ -1,4 +1,4 @@
-"""Our rewrite and Iceberg's own, on twins: same rows, same metadata, and Iceberg goes on."""
+"""Our rewrite and Iceberg's own, on twins: same rows, same metadata, and Iceberg continues."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Writer(threading.Thread):
 
 
 class Services:
-    """All that a policy runs, one after the other, without a pause."""
+    """All that a policy runs, one after another, without a pause."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog

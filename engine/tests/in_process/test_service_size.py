@@ -86,7 +86,7 @@ def test_logs_are_held_and_base_files_stream_through() -> None:
 
 
 def run(sizes: list[int], threads: int, most: int) -> list[int]:
-    """The most that was held, and the results; what is too large by itself runs alone."""
+    """The most that was held, and the results; what is too large on its own runs alone."""
     lock, held, seen = Lock(), [0], [0]
 
     def do(size: int) -> int:

@@ -54,7 +54,7 @@ def test_files_in_the_old_calendar_are_sparks(tmp_path: Path) -> None:
     assert "calendar" in found
 
 
-def test_what_is_no_parquet_file_is_sparks_to_judge(tmp_path: Path) -> None:
+def test_what_is_no_parquet_file_is_sparks_to_check(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(b"PAR1 and then nothing")
     store = StoreLocation.of(str(tmp_path)).open()
     assert isinstance(read_source_rows(store, ["1.parquet"], LIMIT), str)

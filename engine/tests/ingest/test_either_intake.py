@@ -221,7 +221,7 @@ def test_rows_are_fitted_to_the_table_alike(spark: SparkSession, tmp_path: Path)
         ([keyed(t=pa.array([[1]], pa.list_(pa.timestamp("ns"))))], "nanoseconds inside"),
     ],
 )
-def test_what_does_not_fit_is_judged_by_spark_whoever_met_it(
+def test_what_does_not_fit_is_checked_by_spark_whoever_met_it(
     files: Files, words: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     sources = land(tmp_path / "in", files)

@@ -253,7 +253,7 @@ def test_a_file_that_does_not_suit_the_table_keeps_no_other_out(feed: Feed) -> N
     assert feed.next_batch().files == ()
 
 
-def test_parquet_files_of_other_types_and_exports_of_tables_are_judged_alone(feed: Feed) -> None:
+def test_parquet_files_of_other_types_and_exports_of_tables_are_checked_alone(feed: Feed) -> None:
     feed.file_format = FileFormat.PARQUET
     row: dict[str, list[Any]] = {"id": [1], "ts": [1], "v": ["a"]}
     feed.land_parquet("1.parquet", row, 10)
@@ -317,7 +317,7 @@ def test_json_rows_are_set_aside_and_absent_fields_are_null(feed: Feed) -> None:
     assert feed.rows("id", "n.x", "n.y") == [(1, 1, "b"), (2, 2, None)]
 
 
-def test_rows_of_a_transform_are_judged_where_it_keeps_their_place(feed: Feed) -> None:
+def test_rows_of_a_transform_are_checked_where_it_keeps_their_place(feed: Feed) -> None:
     query = "select nullif(id, 2) as id, ts, v {} from source"
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     feed.run(transform=query.format(""))

@@ -183,7 +183,7 @@ def test_what_the_status_gives_to_another_is_left_alone(lake: Lake) -> None:
     assert lake.worker().run() is WorkerEnd.IDLE
     assert set(lake.results()) == {"two-1"}
     assert not (lake.folder / "one").exists()
-    # It does not go on saying that it took it.
+    # It stops saying that it took it.
     assert lake.shown[1] == (None, "")
 
 

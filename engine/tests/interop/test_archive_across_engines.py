@@ -1,4 +1,4 @@
-"""Archives of either engine are read by the other, and both go on archiving one table."""
+"""Archives of either engine are read by the other, and both continue archiving one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merge-on-read tables whose changes Hudi logs: we keep them in order, Hudi's CDC query goes on.
+"""Merge-on-read tables whose changes Hudi logs: we keep them in order, Hudi's CDC query continues.
 
 A write that adds keys to a slice without logs merges its base file, with a log of changes next to
 it. Other upserts, and deletes, go to ordinary log files, which Hudi 1.2 cannot make changes of on a
@@ -185,14 +185,14 @@ def test_services_of_ours_leave_the_changes_to_hudis_cdc_query(
     unchanged()
     archival = logged.lake.run("archival", options=DUE)
     if version > 6 and has_metadata:
-        # The restore has made it anew.
+        # The restore rebuilt it.
         assert "the metadata table has not been compacted yet" in str(archival.not_due)
     else:
         assert archival.done
         assert logged.peer.archived_timeline(logged.uri)
     unchanged()
 
-    # Hudi goes on, in logs first and then in the base file of the write that failed.
+    # Hudi continues, in logs first and then in the base file of the write that failed.
     logged.write(batch([3], 11))
     begun = logged.write(batch([4], 11), **COMPACTS)
     done = logged.write(fills_up)

@@ -32,7 +32,7 @@ COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 def test_statistics_of_hudi_never_hide_what_is_written_meanwhile(
     concurrent_table: ConcurrentTable,
 ) -> None:
-    """Each commit of ours drops them; Hudi makes them anew, or gives up when it cannot."""
+    """Each commit of ours drops them; Hudi rebuilds them, or gives up when it cannot."""
     table = concurrent_table
 
     def write_ours() -> None:

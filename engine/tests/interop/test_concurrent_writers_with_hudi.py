@@ -2,7 +2,7 @@
 
 Each takes the lock by its own code, Hudi by its StorageBasedLockProvider. Neither loses a row of
 the other or doubles one; all readers find what was committed, in the order in which it completed.
-Who waits for whose lock, and what a dead holder leaves: test_storage_lock_with_hudi.py.
+The waits for locks, and what a dead holder leaves: test_storage_lock_with_hudi.py.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def test_writers_of_different_partitions_never_lose(concurrent_table: Concurrent
     with table.alongside(write_ours, pause_s=0.3):
         assert table.write_with_hudi("upsert", (2, 3, 6, 502))
         assert table.write_with_hudi("delete", (2, 7, 502))
-        # Hudi by itself doubles a key that is deleted in a log, inserted, then upserted: its SIMPLE
-        # index looks into base files alone.
+        # Hudi on its own doubles a key that is deleted in a log, inserted, then upserted: its
+        # SIMPLE index looks into base files alone.
         assert table.write_with_hudi("insert", (503, 506))
         assert table.write_with_hudi("upsert", (2, 503, 7))
     assert len(table.ours) >= 4

@@ -1,4 +1,5 @@
-"""What Tideline writes in ordinary set-ups, Hudi reads and goes on writing, without extra settings.
+"""What Tideline writes in ordinary set-ups, Hudi reads and continues writing, without extra
+settings.
 
 Hudi's Spark is set as it comes: it refuses days before 1582-10-15 and times before 1900 in parquet
 files that do not say their calendar. Only writing such values is allowed, as users with such values

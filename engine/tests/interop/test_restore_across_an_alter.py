@@ -78,7 +78,7 @@ def test_a_restore_takes_the_columns_back_with_the_rows(
     assert not [one for one in table.lake.check() if str(one.severity) == "error"]
     delete_savepoint(table.lake.hoodie_table, savepoint)
 
-    # Hudi goes on, and alters the table again: its old files are still read by what they were.
+    # Hudi continues, and alters the table again: its old files are still read by what they were.
     reopened(table)
     table.sql(f"update {{t}} set {number} = 30, ts = 5 where id = 'k2'")
     table.model["k2"] |= {number: 30, "ts": 5}

@@ -1,7 +1,7 @@
 """Tables whose columns Hudi's schema on read renames, drops, adds again and retypes, file by file.
 
 Hudi alters the table between writes, so that its files are of several versions; we read, write and
-run services; Hudi reads the rows of the model and goes on altering and writing.
+run services; Hudi reads the rows of the model and continues altering and writing.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_we_execute_a_compaction_that_hudi_scheduled(shared: Shared) -> None:
         write_config=WriteConfig(),
     )
     shared.check(before)
-    # Hudi goes on from there.
+    # Hudi continues from there.
     shared.small.write("upsert", batch([5], 9))
     shared.call("run_compaction", "scheduleAndExecute")
     shared.check(sorted({**dict(before), "k005": 9}.items()))
@@ -154,7 +154,7 @@ def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared, budget: Mem
         write_config=WriteConfig(),
     )
     shared.check(before)
-    # Hudi goes on from there.
+    # Hudi continues from there.
     shared.small.write("upsert", batch([5], 9))
     shared.call("run_compaction", "scheduleAndExecute")
     shared.check(sorted({**dict(before), "k005": 9}.items()))

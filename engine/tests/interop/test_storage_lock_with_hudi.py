@@ -1,4 +1,4 @@
-"""Hudi's storage lock with a holder on either side: who waits, and who takes over from the dead.
+"""Hudi's storage lock with a holder on either side: waits, and taking over from the dead.
 
 On Hudi's side all is its own StorageBasedLockProvider; on ours `tideline.storage.storage_lock`.
 """

@@ -127,7 +127,7 @@ def test_a_declared_global_index_is_followed(
 def test_a_declared_global_index_outlives_a_rename_of_sparks_sql(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
-    """Hudi writes the properties anew, without ours."""
+    """Hudi rewrites the properties, without ours."""
     options = {"hoodie.index.type": "GLOBAL_SIMPLE", **NEW_GROUPS}
     table = HudisTable(tmp_path / "t", spark, hudi_peer, COPY_ON_WRITE, options)
     table.write_with_hudi("upsert", rows("abc", "p1", 1))

@@ -1,4 +1,4 @@
-"""Tables that we bring to another version and Hudi goes on with, and the other way round.
+"""Tables that we bring to another version and Hudi continues with, and the other way round.
 
 Hudi 1.2 with its defaults reads and writes what we converted, hudi-rs reads it, Hudi's own upgrades
 and downgrades start from ours, and ours from tables that Hudi made, with archive and metadata

@@ -1,4 +1,4 @@
-"""Row groups whose pages are compressed anew: rows, statistics and indexes stay what they were."""
+"""Row groups whose pages are recompressed: rows, statistics and indexes stay what they were."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def create(folder: Path, **properties: str) -> LakeTable:
 
 
 def with_five_commits(folder: Path) -> LakeTable:
-    """A table of which a clean has something to delete."""
+    """A table where a clean has something to delete."""
     table = create(folder)
     for v in range(1, 6):
         table.write(row(v))

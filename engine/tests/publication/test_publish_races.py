@@ -1,4 +1,5 @@
-"""Publications beside others that publish and clean: what one has read is gone when it goes on."""
+"""Publications beside others that publish and clean: what one has read is gone when it
+continues."""
 
 from __future__ import annotations
 

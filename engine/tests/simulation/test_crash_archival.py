@@ -40,7 +40,7 @@ IN_PORTIONS = replace(MERGING, instants_per_portion=2)
 
 @pytest.fixture(scope="module")
 def prepared() -> Iterator[SmallTable]:
-    """Five commits, of which archival takes three; two small archives are there already."""
+    """Five commits; archival takes three of them; two small archives are there already."""
     table = SmallTable.in_memory()
     for version in range(1, 12):
         table.fake_clock.advance(60)

@@ -255,7 +255,7 @@ def test_a_live_service_is_left_alone(
 def test_a_stopped_service_is_left_alone_however_old_its_heartbeat(
     service: TableService, prepared: Path, tmp_path: Path
 ) -> None:
-    """The kernel says that it holds its lock; when it goes on it finishes what it was at."""
+    """The kernel says that it holds its lock; when it continues it finishes what it was at."""
     table = copied(prepared, tmp_path / "table")
     before = table.values()
     process = held_open(table, service, tmp_path / "ready")

@@ -1,4 +1,4 @@
-"""Requests for others leave by way of a proxy that judges addresses after they were resolved."""
+"""Requests for others leave by way of a proxy that checks addresses after they were resolved."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_address_that_may_not_be_connected_to_is_named_with_the_remedy(
         store.put_if_absent("x", b"1", token="t")
 
 
-def test_an_address_in_place_of_a_name_is_judged_too(start: Starting) -> None:
+def test_an_address_in_place_of_a_name_is_checked_too(start: Starting) -> None:
     with SpyServer() as spy:
         proxy = start(lambda host, _: (host, (host,)), ranges="")
         with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1 is a loopback address"):
@@ -126,7 +126,7 @@ def test_an_address_in_place_of_a_name_is_judged_too(start: Starting) -> None:
 
 
 def test_a_name_is_resolved_once_for_each_connection(start: Starting) -> None:
-    """What is judged is what is connected to: the second answer of the name is never used."""
+    """What is checked is what is connected to: the second answer of the name is never used."""
     with SpyServer() as spy:
         answers = iter(["127.0.0.1", "10.0.0.1", "169.254.169.254"])
         asked: list[str] = []
@@ -165,7 +165,7 @@ def test_a_redirect_within_the_endpoint_is_followed(start: Starting) -> None:
         assert store_at(spy.url(HOST), start(Names(store_test="127.0.0.1"))).get("x") == b"y"
 
 
-def test_a_redirect_that_requests_follows_is_judged_and_has_no_authorization(
+def test_a_redirect_that_requests_follows_is_checked_and_has_no_authorization(
     start: Starting,
 ) -> None:
     with SpyServer() as allowed:

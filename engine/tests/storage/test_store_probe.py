@@ -38,7 +38,8 @@ WITHOUT_PAGES = [promise for promise in StorePromise if promise is not StoreProm
 
 
 class Careless(MemoryStore):
-    """What the others have in common: who looks first and writes afterwards loses races."""
+    """What the others have in common: a writer that looks first and writes afterwards loses
+    races."""
 
     def look_then_create(self, path: str, body: bytes) -> Written | AlreadyExists:
         if self.head(path) is not None:

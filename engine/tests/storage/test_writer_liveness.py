@@ -113,7 +113,7 @@ def test_a_writer_in_another_process_is_not_overruled_by_our_clock(tmp_path: Pat
     assert SmallTable(location).values() == [("k000", 2), ("k001", 1), ("k007", 3)]
 
 
-def test_a_heartbeat_that_lapsed_is_judged_by_its_age(tmp_path: Path, store: LocalStore) -> None:
+def test_a_heartbeat_that_lapsed_is_checked_by_its_age(tmp_path: Path, store: LocalStore) -> None:
     heartbeat = Heartbeat(store, INSTANT, SystemClock())
     heartbeat.start()
     heartbeat.lapse()

@@ -27,7 +27,7 @@ REFUSED: dict[str, list[object]] = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_values_are_judged_by_what_the_property_means(name: str) -> None:
+def test_values_are_checked_by_what_the_property_means(name: str) -> None:
     for value in TAKEN[name]:
         assert admitted({name: value}, Author.RESOURCE).properties == {name: value}
     for refused in REFUSED[name]:

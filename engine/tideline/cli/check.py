@@ -49,7 +49,7 @@ def check_command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Check the table at URI: timeline, files, archive, leftovers. Changes nothing by itself.
+    """Check the table at URI: timeline, files, archive, leftovers. Changes nothing on its own.
 
     Exit code 1 when there are errors. --repair is a dry run; what it would do loses nothing that
     was committed.

@@ -1,7 +1,7 @@
 """Looking before leaping: `--dry-run` on what changes something, a question before what deletes.
 
 The question comes only where a person can answer, with a terminal as standard input, and `--yes`
-skips it. A script is not asked: it named the command, and goes on as if it had said yes.
+skips it. A script is not asked: it named the command, and continues as if it had said yes.
 """
 
 from __future__ import annotations

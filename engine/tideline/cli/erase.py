@@ -28,7 +28,7 @@ from tideline.wording import counted
 @click.option(
     "--drop-savepoints",
     is_flag=True,
-    help="Give up savepoints, all of which are in the way, once the rows are deleted.",
+    help="Give up savepoints, which are all in the way, once the rows are deleted.",
 )
 @click.option(
     "--landing",
@@ -68,7 +68,7 @@ def erase_command(
         found = table.erase(where, landing=landing, dry_run=True)
         if delete_landing_files:
             _print_landing(found)
-        ask(f"{_would_erase(found)} Every older version of the table goes. Go on?", yes=yes)
+        ask(f"{_would_erase(found)} Every older version of the table goes. Continue?", yes=yes)
     with progress("looking for the rows" if dry_run else "erasing the rows"):
         done = table.erase(
             where,

@@ -171,7 +171,7 @@ class _Run:
             )
         else:
             session = spark_session(name, locations=locations)
-        # A cancelled task ends at once, and does not go on writing its file.
+        # A cancelled task ends at once, and does not continue writing its file.
         session.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         self._session = session
         return session

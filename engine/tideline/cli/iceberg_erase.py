@@ -31,14 +31,14 @@ def erase_command(
 ) -> None:
     """Erase rows of TABLE: from its newest snapshot and from every older file.
 
-    Files that hold such rows are written anew, and all older snapshots are expired: time travel
+    Files that hold such rows are rewritten, and all older snapshots are expired: time travel
     ends here. Branches and tags are in the way. An erasure that died is finished by the same
     command. Exit code 1 when the proof finds a row left, or a file that it could not read.
     """
     table = source.open()
     if not dry_run and is_asked(yes=yes):
         found = erase_iceberg_rows(table, where, is_preview=True)
-        ask(f"{_would_erase(found)} Every older snapshot goes. Go on?", yes=yes)
+        ask(f"{_would_erase(found)} Every older snapshot goes. Continue?", yes=yes)
     with progress("looking for the rows" if dry_run else "erasing the rows"):
         done = erase_iceberg_rows(table, where, proves=prove, is_preview=dry_run)
     if as_json:
@@ -56,7 +56,7 @@ def _print(done: IcebergErasure) -> None:
         print_line(_would_erase(done))
     else:
         files = counted(done.files_rewritten, "file")
-        print_line(f"Erased {counted(done.matching, 'row')}: {files} written anew.")
+        print_line(f"Erased {counted(done.matching, 'row')}: {files} rewritten.")
         print_line(
             f"Expired {counted(done.snapshots_expired, 'snapshot')}, deleted "
             f"{counted(done.files_deleted, 'file')}."

@@ -90,7 +90,8 @@ def show_plan(table: IcebergTable, *, as_json: bool, branch: str, **asked: Any) 
 def rewrite_asked(
     metadata: TableMetadata, *, options: tuple[str, ...], **asked: str | None
 ) -> tuple[RewriteOptions, Filter]:
-    """What the options of the command say, and of which rows. Raises ConfigError naming one."""
+    """What the options of the command say, and which rows it is for. Raises ConfigError naming
+    one."""
     given = parse_pairs(options, option="--option")
     found = RewriteArguments.asked(given, metadata, **asked)
     return found.options, found.where
@@ -149,16 +150,16 @@ def print_left(skipped: Iterable[Skipped]) -> None:
 
 
 def _print_treatments(surveys: Sequence[GroupSurvey]) -> None:
-    """What is copied and what is encoded anew, in all groups, and why."""
+    """What is copied and what is re-encoded, in all groups, and why."""
     size_bytes: Counter[Treatment] = Counter()
     for survey in surveys:
         size_bytes.update({one: share.size_bytes for one, share in survey.shares.items()})
     print_line()
-    kept = ((Treatment.COPIED, "copied as stored"), (Treatment.TRANSCODED, "compressed anew"))
+    kept = ((Treatment.COPIED, "copied as stored"), (Treatment.TRANSCODED, "recompressed"))
     for treatment, what in kept:
         shares = [survey.shares[treatment] for survey in surveys if treatment in survey.shares]
         if shares:
             row_groups = counted(sum(share.row_groups for share in shares), "row group")
             print_line(f"{row_groups}, {size_text(size_bytes.pop(treatment))}: {what}.")
     for one, encoded in size_bytes.most_common():
-        print_line(f"{size_text(encoded)}: encoded anew: {one.value}.")
+        print_line(f"{size_text(encoded)}: re-encoded: {one.value}.")

@@ -39,8 +39,9 @@ def rewrite_command(
 ) -> None:
     """Rewrite the data files of TABLE that are too small, too large or full of deletes.
 
-    Readers and writers go on during the rewrite. A delete that arrives for a file being rewritten
-    makes the rewrite void (exit code 3), or with partial-progress.enabled=true only a part of it.
+    Readers and writers continue during the rewrite. A delete that arrives for a file being
+    rewritten makes the rewrite void (exit code 3), or with partial-progress.enabled=true only a
+    part of it.
     """
     table = source.open()
     if dry_run:
@@ -109,7 +110,7 @@ def _print_report(report: RewriteReport, spent: ResourceUsage) -> None:
 
 
 def _exit_code(report: RewriteReport) -> int:
-    """Of a rewrite in parts, some of which may have failed."""
+    """Of a rewrite in parts, where some may have failed."""
     if any(failed.is_unknown for failed in report.failed_commits):
         return UnknownOutcomeError.exit_code
     if report.failed_commits:

@@ -1,6 +1,6 @@
 """What commands print: rich tables on a terminal, plain aligned lines in a pipe, or one JSON value.
 
-Words are never broken, so that instants and paths can be copied: text goes on in the next line of
+Words are never broken, so that instants and paths can be copied: text continues in the next line of
 its cell after a space, and lines of a table whose words do not fit are longer than the terminal.
 Only results go to stdout; progress, warnings and errors go to stderr. Known secret values are
 masked, but for `are_rows`: rows of a table are printed as they are.

@@ -43,7 +43,7 @@ class _Display:
         while not self._is_over.wait(wait_s):
             text, has_shown, wait_s = self._text(), True, others_s
             if on_terminal:
-                # Cut, because a line that goes on in the next is not taken back.
+                # Cut, because a line that continues in the next is not taken back.
                 _say(f"{_CLEAR}{text[: shutil.get_terminal_size().columns - 1]}")
             else:
                 _say(f"tideline: {text}\n")
@@ -83,7 +83,7 @@ def end_progress() -> None:
 
 
 def _say(text: str) -> None:
-    # The reader of a pipe may be gone; the work goes on.
+    # The reader of a pipe may be gone; the work continues.
     with suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()

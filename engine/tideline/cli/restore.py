@@ -28,7 +28,7 @@ def restore_command(
     """
     table = LakeTable.open(uri, storage_options=storage)
     if not dry_run and is_asked(yes=yes):
-        ask(f"{_would_undo(table.restore(instant, dry_run=True))} Go on?", yes=yes)
+        ask(f"{_would_undo(table.restore(instant, dry_run=True))} Continue?", yes=yes)
     with progress("looking what to undo" if dry_run else "restoring the table"):
         done = table.restore(instant, dry_run=dry_run)
     if as_json:

@@ -1,7 +1,7 @@
 """Looking before a service is run: `--dry-run` plans it, and a question comes before it deletes.
 
 Whether it deletes is what its plan says. Rolling dead writers back deletes only what no reader ever
-saw, and every writer does it by itself: that is not asked about.
+saw, and every writer does it on its own: that is not asked about.
 """
 
 from __future__ import annotations
@@ -66,4 +66,4 @@ def _ask(service: str, uri: str, options: tuple[str, ...], storage: dict[str, st
     if isinstance(outcome, Explanation) and (outcome.bytes_deleted or wanted.deletes_files):
         files = counted(len(outcome.paths), "file")
         size = size_text(outcome.bytes_deleted)
-        ask(f"{service} deletes {files}, {size}, of {table.uri}. Go on?", yes=False)
+        ask(f"{service} deletes {files}, {size}, of {table.uri}. Continue?", yes=False)

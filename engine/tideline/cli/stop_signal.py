@@ -2,7 +2,7 @@
 
 1. Work on Spark is cancelled, again and again, from a thread of its own: the write that waits for
    it fails, and undoes itself as it does after any failure. What does not need Spark any more, a
-   commit above all, goes on to its end.
+   commit above all, continues to its end.
 2. Where there is no Spark to cancel, KeyboardInterrupt in the main thread does the same, once.
 3. Should that take until shortly before the grace period ends, the last words are said and the
    process ends. What is pending then is rolled back by the next writer.

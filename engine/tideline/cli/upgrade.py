@@ -46,7 +46,7 @@ def downgrade_command(
 ) -> None:
     """Bring the table at URI to the earlier VERSION, which older releases of Hudi read.
 
-    A merge-on-read table that goes to version 6 loses its older states: time travel begins anew.
+    A merge-on-read table that goes to version 6 loses its older states: time travel starts over.
     """
     _change(uri, storage, version, is_upgrade=False, as_json=as_json, dry_run=dry_run, yes=yes)
 
@@ -68,7 +68,7 @@ def _change(
         _print(planned, as_json=as_json)
         return
     if planned.plan is not None and is_asked(yes=yes):
-        ask(f"{_steps(planned)}Go on?", yes=yes)
+        ask(f"{_steps(planned)}Continue?", yes=yes)
     with progress("changing the version of the table"):
         done = table.change_version(version)
     _print(done, as_json=as_json)
@@ -97,7 +97,7 @@ def _print(done: VersionChanged, *, as_json: bool) -> None:
         if done.plan.moves_timeline:
             written = counted(done.objects_written, "object")
             archived = counted(done.archived_instants, "archived instant")
-            print_line(f"Its timeline was written anew: {written}, {archived}.")
+            print_line(f"Its timeline was rewritten: {written}, {archived}.")
 
 
 def _steps(planned: VersionChanged) -> str:

@@ -108,7 +108,7 @@ class Worker:
 
         wanted = tuple(dict.fromkeys((*self._locations, *locations)))
         session = spark_session("tideline run", locations=wanted)
-        # A cancelled task ends at once, and does not go on writing its file.
+        # A cancelled task ends at once, and does not continue writing its file.
         session.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         self._session = session
         return session

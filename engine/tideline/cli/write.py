@@ -129,7 +129,7 @@ def write_command(
         _print_plan(table, planned, found, as_json=as_json)
         return
     if planned in _TAKING_ROWS_AWAY:
-        ask(f"{planned} takes rows away from {table.uri}. Go on?", yes=yes)
+        ask(f"{planned} takes rows away from {table.uri}. Continue?", yes=yes)
     wanted = SourceWrite(
         found,
         source_format,

@@ -5,7 +5,7 @@
 2. Landing prefixes that are named are searched; where it was asked for, their files with such rows
    are deleted, so that no ingest brings them back.
 3. Dead writers are rolled back, and the rows that match are deleted, as one commit. Died after:
-   the rows no longer match, and the next run goes on with what follows.
+   the rows no longer match, and the next run continues with what follows.
 4. In a merge-on-read table every file group with logs is compacted. A pending compaction is
    finished first, by this run or the next.
 5. The savepoints are given up. Died after: nothing keeps older versions, the next run cleans them.

@@ -3,14 +3,14 @@
 1. Branches and tags keep snapshots: unless `main` is the only one, nothing is done.
 2. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
    deletes apply to whose files hold values (equality deletes, and position deletes that keep rows
-   that match), are written anew: without rows that match and without those that are deleted. One
+   that match), are rewritten: without rows that match and without those that are deleted. One
    commit exchanges them, and rewrites manifests that give bounds of files removed before. Where
    another writer was first, the new files are removed and it is planned again.
 3. One more commit drops the delete files that are left without a purpose.
 4. All other snapshots are expired, and the files that only they led to are deleted.
 
-Died after 2: no row matches, and the next run goes on with 3. Rows that come in concurrently stay,
-and the proof says so.
+Died after 2: no row matches, and the next run continues with 3. Rows that come in concurrently
+stay, and the proof says so.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def erase_iceberg_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Affected:
-    """The files to write anew, and how many rows that match they hold."""
+    """The files to rewrite, and how many rows that match they hold."""
 
     tasks: tuple[FileScanTask, ...]
     matching: int
@@ -198,7 +198,7 @@ def _exchange(
     found: _Affected,
     done: IcebergErasure,
 ) -> IcebergErasure | None:
-    """Write the files anew and exchange them; None where another writer was first."""
+    """Rewrite the files and exchange them; None where another writer was first."""
     io, metadata = table.io, table.metadata
     if not found.tasks and not has_old_bounds(io, metadata.snapshot()):
         return done

@@ -66,7 +66,7 @@ def prove(table: HoodieTable, where: str | Column, spark: SparkSession | None) -
 
 
 class _Reading:
-    """All files, some at a time, given one after the other; `unread` grows while they are."""
+    """All files, some at a time, given one after another; `unread` grows while they are."""
 
     def __init__(self, reader: StoredRowsReader, files: list[StoredFile]) -> None:
         self.reader = reader

@@ -58,7 +58,7 @@ class HoldingFile:
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A file of which some or all is not counted, and why."""
+    """A file that is not counted, wholly or partly, and why."""
 
     path: str
     reason: str

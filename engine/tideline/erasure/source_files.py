@@ -55,7 +55,7 @@ def search_landing(
     if any(path.startswith(f"{CONTROL_FOLDER}/") for path in objects):
         raise ConfigError("this is a table, and no landing prefix", path=landing.uri)
     tables = nested_tables(objects)
-    unread = dict.fromkeys(tables, "a table, which is erased by itself")
+    unread = dict.fromkeys(tables, "a table, which has an erasure of its own")
     by_format: dict[str, list[str]] = {}
     set_aside: list[str] = []
     for path, info in sorted(objects.items()):

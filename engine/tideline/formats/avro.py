@@ -79,7 +79,7 @@ def _first_record(block: bytes, count: int, schema_json: str, wanted: Any) -> An
 
 
 def encode_records(schema_json: str, records: Iterable[Mapping[str, Any]]) -> list[bytes]:
-    """Each record by itself, without a container.
+    """Each record on its own, without a container.
 
     Raises ValueError or TypeError when a record does not fit the schema.
     """

@@ -84,8 +84,8 @@ class BloomFilter:
     ) -> BloomFilter:
         """An empty dynamic filter with room for `key_count` keys, never smaller than for 64.
 
-        Its row is made for a power of two of keys, so that who adds to it seldom makes it anew, and
-        for `num_entries` at most: more keys get what `create` makes.
+        Its row is made for a power of two of keys, so that a writer that adds to it seldom rebuilds
+        it, and for `num_entries` at most: more keys get what `create` makes.
         """
         room = max(_KEYS_MIN, 1 << max(key_count - 1, 0).bit_length())
         return cls.create(min(room, num_entries), error_rate, max_entries)
@@ -99,8 +99,8 @@ class BloomFilter:
     ) -> BloomFilter:
         """Read a filter as stored in a footer; without `kind` its length shows which it is.
 
-        The stored form lacks `max_entries`; with the writer's value, adding keys goes on as if the
-        filter had never been stored. Raises CorruptTableError when the text is no such filter,
+        The stored form lacks `max_entries`; with the writer's value, adding keys continues as if
+        the filter had never been stored. Raises CorruptTableError when the text is no such filter,
         UnsupportedTableError when its hash is not MurmurHash.
         """
         try:

@@ -23,7 +23,7 @@ def hash_longs(values: npt.NDArray[np.int64]) -> Hashes:
 
 
 def hash_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
-    """Of the values that lie one after the other in `data`, cut at `offsets`."""
+    """Of the values that lie one after another in `data`, cut at `offsets`."""
     starts, lengths = offsets[:-1], np.diff(offsets)
     hashes = np.empty(len(lengths), dtype=np.int32)
     for length in np.unique(lengths).tolist():

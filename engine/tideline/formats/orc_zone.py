@@ -1,9 +1,9 @@
 """The time zone that an ORC file was written in, which its times are relative to.
 
 A time without a zone is kept as the seconds since the first moment of 2015 in the writer's zone, so
-that readers show what the writer's clock showed. Who means moments by it, as Hudi does, needs the
-zone again. Arrow does not tell it. It is in the footer of every stripe; where the stripes are
-is in the footer of the file, and where that is, at the file's very end.
+that readers show what the writer's clock showed. A reader that takes it for a moment, as Hudi's
+do, needs the zone again. Arrow does not tell it. It is in the footer of every stripe; where the
+stripes are is in the footer of the file, and where that is, at the file's very end.
 
 Source: Apache ORC's specification v1 (file tail, stripe footer, compression).
 """

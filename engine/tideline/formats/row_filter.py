@@ -51,7 +51,7 @@ class RowFilter:
         return cls(expression, frozenset(columns), schema)
 
     def without(self, names: Iterable[str]) -> RowFilter:
-        """The same, of which only other columns are asked what they rule out."""
+        """The same, where only other columns are asked what they rule out."""
         return replace(self, columns=self.columns - set(names))
 
     def and_also(self, other: RowFilter | None) -> RowFilter:

@@ -3,8 +3,8 @@
 1. `profile`: keys are looked up in the stored files, several files at once.
 2. `write`: rows get their buckets, and each bucket goes to its handle, several at once.
 
-The batch is held in memory once; a bucket is copied out of it when it is written. Who looks into
-files and writes them, threads here or Spark's tasks, is up to a `PieceRunner`.
+The batch is held in memory once; a bucket is copied out of it when it is written. Whether threads
+here or Spark's tasks look into files and write them is up to a `PieceRunner`.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class ReadStoredRows:
 def filled_from_stored(
     batch: PreparedRows, stored: Sequence[pa.RecordBatch], fold: RowFold, keys: KeyGenerator
 ) -> PreparedRows:
-    """The batch, of which rows are merged with the stored rows of their keys.
+    """The batch, its rows merged with the stored rows of their keys.
 
     A row that is left gets the partition path of its own columns, a delete keeps the one it came
     with. A batch has each key once.

@@ -1,7 +1,7 @@
 """Which services this process is for, and how much of their work it does at once. Pure.
 
 Sizes are of stored bytes: what the plan's file slices take in the store. In memory rows are several
-times as large. A base file streams through, of which a few row groups are held; a log is merged in
+times as large. A base file streams through, with a few row groups held; a log is merged in
 memory, and rows that are sorted are held as well.
 """
 

@@ -33,7 +33,7 @@ def leaf_columns(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def dictionary_paths(table: pa.Table) -> list[str]:
-    """Paths of the leaf columns worth a dictionary, judged by the rows of `table`."""
+    """Paths of the leaf columns worth a dictionary, checked by the rows of `table`."""
     paths: list[str] = []
     for field, column in zip(table.schema, table.columns, strict=True):
         if types.is_nested(field.type):

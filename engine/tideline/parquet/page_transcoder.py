@@ -1,4 +1,4 @@
-"""Column chunks in another codec: pages are decompressed and compressed anew, never decoded.
+"""Column chunks in another codec: pages are decompressed and recompressed, never decoded.
 
 Levels of pages of the second version stay as they are: they are stored before what is compressed.
 Pages are taken together up to a megabyte or so, compressed by threads, and come out in their order.

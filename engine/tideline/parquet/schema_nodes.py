@@ -1,6 +1,6 @@
 """The columns of a parquet file, spelled so that files can be compared.
 
-Writers annotate types in two ways, the older of which (converted types) adds nothing to the newer:
+Writers annotate types in two ways; the older (converted types) adds nothing to the newer:
 only the newer counts where there is one. The root's name and the ids that no reader asks for are
 left out. Two files with equal nodes have pages that can stand in one file.
 

@@ -4,7 +4,7 @@
    footer entry the distance they have moved. Encodings, codecs, checksums and statistics stay.
    Some of its columns may be another file's, which has the same rows: they lie where those they
    replace would lie, because readers take the place of the first column for the row group's.
-   With a transcoder the pages of columns in other codecs are compressed anew, and the rest is as
+   With a transcoder the pages of columns in other codecs are recompressed, and the rest is as
    for copied ones.
 2. Bloom filters follow the pages of their row group, when the source says how long they are.
 3. `finish` writes the page indexes, with the places in them moved too, and the footer. Where some

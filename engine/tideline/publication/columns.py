@@ -71,7 +71,7 @@ class Ids:
 def published_schema(
     columns: pa.Schema, mapping: Iterable[MappedField], known: Mapping[int, FieldType]
 ) -> tuple[NestedField, ...]:
-    """The Iceberg fields of `columns`, all of which `mapping` has; `known` are the types with which
+    """The Iceberg fields of `columns`, which `mapping` has all; `known` are the types with which
     ids were published before.
 
     Raises UnsupportedTableError naming a column that Iceberg cannot have, or not any more.

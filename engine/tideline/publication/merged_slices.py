@@ -5,7 +5,7 @@ that logs leave.
    is written for it begin with that, so what a publication lists already is found by name. They
    end with a UUID: no two publications write or remove the same file.
 2. Rows whose keys the logs have are taken out of the base file by their positions, whatever became
-   of them, and those of them that a reader of Hudi sees, merged as everywhere, are written anew.
+   of them, and those of them that a reader of Hudi sees, merged as everywhere, are rewritten.
    Exact for every way of merging, as rows of other keys are as they are stored.
 3. The files are the publication's own, below `metadata/merged/`, with the partition's folders.
    Nobody of Hudi's looks there, and they go with the last snapshot that lists them.

@@ -55,7 +55,7 @@ def is_publication(table: HoodieTable, place: CatalogPlace | None, metadata: Tab
 
 
 def refuse_lost(table: HoodieTable, place: CatalogPlace) -> None:
-    """Raise ConfigError where the folder has snapshots, of which a catalog knows nothing."""
+    """Raise ConfigError where the folder has snapshots that the catalog does not have."""
     if has_snapshots(table):
         message = (
             f"there is no publication of this table at {place}, but {FOLDER}/ has the snapshots of "

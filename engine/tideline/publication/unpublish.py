@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 def stop_publishing(table: HoodieTable) -> bool:
     """Take the property away that has every commit published; whether it was there.
 
-    What is published stays, and stays readable: cleaning goes on to look after it.
+    What is published stays, and stays readable: cleaning continues to look after it.
     """
     with table.lock().acquire():
         if PUBLISH not in table.reload_config().properties:

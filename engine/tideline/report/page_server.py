@@ -1,7 +1,8 @@
 """Serves the pages of many tables on this machine, read-only.
 
 1. `/` is the fleet, `/table/N` the page of its table N.
-2. What was seen of a table is kept for `FRESH_S`; later it is looked at anew, a few tables at once.
+2. What was seen of a table is kept for `FRESH_S`; later it is looked at again, a few tables at
+   once.
 3. Only requests to this machine's own names are answered (`own_names`).
 """
 

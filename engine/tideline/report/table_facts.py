@@ -182,7 +182,7 @@ def partition_files(path: str, slices: Sequence[FileSlice], small_bytes_max: int
 
 
 def size_bins(slices: Iterable[FileSlice], small_bytes_max: int) -> tuple[SizeBin, ...]:
-    """How many base files there are of which size, each bin twice as wide as the one before."""
+    """How many base files there are by size, each bin twice as wide as the one before."""
     counts: dict[tuple[int, bool], int] = {}
     for piece in slices:
         if piece.base_file is not None:

@@ -6,7 +6,7 @@
 3. File groups that stand now and were never seen being written are older than the history: they are
    added to every state.
 
-Instants are read one after the other, and only what their files sum up to is kept.
+Instants are read one after another, and only what their files sum up to is kept.
 
 Rows are those of base files, and of logs what they inserted less what they deleted: exact where
 logs are compacted, close elsewhere.

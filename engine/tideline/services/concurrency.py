@@ -1,9 +1,9 @@
-"""Which work on one table may begin while other work goes on. Pure.
+"""Which work on one table may begin while other work continues. Pure.
 
 It follows from what conflicts with what at a commit (`write/conflict.py`), and keeps apart what
 would only find out there:
 
-1. Writes go one after the other.
+1. Writes go one after another.
 2. What only looks at the timeline and at files that nobody reads any more (cleaning, archival) may
    run beside a write, and beside a service that moves rows; not beside another of its kind.
 3. Writes may begin once the plan of a compaction stands: they append to logs on top of what it will
@@ -39,7 +39,7 @@ class TableWork:
 
 
 def may_begin(new: TableWork, under_way: Iterable[TableWork]) -> bool:
-    """Whether `new` may begin while all of `under_way` goes on."""
+    """Whether `new` may begin while all of `under_way` continues."""
     return all(_fit(new, old) for old in under_way)
 
 

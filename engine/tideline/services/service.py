@@ -17,7 +17,7 @@ from tideline.wording import nearest
 
 
 class Concurrency(Enum):
-    """What may go on in a table while a service runs; `together` has the rules.
+    """What may continue in a table while a service runs; `together` has the rules.
 
     ANY_ROWS: a write or a service that moves rows. LATER_WRITES: writes that begin once its plan
     stands.
@@ -44,7 +44,7 @@ class Service(ABC):
     holds_rows: ClassVar[bool] = False
     """Whether it needs memory for rows, though no engine: those of delete files."""
     concurrency: ClassVar[Concurrency] = Concurrency.NONE
-    """What may go on in the table while it runs."""
+    """What may continue in the table while it runs."""
     refuses_updates: ClassVar[bool] = False
     """Whether its plan may refuse writes that update rows."""
     pause_ms: ClassVar[int | None] = None

@@ -1,5 +1,5 @@
 """Every setting that Tideline knows: its own, Hudi's, and Flink's names for services.
 
-`families` holds them as values, `registry` finds them by any of their names, `gate` judges what
+`families` holds them as values, `registry` finds them by any of their names, `gate` checks what
 users give, and `page` writes the documentation.
 """

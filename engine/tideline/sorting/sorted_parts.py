@@ -2,7 +2,7 @@
 
 1. `split_keys` finds, in a sample of the keys, those that cut the order into equal parts.
 2. `part_numbers` says of every key how many of them it has passed: the number of its part.
-3. Each part is sorted by itself (`sort_indices`).
+3. Each part is sorted on its own (`sort_indices`).
 
 Keys are tables with a column per sort key; everything is computed for whole columns at once.
 """

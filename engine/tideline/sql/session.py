@@ -88,7 +88,7 @@ class SqlSession:
         self._tables[name] = rows
 
     def run(self, text: str) -> Iterator[Answer]:
-        """The answers to the statements of a text, one after the other, each to be read before the
+        """The answers to the statements of a text, one after another, each to be read before the
         next. Statements without one, such as CREATE VIEW, give none.
 
         Raises ConfigError for what DuckDB refuses or cannot compute, and what reading the tables

@@ -1,11 +1,11 @@
 """One guard before every delete: nothing outside this file removes an object by its raw name.
 
 An operation says what it may delete by making a `DeleteScope` and deletes through it. Before the
-first object goes, all of them are judged, in this order, and the first that is refused ends the
+first object goes, all of them are checked, in this order, and the first that is refused ends the
 operation with an error that names path and reason:
 
 1. The name must be one that a store can hold: no `..`, no empty segment.
-2. On a local folder the real path must lie inside the root (`real_path`); what is judged, and
+2. On a local folder the real path must lie inside the root (`real_path`); what is checked, and
    deleted, is the real path, so that a link is no second name for a file that is needed.
 3. Not in a table below the root (`nested`, learned from listings that were made anyway).
 4. Not in a `.hoodie` folder, unless it is one of `control`: the objects, or the folders with all
@@ -83,18 +83,18 @@ class DeleteScope:
 
         Raises CorruptTableError naming the first path that may not, and the reason.
         """
-        judged = {path: self._judge(path) for path in paths}
-        refused = {path: reason for path, (_, reason) in judged.items() if reason is not None}
+        checked = {path: self._check(path) for path in paths}
+        refused = {path: reason for path, (_, reason) in checked.items() if reason is not None}
         if refused:
             raise self._refused(refused)
-        return tuple(real for real, _ in judged.values())
+        return tuple(real for real, _ in checked.values())
 
     def refusals(self, paths: Iterable[str]) -> dict[str, str]:
         """Those of the paths that may not be deleted, each with the reason."""
-        judged = ((path, self._judge(path)[1]) for path in paths)
-        return {path: reason for path, reason in judged if reason is not None}
+        checked = ((path, self._check(path)[1]) for path in paths)
+        return {path: reason for path, reason in checked if reason is not None}
 
-    def _judge(self, path: str) -> tuple[str, str | None]:
+    def _check(self, path: str) -> tuple[str, str | None]:
         """The object's real path, and why it must stay; None when it may be deleted."""
         try:
             real = real_path_in(self.store, checked_path(path))

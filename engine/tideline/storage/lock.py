@@ -21,12 +21,12 @@ LOCAL_LOCK_PATH = ".hoodie/.locks/table.lock"
 
 
 Guard = Callable[[], None]
-"""Raises ConflictError when the lock was lost, or its holder taken for dead: who wakes up after
-that must not touch what others believe by then."""
+"""Raises ConflictError when the lock was lost, or its holder taken for dead: a holder that wakes
+up after that must not touch what others hold."""
 
 
 def unguarded() -> None:
-    """For who cannot lose the lock, or writes what others would write as well."""
+    """For a caller that cannot lose the lock, or writes what others would write as well."""
 
 
 class Lease(Protocol):

@@ -82,7 +82,7 @@ class ObjectStore(Protocol):
 
     def get(self, path: str) -> bytes:
         """The whole body, for metadata. Raises ObjectNotFoundError, and UnsupportedTableError for
-        an object above the limit on metadata (`read_limits`), of which nothing is read."""
+        an object above the limit on metadata (`read_limits`), which is not read at all."""
 
     def get_versioned(self, path: str) -> VersionedBody:
         """The body together with its version. Raises what `get` raises."""

@@ -15,7 +15,7 @@ _POLL_S_MAX = 1.0
 
 @runtime_checkable
 class RepeatingClock(Protocol):
-    """A clock that repeats actions by itself, as a simulated one does: no thread runs then."""
+    """A clock that repeats actions on its own, as a simulated one does: no thread runs then."""
 
     def repeat(self, interval_s: float, action: Callable[[], bool]) -> Callable[[], None]:
         """Call `action` every `interval_s` until it returns False; what is returned ends that."""

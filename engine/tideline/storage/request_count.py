@@ -1,6 +1,6 @@
 """How many requests this process has sent to object stores: each is time, and on a bill.
 
-Requests that a client repeats by itself are not seen here; neither is what Spark's Java asks for.
+Requests that a client repeats on its own are not seen here; neither is what Spark's Java asks for.
 """
 
 from __future__ import annotations

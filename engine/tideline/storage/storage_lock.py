@@ -7,10 +7,11 @@
    write, on the wall clock and on the monotonic one, and the shorter of the two holds: neither a
    clock set back nor a machine that slept makes it last longer than others believe.
 3. Release rewrites it as expired. It is never deleted.
-4. Who finds it taken waits. When the time for that is over and the lease has not been renewed, its
-   holder may be dead: the wait goes on until the lease ends, or is seen to be renewed.
+4. A process that finds it taken waits. When the time for that is over and the lease has not been
+   renewed, its holder may be dead: the wait continues until the lease ends, or is seen to be
+   renewed.
 5. After a refused or unanswered write it is unclear who holds the lock. Acquiring never reads back
-   and goes on: should the lock turn out to be ours, it is released and acquiring starts again. A
+   and continues: should the lock turn out to be ours, it is released and acquiring starts again. A
    renewal does read back, and adopts its own version or gives up to a foreign owner.
 
 What no lease can exclude: a holder that is paused inside a request outlives its lease unaware.

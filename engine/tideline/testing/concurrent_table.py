@@ -388,7 +388,7 @@ class ConcurrentTable:
     def _is_lost_metadata_table(self, failure: PeerFailureError) -> bool:
         """Whether Hudi gave up because its statistics were dropped while it wrote.
 
-        When it finds them gone at its commit, it makes them anew before it takes the lock
+        When it finds them gone at its commit, it rebuilds them before it takes the lock
         (Hudi 1.2.0: SparkRDDWriteClient.commit, StreamingMetadataWriteHandler), and fails when
         another commit drops them meanwhile.
         """

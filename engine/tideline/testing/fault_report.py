@@ -38,7 +38,7 @@ class FaultReport:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A worker hands its counts over; the process that reports judges them."""
+        """A worker hands its counts over; the process that reports checks them."""
         output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[_OUTPUT_KEY] = {"counts": dict(fired), "has_all": self.has_all}

@@ -42,7 +42,7 @@ class LostReply(Enum):
     UNAVAILABLE = "unavailable"
     """The caller sees StorageUnavailableError."""
     REFUSED = "refused"
-    """The client retried by itself and met its own object: AlreadyExists or Changed."""
+    """The client retried on its own and met its own object: AlreadyExists or Changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class RecordedWrite:
 class FaultyStore:
     """Passes every call on to `inner`, except where `plan` says otherwise.
 
-    `plan` may be replaced at any time; counts go on. `local_path` is None, so that no write
+    `plan` may be replaced at any time; counts continue. `local_path` is None, so that no write
     bypasses the plan, unless `kernel_locks` lets the locks of a local folder through, which the
     kernel frees when the process is killed.
     """

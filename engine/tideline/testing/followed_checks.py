@@ -43,7 +43,7 @@ Range = tuple[InstantTime, InstantTime | None]
 
 @dataclass
 class Followers:
-    """Those of one table; `open_lake` opens it anew, as they do after each step.
+    """Those of one table; `open_lake` opens it again, as they do after each step.
 
     `floor` is the time from which on nothing was cleaned or archived.
     """

@@ -299,7 +299,7 @@ class FollowedHistory(FollowedTable):
                 self._followers.cleaned(1 if versions else self._settings.retained)
 
     def _foreign_clean(self) -> None:
-        """Of which no publication is told."""
+        """No publication is told of it."""
         retained = self._random.randint(1, 2)
         clean_table(self._lake().hoodie_table, CleaningConfig(commits_retained=retained))
         self._followers.cleaned(retained, foreign=True)

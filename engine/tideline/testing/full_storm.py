@@ -62,7 +62,7 @@ def stormy_table(
 
 
 def parts_of(location: StoreLocation, folder: Path, options: Mapping[str, str]) -> Parts:
-    """Everybody who is not in a `KillStorm` by itself."""
+    """The processes that a plain `KillStorm` does not have."""
 
     def started(name: str, plan: FaultPlan) -> Any:
         return _PARTS[name], PartJob(location, str(folder), LISTING_DELAY_S_MAX, plan, options)

@@ -93,7 +93,7 @@ class HandleCase:
         return stat
 
     def advance(self, **settings: Any) -> InstantTime:
-        """Go on to the next instant."""
+        """Continue to the next instant."""
         time = InstantTime(str(int(str(self.instants[-1])) + 1))
         self.instants.append(time)
         self.ctx = replace(self.ctx, instant=time, **settings)

@@ -1,4 +1,4 @@
-"""Tables of which one file is something else: what every command makes of them, in one process.
+"""Tables where one file is something else: what every command makes of them, in one process.
 
 `print_outcomes` makes a small sound table, and puts each kind of hostility in the place of each of
 its files in turn. Commands that look, plan, check and read run on every such table, under a limit
@@ -66,7 +66,7 @@ def link_to_environment(place: Path, _: Path) -> None:
 
 
 def link_to_twin(place: Path, outside: Path) -> None:
-    """What is behind it is sound: who follows it notices nothing."""
+    """What is behind it is sound: a reader that follows it notices nothing."""
     place.symlink_to(outside)
 
 

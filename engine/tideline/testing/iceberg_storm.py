@@ -1,4 +1,4 @@
-"""Processes of a storm over one Iceberg table, none of which lives for long: PyIceberg's writers
+"""Processes of a storm over one Iceberg table, all short-lived: PyIceberg's writers
 and Tideline's rewrites, expiry, manifests and removal of orphans.
 
 A writer's batches follow from its number and theirs. Its journal says how many it has had

@@ -1,4 +1,4 @@
-"""A storm of kills over one table: two writers, a mover and a keeper, none of which lives for long.
+"""A storm of kills over one table: two writers, a mover and a keeper, all short-lived.
 
 Half of all lives end at a write to the store that was drawn beforehand, the others at a moment of
 the parent's choosing, in the middle of their work. A successor starts at once. The mover runs the

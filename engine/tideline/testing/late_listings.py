@@ -1,7 +1,7 @@
 """A store whose listings come late: what they say is no longer so when the caller gets it.
 
 A listing shows every write that finished before it began, and of those during it what it may: the
-pages of one listing are read one after the other. So the first half of a long listing is of its
+pages of one listing are read one after another. So the first half of a long listing is of its
 beginning, the second half of some time later, and the answer of later still.
 """
 

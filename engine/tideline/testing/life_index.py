@@ -1,7 +1,7 @@
 """The index of a life's table, drawn apart from the rest of the table.
 
 Hudi's writers have it in their settings, in every session. Ours find it out from the table, but
-for the buckets, of which tables as small as these do not show how many there are.
+for the number of buckets, which tables as small as these do not show.
 """
 
 from __future__ import annotations

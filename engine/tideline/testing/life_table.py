@@ -1,6 +1,6 @@
 """What a life is about: a table that a seed chose, in the words of Hudi's SQL, and its model.
 
-`LifeTable` says how Hudi makes the table (one of its surfaces), of which version, type and index,
+`LifeTable` says how Hudi makes the table (one of its surfaces), in which version, type and index,
 and which columns key and partition it. `LifeRows` is a dictionary of the rows that it must hold.
 """
 
@@ -195,7 +195,7 @@ class LifeRows:
     columns: dict[str, ColumnType]
     rows: dict[Identity, Row] = field(default_factory=dict)
     never_late: set[Identity] = field(default_factory=set)
-    """Keys of which no row may come late: what becomes of it is an engine's own affair."""
+    """Keys whose rows may not come late: what becomes of it is an engine's own affair."""
 
     @classmethod
     def of(cls, table: LifeTable) -> LifeRows:

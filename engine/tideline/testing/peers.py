@@ -40,7 +40,7 @@ FIRST = (
         ),
     ),
 )
-"""Side by side; the steps of one group one after the other."""
+"""Side by side; the steps of one group one after another."""
 THEN = ((Step("tables that Hudi wrote", ("tideline.testing.stand_in_tables",)),),)
 
 

@@ -103,5 +103,5 @@ def _instants(folder: Path) -> list[Path]:
 
 
 def _time(path: Path) -> str:
-    """The requested time: the name goes on with the state, or with the completion time."""
+    """The requested time: the name continues with the state, or with the completion time."""
     return re.split(r"[._]", path.name)[0]

@@ -4,7 +4,7 @@
         model = catalog.create("shop.orders")        # a table for writers that no request delays
         catalog.fate = lambda request: ...           # what a request meets instead of its answer
 
-Requirements are judged and updates are applied by PyIceberg, as servers other than ours would.
+Requirements are checked and updates are applied by PyIceberg, as servers other than ours would.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Processes that take turns on one store under one seed: every run can be repeated exactly.
 
 1. A process is a thread, but only one runs at a time: it stands still before each call on its
-   store, and before each sleep, until the scheduler lets it go on.
+   store, and before each sleep, until the scheduler lets it continue.
 2. At each turn the scheduler picks a process by chance, lets a little time pass, and by chance
    makes the call fail, loses its reply, kills the process or puts it to sleep for long.
 3. When no process can run, time jumps to the next wake-up.
-4. What a process does by itself at intervals (renewing a heartbeat or a lease) happens when it is
+4. What a process does on its own at intervals (renewing a heartbeat or a lease) happens when it is
    due, unless the process sleeps or is dead.
 
 A request that is on its way when its sender falls asleep is not simulated: `is_pressing` names the

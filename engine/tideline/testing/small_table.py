@@ -77,7 +77,7 @@ NEW_TABLES = NewTables()
 
 @contextmanager
 def new_tables(version: int, *, keep_metadata_table: bool = False) -> Iterator[None]:
-    """Within, tables of which a test says nothing are made so."""
+    """Within, tables are made so where a test says nothing else."""
     before = NEW_TABLES.version, NEW_TABLES.keeps_metadata_table
     NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = version, keep_metadata_table
     try:

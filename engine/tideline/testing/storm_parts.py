@@ -1,6 +1,6 @@
 """Who else is in a full storm: an eraser, a follower of changes, a publisher and a reader.
 
-Each keeps a journal of whole lines, as its client would, and a successor goes on where that ends.
+Each keeps a journal of whole lines, as its client would, and a successor continues where that ends.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PartJob:
         return (self.journals / "stop").exists()
 
     def opener(self) -> Callable[[], LakeTable]:
-        """Opens the table anew each time, over one store that may kill this process."""
+        """Opens the table again each time, over one store that may kill this process."""
         table = SmallTable(self.location)
         listed = late_listings(table.store(), self.listing_delay_s_max)
         store = FaultyStore(listed, self.plan, kernel_locks=True)
@@ -228,7 +228,7 @@ def _snapshot(lake: LakeTable, refused: ConfigError) -> Line | None:
 
 
 def _keys_to_erase(job: PartJob, random: Random, erasures: list[Line]) -> list[str]:
-    """Keys of one batch, in two partitions, of a writer that has gone on; none where all went."""
+    """Keys of one batch, in two partitions, of a writer that has continued; none where all went."""
     gone = {key for kind, keys in erasures if kind == "erased" for key in keys}
     done = Progress.read(job.journals).acknowledged
     batches = [

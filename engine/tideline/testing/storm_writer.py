@@ -125,7 +125,7 @@ def read_journal(journal: Path) -> list[tuple[Event, int]]:
 
 
 def next_batch(events: Iterable[tuple[Event, int]]) -> tuple[int, bool]:
-    """The batch to go on with, and whether an earlier life has started it already."""
+    """The batch to continue with, and whether an earlier life has started it already."""
     number, is_in_doubt = 0, False
     for event, of in events:
         is_in_doubt = event not in _DONE

@@ -2,7 +2,7 @@
 
     python -m tideline.testing.tested_page    (`make tested`)
 
-1. Tests, by what runs them: collected by pytest, each parameter of a test by itself.
+1. Tests, by what runs them: collected by pytest, each parameter of a test on its own.
 2. Fault classes: the fields of the values that say what a fault injector may do.
 3. Peers: the releases that the peers' environments are built from.
 

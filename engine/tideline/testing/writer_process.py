@@ -129,7 +129,7 @@ def join(process: BaseProcess) -> int | None:
 
 
 def kill(process: BaseProcess) -> None:
-    """End it as the kernel does when memory runs out, unless it has ended by itself."""
+    """End it as the kernel does when memory runs out, unless it has ended on its own."""
     process.kill()
     join(process)
 

@@ -1,1 +1,1 @@
-"""The author of a value, and what follows: who may name an address, code or a file."""
+"""The author of a value, and what follows: which authors may name an address, code or a file."""

@@ -2,7 +2,7 @@
 
 An endpoint that a resource names is resolved by the process that connects to it, and its network
 reaches more than that of the resource's author: the metadata service of the machine, ports of the
-process itself, Services of other namespaces. So an address is judged after the name was resolved:
+process itself, Services of other namespaces. So an address is checked after the name was resolved:
 
 1. Only addresses of the public internet are connected to.
 2. Ranges that the process's own configuration opens are added. An address of this machine, of its
@@ -10,7 +10,7 @@ process itself, Services of other namespaces. So an address is judged after the 
    none of them.
 3. A Service of the author's own namespace may have a private address: its author reaches it too.
 
-An IPv6 address that stands for an IPv4 address is judged as that.
+An IPv6 address that stands for an IPv4 address is checked as that.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class AddressRules:
 
 
 def _meanings(address: Address) -> tuple[Address, ...]:
-    """The address, or those that it stands for, each of which is judged."""
+    """The address, or those that it stands for, each checked."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped is not None:

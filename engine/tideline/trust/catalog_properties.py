@@ -1,4 +1,4 @@
-"""Properties of Iceberg catalogs: who may set which. Pure.
+"""Properties of Iceberg catalogs, and which authors may set each. Pure.
 
 PyIceberg merges what configuration, a catalog's `/v1/config`, its answer about a table and the
 table itself say into one mapping, in which a name may stand for an address, a secret, a file of

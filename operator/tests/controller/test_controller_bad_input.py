@@ -185,7 +185,7 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_alone(
     assert "nothing is done with the table" in message and "stays in force" not in message
     assert lock in case.condition("SpecValid")["message"]
     case.until_event("SpecInvalid")
-    # Other tables go on.
+    # Other tables continue.
     job = case.until_job("ingest")
     assert job["metadata"]["labels"]["tideline.dev/table"] == "other"
     case.cluster.carry_out(job)

@@ -1,4 +1,4 @@
-"""Operations of one table go on at the same time, each with a Job and a place of its own."""
+"""Operations of one table continue at the same time, each with a Job and a place of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: one for each series, counted while it goes on, and a new one when it comes back."""
+"""Events: one for each series, counted while it continues, and a new one when it comes back."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_a_lost_status_does_not_start_a_second_job(case: ControllerCase) -> None
     ]
     case.cluster.carry_out(job)
     with CarryingOut(case.cluster):
-        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "it goes on")
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "it continues")
 
 
 def test_what_another_writer_did_shows_at_the_next_look(case: ControllerCase) -> None:
@@ -359,7 +359,7 @@ def test_a_job_that_cannot_start_is_a_condition_until_it_does(case: ControllerCa
     case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is reported")
     assert "ImagePullBackOff" in case.condition("Ready")["message"]
     case.cluster.start_pod(job)
-    case.until(lambda: case.condition("Ready").get("reason") == "NoTable", "it goes on")
+    case.until(lambda: case.condition("Ready").get("reason") == "NoTable", "it continues")
     case.cluster.carry_out(job)
     case.until_ready()
 

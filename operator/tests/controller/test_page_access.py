@@ -1,4 +1,4 @@
-"""The controller's pages: with a token for who has it, without one for the pod itself."""
+"""The controller's pages: with a token for its holders, without one for the pod itself."""
 
 from __future__ import annotations
 

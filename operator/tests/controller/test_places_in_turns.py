@@ -1,4 +1,4 @@
-"""Places and workers over several turns of a controller: who leaves the line, who is busy."""
+"""Places and workers over several turns: tables that leave the line, and workers that are busy."""
 
 from __future__ import annotations
 

@@ -26,21 +26,21 @@ GOOD, BAD = StoreReport((PASSED,)), StoreReport((PASSED, FAILED))
 MISSING = Problem("MissingBucket", "the bucket does not exist; create it", 2, is_transient=True)
 
 
-def judged(**buckets: BucketStatus) -> tuple[ConditionStatus, str, str]:
+def checked(**buckets: BucketStatus) -> tuple[ConditionStatus, str, str]:
     (ready,) = store_status(LakeStoreStatus(), buckets, 3, NOW_MS).conditions
     return ready.status, ready.reason, ready.message
 
 
 def test_a_store_is_as_good_as_its_worst_bucket() -> None:
     good, bad = bucket_checked(GOOD, 3, NOW_MS), bucket_checked(BAD, 3, NOW_MS)
-    assert judged() == (ConditionStatus.UNKNOWN, "NotUsed", "no table uses a bucket of it")
-    assert judged(a=good) == (ConditionStatus.TRUE, "Reachable", "")
-    status, reason, message = judged(a=good, b=bad)
+    assert checked() == (ConditionStatus.UNKNOWN, "NotUsed", "no table uses a bucket of it")
+    assert checked(a=good) == (ConditionStatus.TRUE, "Reachable", "")
+    status, reason, message = checked(a=good, b=bad)
     assert (status, reason) == (ConditionStatus.FALSE, "PromisesBroken")
     assert message == "bucket b did not pass 1 check: it lets two of four win: no"
     missing = bucket_looked_at(good, MISSING)
-    assert judged(a=missing)[:2] == (ConditionStatus.FALSE, "MissingBucket")
-    assert judged(a=missing)[2].endswith("create it")
+    assert checked(a=missing)[:2] == (ConditionStatus.FALSE, "MissingBucket")
+    assert checked(a=missing)[2].endswith("create it")
 
 
 def test_a_look_keeps_the_results_of_the_checks_and_vice_versa() -> None:

@@ -33,12 +33,12 @@ class Case:
         self.status = LakeTableStatus(operations=(ENTRY,))
         self.writer, self.running = writer_name(ID, UID), frozenset[str]()
 
-    def judged(self) -> ObservedPending:
+    def checked(self) -> ObservedPending:
         one = ObservedPending(
             "20260101000000000", "commit", "inflight", dead_at_ms=5, writer=self.writer
         )
         observed = Observed(replace(TABLE, pending=(one,)), running=self.running)
-        found = WriterStates(self.api, self.pods).judge(KEY, self.status, observed).table
+        found = WriterStates(self.api, self.pods).check(KEY, self.status, observed).table
         assert found is not None
         return found.pending[0]
 
@@ -66,7 +66,7 @@ def case() -> Case:
 
 
 def test_a_writer_without_pods_is_gone_and_its_write_dead(case: Case) -> None:
-    found = case.judged()
+    found = case.checked()
     assert (found.writer_state, found.is_dead, found.dead_at_ms) == (WriterState.GONE, True, None)
 
 
@@ -74,7 +74,7 @@ def test_a_writer_without_pods_is_gone_and_its_write_dead(case: Case) -> None:
 def test_a_pod_that_only_the_server_has_counts(case: Case, phase: str, state: str) -> None:
     """An executor that the watch has not shown yet."""
     case.api.create(PODS, case.make_pod(phase, uid="another"), "lake")
-    found = case.judged()
+    found = case.checked()
     assert found.writer_state is WriterState[state]
     assert found.is_dead is (state == "GONE")
 
@@ -82,14 +82,14 @@ def test_a_pod_that_only_the_server_has_counts(case: Case, phase: str, state: st
 @pytest.mark.parametrize(("phase", "state"), [("Running", "ENDING"), ("Failed", "GONE")])
 def test_a_pod_that_the_watch_has_shown_counts(case: Case, phase: str, state: str) -> None:
     case.pods.put(case.make_pod(phase))
-    assert case.judged().writer_state is WriterState[state]
+    assert case.checked().writer_state is WriterState[state]
 
 
 def test_a_job_that_may_start_another_pod_counts(case: Case) -> None:
     case.make_job()
-    assert case.judged().writer_state is WriterState.ENDING
+    assert case.checked().writer_state is WriterState.ENDING
     case.api.patch(JOBS, f"{ID}-1", {"metadata": {"deletionTimestamp": "2026-01-01"}}, "lake")
-    assert case.judged().writer_state is WriterState.GONE
+    assert case.checked().writer_state is WriterState.GONE
 
 
 @pytest.mark.parametrize("why", ["of another cluster", "no operation's", "under way"])
@@ -100,5 +100,5 @@ def test_of_other_writers_only_the_heartbeat_counts(case: Case, why: str) -> Non
         case.writer = "somebody"
     else:
         case.running = frozenset({ID})
-    found = case.judged()
+    found = case.checked()
     assert (found.writer_state, found.is_dead, found.dead_at_ms) == (WriterState.UNKNOWN, False, 5)

@@ -287,7 +287,7 @@ def test_an_unsure_zone_is_reported_and_work_goes_on(tmp_path: Path) -> None:
     assert starts(place.actions)
 
 
-def test_a_table_that_others_change_is_judged_again(tmp_path: Path) -> None:
+def test_a_table_that_others_change_is_checked_again(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     table = place.make()
     instant = table.timelines.create_requested(InstantTime("20260101000000000"), Action.COMMIT)

@@ -1,4 +1,4 @@
-"""Operations of one table go on at the same time where the engine lets them."""
+"""Operations of one table continue at the same time where the engine lets them."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_a_manifest_list_elsewhere_is_a_problem_of_its_table(place: str) -> None
 def test_more_files_than_the_controller_can_hold_are_a_problem_of_their_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A manifest of 20 bytes an entry, of which a kilobyte each would be made."""
+    """A manifest of 20 bytes an entry; each would become a kilobyte."""
     model = IcebergModel.create()
     model.append(range(2))
     operations = model.operations()

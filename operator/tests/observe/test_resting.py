@@ -145,7 +145,7 @@ def ended(at_ms: int | None) -> LakeTableStatus:
         lambda lake: lake.declare_anew(),
         lambda lake: lake.observer.observe(lake.table, EMPTY, running=frozenset({"x"})),
     ],
-    ids=["ten seconds pass", "it is declared anew", "an operation runs"],
+    ids=["ten seconds pass", "it is declared again", "an operation runs"],
 )
 def test_what_ends_the_rest(lake: Lake, happens: Callable[[Lake], object]) -> None:
     lake.look()

@@ -1,4 +1,4 @@
-"""The ways to catalogs: by a proxy for REST, to an address that was judged for SQL."""
+"""The ways to catalogs: by a proxy for REST, to an address that was checked for SQL."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Gate:
         self.problems.append(problem)
 
 
-def test_a_sql_catalog_is_connected_to_at_the_address_that_was_judged(proxy: EgressProxy) -> None:
+def test_a_sql_catalog_is_connected_to_at_the_address_that_was_checked(proxy: EgressProxy) -> None:
     uri = "postgresql+psycopg2://lake:p%40ss@db.example:6432/catalog?sslmode=verify-full"
     opened = resource_sql_address(uri, proxy.of("lake").checked_address)
     assert opened.startswith("postgresql+psycopg2://lake:p%40ss@db.example:6432/catalog?")

@@ -271,7 +271,7 @@ def test_large_answers_of_one_namespace_keep_no_other_from_its_own(tmp_path: Pat
             thread.join()
 
 
-def test_a_claim_is_judged_by_a_process_that_has_read_nothing(tmp_path: Path) -> None:
+def test_a_claim_is_checked_by_a_process_that_has_read_nothing(tmp_path: Path) -> None:
     place = Location("s3://bucket/table")
     with reader(tmp_path, result(b"true")) as (processes, hostile):
         assert processes.may_write(Access(), TABLE, place, "uid")

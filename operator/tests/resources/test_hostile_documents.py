@@ -19,7 +19,7 @@ def laughs(brackets: str, levels: int = 9) -> str:
 
 
 def merges(levels: int) -> str:
-    """A mapping that brings in ten of which each brings in ten, all defined inside `<<`."""
+    """A mapping that brings in ten, and each of them ten, all defined inside `<<`."""
     inner = "{k: 1}"
     for number in range(levels):
         others = ", ".join([f"*m{number}"] * 9)

@@ -43,7 +43,7 @@ _STRANGER = "another namespace's LakeTable"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ClaimCheck:
     """The status with the claims that count now. `problem` is why that could not be found out for
     a place, `taken` what was accepted there before."""
 
@@ -96,7 +96,7 @@ class Claims:
         for other in self._locations.release(key):
             self._wake(other)
 
-    def judge(
+    def check(
         self,
         item: Manifest,
         table: ResolvedTable,
@@ -105,7 +105,7 @@ class Claims:
         *,
         is_seen: bool,
         has_problem: bool,
-    ) -> Judged:
+    ) -> ClaimCheck:
         """Which claims of a table count, after a look at it. `is_seen`: its catalog showed it.
 
         Raises LeadershipLostError.
@@ -115,7 +115,7 @@ class Claims:
         known = {one.address: one for one in status.claims}
         addresses = frozenset(place.address for place in places)
         if not self._is_due(key, addresses, frozenset(known), has_problem=has_problem):
-            return Judged(status)
+            return ClaimCheck(status)
         answers, problem = _ask(places, table, item, may_write, is_seen=is_seen)
         granted = frozenset(address for address, is_granted in answers.items() if is_granted)
         with self._lock:
@@ -134,10 +134,10 @@ class Claims:
         kept = (one for one in status.claims if one.address in addresses - denied)
         status = replace(status, claims=(*kept, *new))
         if problem is not None and not known:
-            return Judged(status, problem)
+            return ClaimCheck(status, problem)
         accepted = {one.address: one.accepted_at.ms for one in status.claims}
         claim = TableClaim(key, claimed_places(table, accepted), _created_at(item))
-        return Judged(status, taken=self._register(claim))
+        return ClaimCheck(status, taken=self._register(claim))
 
     def others_below(self, key: Key, table: ResolvedTable) -> dict[str, str]:
         """Places that other LakeTables claim below a table's location, by path, with the owner."""

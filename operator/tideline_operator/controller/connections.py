@@ -3,7 +3,7 @@
 The operator has no identity of its own at stores. A LakeStore without credentials is read as
 anybody may read it, except in namespaces for which the chart opens the operator's own identity.
 Credentials are used at the endpoints and regions of the LakeStores that name them, and requests go
-by way of the egress proxy, which judges the addresses of endpoints.
+by way of the egress proxy, which checks the addresses of endpoints.
 
 The operator may get Secrets but not watch them, so it keeps what it read for `FRESH_S`. A Secret
 that did not change keeps its connection, and with it the open clients. One that was deleted, or

@@ -366,7 +366,7 @@ class Controller:
             self.queue.add((key_of(item)[0], str(name)), urgent=True)
 
     def _take_over(self, item: Manifest) -> None:
-        """Go on where the previous process ended: its gauges, and places for what is under way.
+        """Continue where the previous process ended: its gauges, and places for what is under way.
 
         A table whose status does not change is never written, so nothing else would set them.
         """

@@ -143,7 +143,7 @@ class Deletion:
         return self._with_finalizers(item, [*others, FINALIZER] if is_wanted else others) or item
 
     def step(self, key: Key, item: Manifest) -> float | None:
-        """Go on with the deletion of `item`; seconds until the next step, None when it is done.
+        """Continue with the deletion of `item`; seconds until the next step, None when it is done.
 
         Raises StaleStatusError, ApiUnavailableError.
         """

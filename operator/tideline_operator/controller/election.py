@@ -8,7 +8,7 @@
    hangs does not prolong it. Others wait `LEASE_S` from when they saw that renewal, which is later.
 4. A term that ended is never resumed. Every write of the controller calls `check_term` first
    (`KubeApi.before_write`), so a process that was stopped or starved for longer than its term
-   writes nothing when it goes on.
+   writes nothing when it continues.
 5. On a clean shutdown the Lease is renewed until the turns under way have ended, and then released,
    so that another takes over at once.
 

@@ -1,4 +1,4 @@
-"""Kubernetes events of tables and stores: one object for each series, counted as it goes on.
+"""Kubernetes events of tables and stores: one object for each series, counted as it continues.
 
 1. An event belongs to a series: object, reason and subject. The series has one Event, whose name is
    made from them, so that another process finds it and continues it.

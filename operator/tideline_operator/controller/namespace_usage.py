@@ -3,7 +3,7 @@
 A namespace that has spent its hour starts nothing new, except what gives a table back its health:
 rollbacks and restores. What was taken is learned from the totals in the statuses of its tables, as
 they grow: operations count when they end, so one that runs is not stopped, and a long one may
-exceed the limit. For a new leader the hour begins anew.
+exceed the limit. For a new leader the hour starts over.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _JITTER = 0.05
 
 @dataclass(slots=True)
 class NextLooks:
-    """Delays in seconds. For any number of threads, each of which asks about another table."""
+    """Delays in seconds. For any number of threads, each for another table."""
 
     pacing: PollPacing
     resync_s: float

@@ -38,7 +38,7 @@ class Refused:
 
 
 class PageAccess:
-    """Judges requests, for any number of threads. Raises ConfigError when the token is no good."""
+    """Checks requests, for any number of threads. Raises ConfigError when the token is no good."""
 
     def __init__(self, token_file: Path | None, monotonic_s: Callable[[], float]) -> None:
         self._token_file = token_file

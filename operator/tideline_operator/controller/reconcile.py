@@ -265,11 +265,11 @@ class TableReconciler:
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
         observed = self._observe(table, before, running)
-        turn.status, blocked = parts.source.judge_claims(turn.item, table, turn.status, observed)
+        turn.status, blocked = parts.source.check_claims(turn.item, table, turn.status, observed)
         if blocked is not None:
             return self._rest(turn, settled, blocked)
         before = replace(before, claims=turn.status.claims)
-        observed = parts.writer_states.judge(turn.key, before, observed)
+        observed = parts.writer_states.check(turn.key, before, observed)
         turn.now_ms = parts.clock.now_ms()
         actions = plan(table, before, observed, turn.now_ms)
         self._note_polls(turn, table, observed)

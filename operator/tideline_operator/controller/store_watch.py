@@ -3,8 +3,8 @@
 1. Resolved tables name their places. Of each bucket of each LakeStore one place is kept.
 2. One small read there shows whether the endpoint answers, the credentials are accepted and the
    bucket exists. Idle tables are looked at only now and then, so nothing else would notice soon.
-3. When that changes, the tables of the bucket are woken: they report it in their conditions, and go
-   on as soon as it is fixed.
+3. When that changes, the tables of the bucket are woken: they report it in their conditions, and
+   continue as soon as it is fixed.
 4. A bucket that holds tables is checked once for each generation of its LakeStore
    (`tideline.storage.probe`), with a few small objects that are deleted afterwards. An operator
    that dies in between leaves them; the next one checks at the same place, once it knows all

@@ -23,7 +23,7 @@ _FILES_NAMED = 3
 def series_of(entry: OperationStatus, status: LakeTableStatus) -> str:
     """The series of consecutive failures of one kind of operation; it ends with a success.
 
-    It goes on when other files, or a changed spec, made another operation of it.
+    It continues when other files, or a changed spec, made another operation of it.
     """
     kept = [item for item in status.operations if item.id != entry.id]
     good = next((item.id for item in reversed(kept) if _is_good(item, entry)), "")

@@ -1,7 +1,7 @@
 """Metrics of tables that follow from their statuses at every scrape: what they wait for, and what
 operations on them have taken.
 
-Totals come from the statuses, so they go on where a former leader left them.
+Totals come from the statuses, so they continue where a former leader left them.
 """
 
 from __future__ import annotations

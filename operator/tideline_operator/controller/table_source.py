@@ -212,26 +212,26 @@ class TableSource:
         connection = self._connections.connect(namespace, table.stores.values())
         return Access(connection, {}, allows_local=self._allows_local)
 
-    def judge_claims(
+    def check_claims(
         self, item: Manifest, table: ResolvedTable, status: LakeTableStatus, observed: Observed
     ) -> tuple[LakeTableStatus, Unresolved | None]:
         """Have the store say, after a look at the table, which of its claims count: the status with
-        these, and what stands in the way of going on."""
+        these, and what stands in the way of continuing."""
         uid, has_problem = str(item["metadata"].get("uid")), observed.problem is not None
 
         def may_write(place: Location) -> bool:
             return self._reader.may_write(self.access(table), table, place, uid)
 
         is_seen = observed.iceberg is not None
-        judged = self.claims.judge(
+        checked = self.claims.check(
             item, table, status, may_write, is_seen=is_seen, has_problem=has_problem
         )
-        if judged.taken is not None:
-            return judged.status, refused_claim(judged.taken)
-        if judged.problem is None or has_problem:
-            return judged.status, None
-        problem = judged.problem
-        return judged.status, Unresolved(problem.kind, str(problem), may_heal=True)
+        if checked.taken is not None:
+            return checked.status, refused_claim(checked.taken)
+        if checked.problem is None or has_problem:
+            return checked.status, None
+        problem = checked.problem
+        return checked.status, Unresolved(problem.kind, str(problem), may_heal=True)
 
     def _refused(self, table: ResolvedTable, taken: Taken) -> Unresolved:
         """A place is another namespace's; the message says so to tables that may read there."""

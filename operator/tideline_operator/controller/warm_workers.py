@@ -1,8 +1,8 @@
 """The warm workers there are, which operation each has, and which tables wait for one.
 
-Jobs and pods come from the watches. Who has a worker follows from the statuses of tables: each turn
-says which workers the table's operations are at. Between the choice of a worker and the status
-that names it the choice counts, so that no two tables choose the same.
+Jobs and pods come from the watches. Which table has a worker follows from the statuses of tables:
+each turn says which workers the table's operations are at. Between the choice of a worker and the
+status that names it the choice counts, so that no two tables choose the same.
 """
 
 from __future__ import annotations

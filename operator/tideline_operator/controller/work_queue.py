@@ -3,7 +3,7 @@
 1. `add` makes a key ready; adding it again before it is processed changes nothing.
 2. A key added while it is being processed becomes ready afterwards, not before.
 3. Every key has a budget of turns that refills with time. With none left it waits for the next.
-4. `wake_at` is the one moment at which a key becomes ready by itself; a new moment replaces it.
+4. `wake_at` is the one moment at which a key becomes ready on its own; a new moment replaces it.
 5. A failed turn is retried after a delay that doubles.
 
 Urgent keys (an object changed) go before routine ones (a timer).

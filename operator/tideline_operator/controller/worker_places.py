@@ -4,7 +4,7 @@
    happens. A new one's Job is created then; its pod's uid follows in the status once it is known.
 2. The operation is handed over once the status names the pod and the digest of what it gets. Pods
    are known before their containers run, so a worker that starts finds its operation waiting.
-3. After a death in between the next turn finds the worker in the status and goes on with it.
+3. After a death in between the next turn finds the worker in the status and continues with it.
 """
 
 from __future__ import annotations

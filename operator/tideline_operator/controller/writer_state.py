@@ -1,4 +1,4 @@
-"""What became of the writers that heartbeats of pending instants name, judged by their pods.
+"""What became of the writers that heartbeats of pending instants name, checked by their pods.
 
 1. A writer is one of ours when the pod in its name is known here: listed now, or noted in the
    status while its Job was there. Another cluster may manage the same table and plan the same
@@ -30,15 +30,15 @@ class WriterStates:
         self._api = api
         self._pods = pods
 
-    def judge(self, key: Key, status: LakeTableStatus, observed: Observed) -> Observed:
+    def check(self, key: Key, status: LakeTableStatus, observed: Observed) -> Observed:
         """`observed` with the states of its writers; a dead one's instant is dead."""
         table = observed.table
         if table is None or not any(one.writer for one in table.pending):
             return observed
-        pending = tuple(self._judged(key, status, one, observed.running) for one in table.pending)
+        pending = tuple(self._checked(key, status, one, observed.running) for one in table.pending)
         return replace(observed, table=replace(table, pending=pending))
 
-    def _judged(
+    def _checked(
         self, key: Key, status: LakeTableStatus, one: ObservedPending, running: frozenset[str]
     ) -> ObservedPending:
         named = parse_writer_name(one.writer)

@@ -4,7 +4,7 @@
 2. Of any other the engine says what it is (`tideline.capabilities`), before anything is done to it.
 3. Refused: what the LakeTable asks for cannot be done, or only once something is declared. Nothing
    is done, rolled back or repaired until the spec or the table says otherwise.
-4. Unsure: work goes on with a warning; what depends on the age of instants waits (decision 22).
+4. Unsure: work continues with a warning; what depends on the age of instants waits (decision 22).
 
 A single service that the table does not support does not block the others: it is left out. Its
 entry in the status says why, and so does the decision's message.

@@ -90,7 +90,7 @@ def plan(
 
 
 def resume_of_ingest(table: ResolvedTable, ingest: Ingest, observed: Observed) -> Resume | Refused:
-    """The checkpoint that an ingest goes on from, or why its spec does not match it."""
+    """The checkpoint that an ingest continues from, or why its spec does not match it."""
     seen = observed.landings.get(ingest.name, ObservedSource())
     former = table.former_landings.get(ingest.name)
     uri = table.location.uri

@@ -141,7 +141,7 @@ def owner_reference(owner: Manifest) -> Manifest:
 def required_container(
     required: Manifest, table: ResolvedTable, arguments: Sequence[str], memory_bytes: int
 ) -> Manifest:
-    """The container of `required`, completed as that of a driver, of which there is one ever."""
+    """The container of `required`, completed as that of a driver, the only one."""
     required["spec"]["restartPolicy"] = "Never"
     container: Manifest = required["spec"]["containers"][0]
     sizes = {"memory": memory_text(memory_bytes)} | disk_of(table.spec.resources.driver)

@@ -33,7 +33,7 @@ _LOG_TAIL_LINES = 8
 
 
 class LocalProcessLauncher:
-    """Runs operations one after the other in one worker process; see `Launcher`.
+    """Runs operations one after another in one worker process; see `Launcher`.
 
     `locations` are all stores that the worker will use: Spark needs them when it starts.
     `inherited` are file descriptors that stay open as long as a worker lives.

@@ -6,7 +6,7 @@ The worker's report, in its pod's metadata or in its termination message, decide
 2. It names the operation without a result: under way while the pod runs, lost once that has ended
    or counts as such (job_outcome.py).
 3. It does not name it: not begun. In a pod that runs it may begin at any time. A pod that ended and
-   left word of what it took last, or ended by itself or when asked to, never began it. One that
+   left word of what it took last, or ended on its own or when asked to, never began it. One that
    ended in another way without a word counts as lost.
 """
 
@@ -31,7 +31,7 @@ from tideline_operator.launch.job_outcome import (
 from tideline_operator.resources.status import OperationStatus
 
 _ORDERLY = (0, 143)
-"""Exit codes of a worker that ends by itself, or when asked to."""
+"""Exit codes of a worker that ends on its own, or when asked to."""
 
 
 @dataclass(frozen=True, slots=True)

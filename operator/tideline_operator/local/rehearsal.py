@@ -1,4 +1,4 @@
-"""What would become of the first files of a landing prefix: read, judged, and nothing written.
+"""What would become of the first files of a landing prefix: read, checked, and nothing written.
 
 The worker of a run reads them, in a process of its own that ends with the rehearsal.
 """

@@ -1,8 +1,8 @@
 """What the engine knows a found table to be: read once, and again while it is not settled.
 
-Properties and timeline are judged in every look, since other engines may change both. The rest (the
-newest commits and file names) costs some requests: it is read when a table is first seen and when
-its properties change, and in every look while the table is refused, without files or partly
+Properties and timeline are checked in every look, since other engines may change both. The rest
+(the newest commits and file names) costs some requests: it is read when a table is first seen and
+when its properties change, and in every look while the table is refused, without files or partly
 unreadable. For a table that the operator made it is not read, except that clustering and partition
 TTL need to know whether another engine gave it a bucket index: that is looked up once. Reads only.
 """

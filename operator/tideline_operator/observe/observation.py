@@ -125,7 +125,7 @@ OpenSource = Callable[[ResolvedTable, OpenStore, Clock], IcebergSource]
 
 class Observer:
     """Looks at tables, remembering the content of completed instants. For any number of threads,
-    each of which looks at another table."""
+    each for another table."""
 
     def __init__(
         self,

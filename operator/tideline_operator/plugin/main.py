@@ -156,7 +156,7 @@ def suspend_command(name: str, as_json: bool, **given: Any) -> None:
 @click.argument("name")
 @_connection_options
 def fence_command(name: str, as_json: bool, **given: Any) -> None:
-    """Let nothing be ingested into a table until `resume`; services go on. Sets spec.fenced."""
+    """Let nothing be ingested into a table until `resume`; services continue. Sets spec.fenced."""
     _change(name, {"fenced": True}, "fenced", as_json, given)
 
 
@@ -164,7 +164,7 @@ def fence_command(name: str, as_json: bool, **given: Any) -> None:
 @click.argument("name")
 @_connection_options
 def resume_command(name: str, as_json: bool, **given: Any) -> None:
-    """Let a suspended or fenced table go on. Unsets spec.suspend and spec.fenced."""
+    """Let a suspended or fenced table continue. Unsets spec.suspend and spec.fenced."""
     _change(name, {"suspend": None, "fenced": None}, "resumed", as_json, given)
 
 

@@ -1,7 +1,7 @@
 """Taking the starting of processes and programs from this process for good, with Linux's seccomp.
 
 A copy that a process makes of itself is known to nobody: it would outlive the end of its call, and
-its memory would be counted nowhere. Threads go on as before.
+its memory would be counted nowhere. Threads continue as before.
 
 Source: linux/seccomp.h, linux/filter.h, linux/audit.h, and the numbers of system calls in
 asm/unistd_64.h and asm-generic/unistd.h.

@@ -83,7 +83,7 @@ class TableRemoval:
         control = (path for path in self._paths() if _is_control(path) and path != _PROPERTIES)
         last = (path for path in self._paths() if path == _PROPERTIES)
         for paths in (published, data, metadata, control, last):
-            # What is neither data nor metadata is judged, and kept, with the metadata.
+            # What is neither data nor metadata is checked, and kept, with the metadata.
             if not self._delete(paths, counts_kept=paths is metadata):
                 return False
         return True

@@ -51,7 +51,7 @@ def store_status(
 ) -> LakeStoreStatus:
     """The status with these buckets."""
     kept = dict(sorted(buckets.items())[:BUCKETS_MAX])
-    truth, reason, message = _judged(kept)
+    truth, reason, message = _checked(kept)
     known = next((one for one in before.conditions if one.status is truth), None)
     since = Timestamp(now_ms) if known is None else known.last_transition_time
     ready = StoreCondition(
@@ -64,7 +64,7 @@ def store_status(
     return LakeStoreStatus(observed_generation=generation, conditions=(ready,), buckets=kept)
 
 
-def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[ConditionStatus, str, str]:
+def _checked(buckets: Mapping[str, BucketStatus]) -> tuple[ConditionStatus, str, str]:
     if not buckets:
         return ConditionStatus.UNKNOWN, "NotUsed", "no table uses a bucket of it"
     for name, bucket in buckets.items():

@@ -32,7 +32,7 @@ _USUAL = {
     # Unknown while there is no table, which Ready says.
     ConditionType.ADOPTED.value: (_TRUE, _UNKNOWN),
 }
-_JUDGES = (ConditionType.READY, ConditionType.SERVICES_CURRENT)
+_HEALTH = (ConditionType.READY, ConditionType.SERVICES_CURRENT)
 _NO_INGEST = "NoIngest"
 _WHY_LENGTH_MAX = 80
 
@@ -108,7 +108,7 @@ def reasons(table: Manifest, *, namespace: Manifest | None = None) -> list[Reaso
     annotations = ((namespace or {}).get("metadata") or {}).get("annotations") or {}
     if is_pause(annotations):
         name = str(table["metadata"]["namespace"])
-        message = f"kubectl annotate namespace {name} {PAUSED_ANNOTATION}- lets its tables go on"
+        message = f"kubectl annotate namespace {name} {PAUSED_ANNOTATION}- lets its tables continue"
         found.append(Reason(f"namespace {name}", "Paused", message))
     status = table.get("status") or {}
     seen, newest = status.get("observedGeneration"), table["metadata"].get("generation")
@@ -124,8 +124,8 @@ def reasons(table: Manifest, *, namespace: Manifest | None = None) -> list[Reaso
         if not is_usual or (name == ConditionType.READY.value and condition.get("message")):
             found.append(Reason(name, condition.get("reason", ""), condition.get("message", "")))
     # A failure that stands is one that Ready or ServicesCurrent speaks of.
-    judged = [_conditions(status).get(one.value, {}) for one in _JUDGES]
-    if all(one.get("status") == _TRUE for one in judged):
+    checked = [_conditions(status).get(one.value, {}) for one in _HEALTH]
+    if all(one.get("status") == _TRUE for one in checked):
         return found
     return found + [_failure(one) for one in _newest_of_each(table) if _has_failed(one)]
 

@@ -124,7 +124,7 @@ class Source:
         item_key="name",
     )
     moved_from: str | None = described(
-        "The former path, where the files of the landing prefix were moved: the ingest goes on "
+        "The former path, where the files of the landing prefix were moved: the ingest continues "
         "from its checkpoint. Without it another path is refused.",
         default=None,
         length_max=LOCATION_LENGTH_MAX,
@@ -207,7 +207,7 @@ class Ingest:
         **_INGEST_NAME,
     )
     renamed_from: str | None = described(
-        "The ingest's former name: it goes on from the checkpoint kept under that name.",
+        "The ingest's former name: it continues from the checkpoint kept under that name.",
         default=None,
         **_INGEST_NAME,
     )
@@ -235,7 +235,7 @@ class Ingest:
     on_bad_file: BadFilePolicy = described(
         "What happens to a file that cannot be ingested: unreadable, of other columns or types, or "
         "with rows that onBadRow does not set aside. Quarantine leaves it where it is, notes the "
-        "reason in <landing>/_quarantine/ and goes on; deleting the note tries the file again. "
+        "reason in <landing>/_quarantine/ and continues; deleting the note tries the file again. "
         "Fail stops this ingest, naming the file.",
         default=BadFilePolicy.QUARANTINE,
     )

@@ -119,7 +119,7 @@ class LakeStoreSpec:
         ),
         CelRule(
             "!has(self.eventLogs) || !has(self.tls)",
-            "cannot be kept behind a certificate that Java does not trust by itself (tls)",
+            "cannot be kept behind a certificate that Java does not trust on its own (tls)",
             field="eventLogs",
         ),
     )
@@ -129,7 +129,9 @@ class LakeStoreSpec:
         if self.web_identity is not None and self.credentials is not None:
             yield "webIdentity", "choose one of credentials and webIdentity"
         if self.event_logs is not None and self.tls is not None:
-            problem = "cannot be kept behind a certificate that Java does not trust by itself (tls)"
+            problem = (
+                "cannot be kept behind a certificate that Java does not trust on its own (tls)"
+            )
             yield "eventLogs", problem
 
 

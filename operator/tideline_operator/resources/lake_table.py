@@ -295,7 +295,7 @@ class LakeTableSpec:
         items_max=64,
     )
     suspend: bool = described("Start nothing for this table.", default=False)
-    fenced: bool = described("No writers; services may go on.", default=False)
+    fenced: bool = described("No writers; services may continue.", default=False)
     deletion_policy: DeletionPolicy = described(
         "What becomes of the data when the resource is deleted.", default=DeletionPolicy.RETAIN
     )

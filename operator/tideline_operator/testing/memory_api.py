@@ -159,7 +159,7 @@ class _OneApi:
 
 
 class MemoryCase(ControllerCase):
-    """A case whose controller has no threads: who waits takes turns, one a second."""
+    """A case whose controller has no threads: a wait takes turns, one a second."""
 
     def __init__(self, folder: Path, clock: ShiftedClock | None = None) -> None:
         self._time = clock or ShiftedClock()

@@ -288,7 +288,7 @@ def test_a_visible_file_of_a_rolled_back_instant_is_an_error_and_goes(
     assert table.values() == rows
 
 
-def test_what_is_older_than_the_archive_is_not_judged(table: SmallTable) -> None:
+def test_what_is_older_than_the_archive_is_not_checked(table: SmallTable) -> None:
     copy_of_a_file(table, EARLIER)
     assert findings(table) == []
 

@@ -1,6 +1,7 @@
 """Commits and plans that name files outside of the table's folder: nothing there is read.
 
-The files that they name are there, and sound: who followed the names would notice nothing.
+The files that they name are there, and sound: a reader that followed the names would notice
+nothing.
 """
 
 from __future__ import annotations

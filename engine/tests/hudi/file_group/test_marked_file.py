@@ -28,7 +28,7 @@ def data_files(case: HandleCase) -> set[str]:
 
 
 def while_undone(case: HandleCase) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in the middle of which another process removes the instant's markers."""
+    """The rows of a task; half-way through another process removes the instant's markers."""
     first, second = handle_input(ROWS).to_batches(1)
     yield first
     delete_markers(case.store, case.instants[-1])

@@ -304,7 +304,7 @@ def test_check_finds_what_it_lacks_and_makes_it_anew(small: SmallTable) -> None:
     assert {finding.severity for finding in found} == {Severity.ERROR}
     assert "miss rows of this file" in found[0].message
     repairs = repair_table(table, FAILED)
-    assert [str(repair) for repair in repairs] == ["make the metadata table anew from a listing"]
+    assert [str(repair) for repair in repairs] == ["rebuild the metadata table from a listing"]
     assert check_table(opened(small)) == ()
     assert is_kept(small)
 
@@ -481,7 +481,7 @@ def test_what_is_there_as_another_action_is_not_undone(small: SmallTable) -> Non
 
 
 def test_what_could_still_be_undone_is_not_compacted(small: SmallTable) -> None:
-    """A writer died before its commit; those after it go on."""
+    """A writer died before its commit; those after it continue."""
     table = opened(small)
     pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
     completed = pending.in_state(State.COMPLETED, table.next_time())

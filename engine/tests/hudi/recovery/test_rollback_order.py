@@ -1,4 +1,5 @@
-"""While a file of a failed write is there, its instant is: the process that goes on finds both."""
+"""While a file of a failed write is there, its instant is: the process that continues finds
+both."""
 
 from __future__ import annotations
 

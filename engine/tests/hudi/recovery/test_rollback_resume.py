@@ -195,7 +195,7 @@ def test_a_pending_write_that_is_alive_keeps_its_markers(
 def test_a_living_heartbeat_without_an_instant_is_left_alone(
     table: SmallTable, store: ObjectStore
 ) -> None:
-    """Hudi starts the heartbeat before the instant; or its writer was rolled back and goes on."""
+    """Hudi starts the heartbeat before the instant; or its writer was rolled back and continues."""
     leave_markers_and_heartbeat(store, T)
     recover(table)
     assert str(T) in marked_names(store)

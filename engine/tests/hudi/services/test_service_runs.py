@@ -293,7 +293,7 @@ def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
 
 
 def test_many_blocks_in_one_log_file_are_reason_enough_to_compact_logs(mor: SmallTable) -> None:
-    """Ours have a file a commit; Hudi goes on in the file that is there."""
+    """Ours have a file a commit; Hudi continues in the file that is there."""
     fresh, config = hoodie(mor), LogCompactionConfig(blocks_min=2)
     before = mor.merged_values()
     view = fresh.file_system_view(fresh.timeline())

@@ -1,4 +1,4 @@
-"""Which work on a table begins while other work goes on."""
+"""Which work on a table begins while other work continues."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_it_is_not_completed_once_others_went_on(in_doubt: InDoubt) -> None:
     in_doubt.store.is_away = False
     hoodie = in_doubt.hoodie
     hoodie.timelines.create_requested(hoodie.reserve_time(), Action.DELTACOMMIT)
-    with pytest.raises(ConflictError, match="others went on"):
+    with pytest.raises(ConflictError, match="others continued"):
         in_doubt.complete()
     assert not len(hoodie.timeline().completed())
     assert in_doubt.completion.may_still_take_place

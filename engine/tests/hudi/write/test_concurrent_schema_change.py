@@ -1,4 +1,4 @@
-"""Which schemas a write may go on with, and which one its commit says."""
+"""Which schemas a write may continue with, and which one its commit says."""
 
 from __future__ import annotations
 

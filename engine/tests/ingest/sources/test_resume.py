@@ -1,4 +1,4 @@
-"""Which checkpoint an ingest goes on from when its source or its name changes."""
+"""Which checkpoint an ingest continues from when its source or its name changes."""
 
 from __future__ import annotations
 

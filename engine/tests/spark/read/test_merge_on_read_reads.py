@@ -46,7 +46,7 @@ def rows(day: str, **values: int) -> pa.Table:
 
 
 def daily_table(folder: Path, properties: Mapping[str, str] | None = None) -> HandWrittenTable:
-    """Commit 1 writes a=1, b=1 into each of three days, none of which has a log yet."""
+    """Commit 1 writes a=1, b=1 into each of three days, without a log so far."""
     table = HandWrittenTable.create(
         folder,
         SCHEMA,

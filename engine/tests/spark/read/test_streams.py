@@ -70,7 +70,7 @@ class Stream:
 
 
 def applied(rows: dict[str, int], changes: list[Row]) -> dict[str, int]:
-    """Rows after changes, each of which must fit what was there."""
+    """Rows after changes; each must fit what was there."""
     rows = dict(rows)
     for change in sorted(changes, key=lambda one: str(one[CHANGE_INSTANT])):
         kind, key, v = change[CHANGE_TYPE], change["id"], change["v"]

@@ -41,7 +41,7 @@ SETTINGS = {
     "hoodie.clustering.schedule.inline": "true",
     "hoodie.clustering.async.max.commits": "4",
     "hoodie.clustering.inline.max.commits": "4",
-    # The stream goes on; a clustering that it meets is planned again later.
+    # The stream continues; a clustering that it meets is planned again later.
     "hoodie.clustering.updates.strategy": (
         "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
     ),
@@ -132,7 +132,7 @@ def test_services_that_a_stream_schedules_run_alongside_it(
     with executing(table, tmp_path) as diary:
         query = start(spark, table, landing, reports)
         wait_for(query, reports, 2)
-        # It dies somewhere, and goes on from its checkpoint; a batch may come once more.
+        # It dies somewhere, and continues from its checkpoint; a batch may come once more.
         query.stop()
         query = start(spark, table, landing, reports)
         arrive(landing, range(BATCHES // 2, BATCHES))

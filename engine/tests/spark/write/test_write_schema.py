@@ -144,5 +144,5 @@ def test_a_column_of_the_key_or_the_partition_keeps_the_texts_of_its_values(
     long = WrittenTable(spark, table.folder, schema.set(at, pa.field(column, pa.int64())))
     long.write([(1, 2, "new")])
     assert table.rows() == [(1, 2, "new")]
-    real.write([(1, 2, "anew")], "insert_overwrite_table")
-    assert table.rows() == [(1, 2, "anew")]
+    real.write([(1, 2, "newest")], "insert_overwrite_table")
+    assert table.rows() == [(1, 2, "newest")]

@@ -82,7 +82,7 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
                 f"the first commit here drops {others} from Hudi's metadata table; files is kept",
                 "Hudi's next writer makes the statistics of its settings again, but no record, "
                 "bloom, secondary or expression index, and fails where Tideline commits meanwhile; "
-                "give writers that go on at the same time "
+                "give writers that continue at the same time "
                 "hoodie.metadata.index.column.stats.enable=false",
             )
         return

@@ -44,7 +44,7 @@ T = TypeVar("T")
 def read_state(
     table: HoodieTable, timeline: ActiveTimeline, published: Collection[str] = ()
 ) -> TableState:
-    """Look at an open table, of which `published` are the paths of what it is published as. Raises
+    """Look at an open table; `published` are the paths of what it is published as. Raises
     only for a store that does not answer."""
     unreadable: list[str] = []
     objects = _as_far_as_possible(table.list_objects, unreadable) or ()

@@ -16,7 +16,8 @@ from tideline.hudi.timeline.active import ActiveTimeline
 
 
 def admit(table: HoodieTable, permission: Permission) -> ActiveTimeline:
-    """The timeline as it is now, for who may do this; the properties are read again.
+    """The timeline as it is now, for an operation with this permission; the properties are read
+    again.
 
     Raises UnsupportedTableError where the table is not for it, ConfigError where something has to
     be declared first.

@@ -1,6 +1,6 @@
 """Looking at a table: the little that has to be read to say what it is. Changes nothing.
 
-1. `hoodie.properties`. A table that is refused altogether is judged by them alone.
+1. `hoodie.properties`. A table that is refused altogether is checked by them alone.
 2. The timeline's listing, which also says in which zone its instants were made, and the names in
    `.hoodie/`.
 3. The newest commits that completed: their extra metadata, and the file groups they wrote.

@@ -2,7 +2,7 @@
 
 1. What cannot be read is refused altogether; of a table whose layout is read but not written,
    all that changes it.
-2. Rows that need custom merging code are never merged here; operations that merge nothing go on.
+2. Rows that need custom merging code are never merged here; operations that merge nothing continue.
 3. Base files of another format than Parquet are read, not written: what writes rows is refused, and
    a change of the version, which compacts. The same goes for columns of Hudi's own types.
 4. A bootstrapped table is not changed: some of its rows lie in files of others.

@@ -26,14 +26,14 @@ class Severity(Enum):
 
 
 class RepairKind(Enum):
-    """What `--repair` can do by itself; each is safe to do twice and loses nothing committed."""
+    """What `--repair` can do on its own; each is safe to do twice and loses nothing committed."""
 
     DELETE_FILE = "delete the file"
     WRITE_PARTITION_METADATA = "write the partition's metadata"
     SWEEP_LEFTOVERS = "remove what dead writers left"
     REMOVE_UNFINISHED = "remove the unfinished files of dead processes"
     FINISH_ARCHIVAL = "finish the archival that died"
-    REBUILD_METADATA_TABLE = "make the metadata table anew from a listing"
+    REBUILD_METADATA_TABLE = "rebuild the metadata table from a listing"
     RESTORE_PROPERTIES = "restore the properties from their backup"
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 1. List all objects, then read the timeline: a file listed before is of an instant begun before.
 2. Read the metadata of active commits and pending plans; what cannot be read is kept as such.
-3. Read the archive, of which only what concerns files that are still there is kept.
+3. Read the archive, and keep only what concerns files that are still there.
 4. Build the file-system view from the listing, leaving out what could not be read.
 
 A writer that commits during the check can make a file seem missing; checks that report one look

@@ -139,7 +139,7 @@ def _doubles(
     sure = np.ones(doubled.num_rows, dtype=np.bool_)
     if context.merge_mode is None:
         sure = _is_sure(doubled, slices)
-    errors, warnings = _judged(doubled.filter(pa.array(sure)), slices, scope)
+    errors, warnings = _checked(doubled.filter(pa.array(sure)), slices, scope)
     yield from _named(errors, slices, names, scope, error)
     yield from _named(warnings, slices, names, scope, warning)
     yield from _possible(doubled.filter(pa.array(~sure)), slices, names, scope)
@@ -154,7 +154,7 @@ def _is_sure(doubled: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:
     return np.bincount(certain, minlength=doubled.num_rows) > 1
 
 
-def _judged(
+def _checked(
     doubled: pa.Table, slices: Sequence[FileSlice], scope: _Scope
 ) -> tuple[pa.Table, pa.Table]:
     """Doubled keys that are wrong, and those that may be meant: one in each of some partitions."""

@@ -1,6 +1,6 @@
 """Are the table's properties whole and understood?
 
-A backup next to them is what is left of an update that died; opening believes the sound one of the
+A backup next to them is what is left of an update that died; opening takes the sound one of the
 two, and the next update takes the backup away.
 """
 

@@ -1,8 +1,8 @@
 """One base file being written: row groups, the footer with its bloom filter, the size.
 
 1. Batches gather until they fill a row group; the file name column is added to them.
-2. A row group of the file that this one replaces may be copied, but for columns that are given anew
-   and the file name.
+2. A row group of the file that this one replaces may be copied, but for columns whose new values
+   are given and the file name.
 3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer.
 
 Only one row group of Arrow data is held at a time, and the first keys: the filter of a file with
@@ -150,7 +150,8 @@ class BaseFileWriter:
         )
 
     def copy(self, group: StoredRowGroup, replacing: Sequence[pa.RecordBatch]) -> None:
-        """Append a row group of the source, some of its columns anew, whatever is pending first.
+        """Append a row group of the source, some columns with new values, whatever is pending
+        first.
 
         `replacing` are batches of all its rows with these columns, the file name not among them;
         without any only the file name is new. Raises InvalidDataError, CorruptTableError.

@@ -3,7 +3,7 @@
 1. Copying pays where most columns keep the values that are stored, because rows are updated in some
    columns only, or where whole row groups have no row that is replaced. Otherwise, and of a small
    file, nothing is copied: then no footer is read and no column looked at twice.
-2. Pages are copied when encoding them anew would give the same columns: those of the table, under
+2. Pages are copied when re-encoding them would give the same columns: those of the table, under
    the same names and in the same types, with the codec that is set and encodings that every reader
    knows, in the calendar that new files are in, and with bounds that readers may rely on.
 3. A file with small row groups is encoded, which leaves it with large ones.
@@ -54,7 +54,7 @@ _NUMBER_FORMATS = {Physical.FLOAT: "<f", Physical.DOUBLE: "<d"}
 
 
 class Part(Enum):
-    """What of a row group is encoded anew; the rest is copied."""
+    """What of a row group is re-encoded; the rest is copied."""
 
     NOTHING = "the file name alone"
     COLUMNS = "columns that an update may change"

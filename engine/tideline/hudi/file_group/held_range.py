@@ -1,4 +1,4 @@
-"""A stream of a stored object, one range of which is held in memory.
+"""A stream of a stored object with one range held in memory.
 
 Reading some columns of a row group and copying the others asks for many small ranges; each would be
 a request to the store. The row group is read once and answers them all.

@@ -8,8 +8,8 @@
    replaced, but for its file name column; and in one from which none is deleted the columns that no
    update changes.
 4. Incoming rows whose key is not stored are appended.
-5. The footer goes on from the old file's: the bloom filter and the key range gain the new keys, or
-   it is made anew of all keys.
+5. The footer continues from the old file's: the bloom filter and the key range gain the new keys,
+   or it is rebuilt from all keys.
    Deleted keys stay in both, which costs a needless look and never hides a row; when most rows are
    gone, or the old footer lacks them, both are rebuilt.
 
@@ -156,7 +156,7 @@ class _Merge:
         return np.concatenate(dropped)
 
     def _copy(self, stored: StoredFile, plan: CopyPlan, writer: BaseFileWriter) -> Positions:
-        """Write row groups, some parts of which are copied; the stored rows that are left out."""
+        """Write row groups, and copy some parts of them; the stored rows that are left out."""
         dropped = [NO_MATCHES.stored]
         groups = zip(plan.source.footer.row_groups, plan.parts, strict=True)
         for number, (group, part) in enumerate(groups):
@@ -290,7 +290,7 @@ def kept_columns(ctx: HandleContext) -> frozenset[str]:
 def _goes_on(stored: StoredFile, dropped: Positions, inserts: int, settings: BloomSettings) -> bool:
     """Whether the footer is carried over and gains the new keys.
 
-    It is made anew when most of its keys are gone, and when its filter, made for fewer keys than
+    It is rebuilt when most of its keys are gone, and when its filter, made for fewer keys than
     filters at their largest, has no room for the new ones.
     """
     footer = stored.footer()

@@ -126,7 +126,7 @@ def incoming_wins(
 ) -> npt.NDArray[np.bool_]:
     """For every pair whether the incoming row replaces the stored one.
 
-    With event time ordering it does unless its ordering values, compared one after the other, are
+    With event time ordering it does unless its ordering values, compared one after another, are
     lower; a null on either side decides for the incoming row.
     """
     if ctx.merge_mode is not MergeMode.EVENT_TIME_ORDERING:

@@ -219,7 +219,7 @@ def read_slices(
     *,
     give_up: GiveUp = never,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of slices, one after the other, without the file name column."""
+    """The merged rows of slices, one after another, without the file name column."""
     for piece in slices:
         merge = FileSliceMerge(store, piece, ctx.slices, _columns(ctx), keeps_dictionaries=True)
         yield from _asked(merge.batches(), give_up)

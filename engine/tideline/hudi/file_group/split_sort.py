@@ -3,7 +3,7 @@
 1. `sample_slice`: evenly spaced rows of each slice, with the sort columns alone.
 2. `split_routes`: the samples of a group give the splits between its parts, and so its `Route`.
 3. `routed_rows`: the rows of a slice, those of each part together.
-4. `sorted_parts`: the parts of one file in order, each sorted by itself.
+4. `sorted_parts`: the parts of one file in order, each sorted on its own.
 
 How parts get from 3 to 4 is the engine's: through Spark's shuffle, or through a folder.
 """

@@ -35,7 +35,7 @@ def check_key_types(
     """Raise InvalidDataError for a key or partition column of another type than the table's, unless
     its values are the same texts.
 
-    Columns that are missing, or cannot change at all, are judged elsewhere. A write that replaces
+    Columns that are missing, or cannot change at all, are checked elsewhere. A write that replaces
     all rows of the table may change any type; one that deletes may give any with the same texts.
     """
     if table_schema is None or replaces_all:

@@ -94,7 +94,7 @@ def _formatted(local: Millis, is_time: Flags, settings: TimestampFormat) -> pa.D
 def _milliseconds(
     column: pa.Array, settings: TimestampFormat, *, moments: bool
 ) -> tuple[Millis, Flags]:
-    """Since the epoch, and of which values it is known."""
+    """Since the epoch, and the values for which it is known."""
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     if moments and _is_moment(column):
         micros = _filled(column.cast(pa.timestamp("us", UTC)).cast(pa.int64()))

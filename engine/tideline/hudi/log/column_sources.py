@@ -1,4 +1,4 @@
-"""Where the columns of a key's row come from while its entries are merged, one after the other.
+"""Where the columns of a key's row come from while its entries are merged, one after another.
 
 An entry that wins over an older one takes over the columns it lacks itself; one that loses leaves
 it those that the older one lacks. Nothing is taken over where either is a delete.

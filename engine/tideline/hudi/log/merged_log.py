@@ -1,7 +1,7 @@
 """The blocks of a file slice's log merged into one entry per record key.
 
 1. Every row and every deleted key of the blocks is an entry; entries are numbered in their order.
-2. Entries of one key are merged one after the other, all keys at once: in round n the n-th entry
+2. Entries of one key are merged one after another, all keys at once: in round n the n-th entry
    of every key that has one meets what is left of those before it.
 3. By commit time the newer entry wins. By event time it wins unless its ordering values are lower;
    a delete in natural order (without an ordering value, or 0) always wins and always loses to what

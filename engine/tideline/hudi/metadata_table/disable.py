@@ -1,6 +1,6 @@
 """Switching the metadata table off, as every writer must that does not keep it up to date.
 
-A Hudi reader or writer with metadata on believes a stale metadata table without checking: commits
+A Hudi reader or writer with metadata on takes a stale metadata table without checking: commits
 missing from it stay invisible, and its next write builds on outdated files. So before a commit
 becomes visible, under the table lock (Hudi: maybeDeleteMetadataTable):
 

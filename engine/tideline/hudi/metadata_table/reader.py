@@ -54,7 +54,7 @@ class StoredPartition:
 class MetadataTable:
     """The metadata table of one table, as it is on disk. Reads are always current.
 
-    Nothing is kept of what was read: one that is made anew has files of the same names.
+    Nothing is kept of what was read: one that is rebuilt has files of the same names.
     """
 
     def __init__(self, data_store: ObjectStore, clock: Clock) -> None:

@@ -235,7 +235,7 @@ def _refuse_restored(
         if begin < done and (end is None or done <= end):
             raise UnsupportedTableError(
                 f"the table was restored at {restore.time}, which takes commits away: read it as "
-                "a whole, and go on after that",
+                "a whole, and continue after that",
                 table=table.uri,
                 instant=restore.time,
             )
@@ -243,7 +243,7 @@ def _refuse_restored(
     if lost is not None:
         raise UnsupportedTableError(
             f"the table was restored at {lost.restore.time}, which took back what it was at the "
-            "end of this range: read it as a whole, and go on after that",
+            "end of this range: read it as a whole, and continue after that",
             table=table.uri,
             instant=lost.restore.time,
             value=end,

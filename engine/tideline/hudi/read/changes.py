@@ -45,7 +45,7 @@ CHANGE_INSTANT = "_change_instant"
 
 
 class ChangeType(Enum):
-    """What became of a row; an update is two rows, one after the other."""
+    """What became of a row; an update is two rows, one after another."""
 
     INSERT = "INSERT"
     UPDATE_BEFORE = "UPDATE_BEFORE"

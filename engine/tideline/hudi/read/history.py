@@ -2,8 +2,8 @@
 
 Cleaning removes file versions that newer ones superseded. The file-system view cannot distinguish a
 file group that did not exist yet from one whose old versions are gone, but later commits can: they
-name the version they built on and the file groups they replaced. Nor can it recognise a version of
-which a clean has removed some files so far, a base file without its logs say; the clean's plan can.
+name the version they built on and the file groups they replaced. Nor can it recognise a version
+where a clean has removed some files so far, a base file without its logs say; the clean's plan can.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def load_view(
 
     `shown` is the part of the timeline that the files are to be seen by.
     Loaded again while a clean begins in between: it may have removed what the older timeline still
-    shows. Raises ConflictError when that goes on and on.
+    shows. Raises ConflictError when that does not end.
     """
     for _ in _RETRIES.attempts():
         timeline = table.timeline()

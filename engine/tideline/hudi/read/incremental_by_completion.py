@@ -1,6 +1,6 @@
 """Incremental reads where instants say when they completed: a range of completion times.
 
-1. Commits complete one after the other, so that the range needs no end but now: what is pending
+1. Commits complete one after another, so that the range needs no end but now: what is pending
    will complete after everything that has.
 2. The table as of the end of the range is what commits that completed by then make of it. Of the
    file groups that commits in the range wrote, its slices are read, merged, and rows selected by

@@ -57,7 +57,7 @@ class NetChanges:
             yield rows.filter(pc.not_equal(rows[CHANGE_TYPE], ChangeType.UPDATE_BEFORE.value))
 
     def _folded(self, parts: Sequence[pa.Table]) -> pa.Table:
-        """The changes of parts, each of which has a key once and is later than the one before it.
+        """The changes of parts; each has a key once and is later than the one before it.
 
         A key that parts have more often, as tables with keys stored twice do, keeps all the rows
         that the last of these parts has of it.

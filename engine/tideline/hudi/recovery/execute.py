@@ -243,7 +243,8 @@ def _roll_back(
 def _begun_rollback(
     table: HoodieTable, timeline: ActiveTimeline, time: InstantTime
 ) -> tuple[Instant, RollbackPlan] | None:
-    """A pending rollback of the instant, to be resumed: who ran a service begins where it died."""
+    """A pending rollback of the instant, to be resumed: a process that ran a service begins where
+    it died."""
     for rollback in timeline.pending().of(Action.ROLLBACK):
         plan = read_plan(table, rollback)
         if plan is not None and plan.instant == time:

@@ -34,7 +34,7 @@ from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 PLAN_VERSION = 1
 UNKNOWN_SIZE = -1
-"""What Hudi says of a log file of which it does not know how much is to be undone."""
+"""What Hudi says of a log file where it is unknown how much is to be undone."""
 
 Slice = tuple[FileGroupId, InstantTime]
 """A file group, and the instant in the names of the log files meant."""

@@ -39,8 +39,8 @@ NO_HOLDS = ArchivalHolds()
 class DueFacts(Protocol):
     """One table at the moment `now_ms`, in milliseconds since the epoch.
 
-    `clusterings` are the replacecommits that are clustering, pending or completed, of which
-    `pending_clusterings` are the pending ones; `log_compactions` are the completed delta commits
+    `clusterings` are the replacecommits that are clustering, pending or completed,
+    `pending_clusterings` only the pending ones; `log_compactions` are the completed delta commits
     since the last compaction that are log compactions. `failed_writes` are pending writes whose
     writers are gone, newest first.
     """

@@ -44,7 +44,7 @@ class ServiceWork:
 
 
 class RowArrangement(Protocol):
-    """How rows are rearranged: which groups, in which order, in files of which size.
+    """How rows are rearranged: which groups, in which order, in which file size.
 
     Without `sort_columns` rows stay in the order in which they are read; `target_file_bytes` None
     is the size that the table's settings say.

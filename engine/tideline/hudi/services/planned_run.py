@@ -4,7 +4,7 @@
 2. `check` looks whether something is in the way already.
 3. `move` has the engine write files, and returns what became of them.
 4. The commit carries the metrics of the run, and `check` is asked again under the lock.
-5. Any failure undoes the attempt; `gives_up` says of which failures the plan goes, too.
+5. Any failure undoes the attempt; `gives_up` says at which failures the plan is given up, too.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ _KNOWN_FROM = {
 
 
 class TableServices:
-    """The services of one table under one set of settings; a service is given by itself or by name.
+    """The services of one table under one set of settings; a service is given as a value or by
+    name.
 
     Raises ConfigError for an unknown name, naming the known ones.
     """

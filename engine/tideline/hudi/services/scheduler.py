@@ -1,4 +1,4 @@
-"""What runs by itself after a commit, and in which order: that of the registry.
+"""What runs on its own after a commit, and in which order: that of the registry.
 
 A service that settings want to run finishes pending plans, then schedules and runs what is due. One
 that is only scheduled writes a plan for another process to run, and only while none is pending.

@@ -170,7 +170,7 @@ class HoodieTable:
         return zone_of_objects(timeline.made_ms)
 
     def require_zone(self, timeline: ActiveTimeline) -> KnownZone:
-        """The same for who writes. Raises ConfigError when it is visibly not UTC, nor declared."""
+        """The same for writers. Raises ConfigError when it is visibly not UTC, nor declared."""
         known = self.known_zone(timeline)
         if known.refusal is not None:
             example = known.example.time if known.example else None
@@ -262,7 +262,7 @@ class HoodieTable:
     def remembered_schemas(
         self, timeline: ActiveTimeline, find: Callable[[], tuple[InternalSchema, ...]]
     ) -> tuple[InternalSchema, ...]:
-        """What `find` finds of the versions of the schema; asked anew when an instant completed.
+        """What `find` finds of the versions of the schema; asked again when an instant completed.
 
         A version counts once its commit is completed, so without a new one there is none.
         """
@@ -343,7 +343,7 @@ class HoodieTable:
     def read_view(
         self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
     ) -> FileSystemView:
-        """The same for who only reads, without the file groups that pending clusterings hold.
+        """The same for readers, without the file groups that pending clusterings hold.
 
         A clustering changes no row before it completes, so a broken plan of one stops no reader.
         Raises CorruptTableError for what readers need: plans of compactions and replacecommits.
@@ -456,7 +456,8 @@ class HoodieTable:
     def _listed_in_metadata_table(self, partitions: Iterable[str] | None) -> Listing | None:
         """The files of all that is committed, where a metadata table is kept.
 
-        The properties are read again: who switches it off does so before a commit that it lacks.
+        The properties are read again: a process that switches it off does so before a commit that
+        it lacks.
         """
         if not self.config.keeps_metadata_table:
             return None

@@ -1,6 +1,6 @@
 """Which of two versions of a row is older, by their ordering values.
 
-Values of several ordering fields are compared one after the other; a null decides nothing. Text is
+Values of several ordering fields are compared one after another; a null decides nothing. Text is
 compared by UTF-8 bytes, which differs from Java's order only between characters above U+FFFF and
 from U+E000 on.
 """

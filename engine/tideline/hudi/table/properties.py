@@ -93,7 +93,8 @@ def load_table_config(store: ObjectStore) -> TableConfig:
 
 
 def load_any_table_config(store: ObjectStore) -> TableConfig:
-    """The same of a table that may be refused altogether, for who only says what it is."""
+    """The same of a table that may be refused altogether, for a caller that only says what it
+    is."""
     return TableConfig(own_names(_load(store).properties), store.uri)
 
 

@@ -7,7 +7,7 @@
    promoted to the table's type; structs, lists and maps likewise, part by part. Where either side
    may be null the result may.
 4. A column the input lacks is an error, or null: see `MissingColumns`.
-5. A new column of which all values are null is left out until one has a type, at any depth.
+5. A new column with nothing but nulls is left out until one has a type, at any depth.
 
 Anything else is refused, naming the column and both types.
 Source: Hudi's AvroSchemaUtils, HoodieSchemaCompatibility.checkValidEvolution (1.x defaults).

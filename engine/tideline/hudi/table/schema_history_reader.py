@@ -1,6 +1,6 @@
 """Reading a table's schema history, as a timeline shows the table.
 
-1. The newest commit that may change the schema gives the version in force: by itself, or, where a
+1. The newest commit that may change the schema gives the version in force: alone, or, where a
    writer without schema evolution made it, by the version before and the columns it wrote.
 2. The history file has all others. Without it files of older versions cannot be read rightly.
 3. What rows are found, placed and ordered by must have had its name all along: properties of the

@@ -39,7 +39,7 @@ ORDERING_FIELDS = "hoodie.table.ordering.fields"
 KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
 KEY_GENERATOR_TYPE = "hoodie.table.keygenerator.type"
 KEY_SPELLING_CHECKED = "hoodie.write.complex.keygen.validation.enable"
-"""False in tables of which it is known that no Hudi version spelled some of their keys otherwise.
+"""False in tables where it is known that no Hudi version spelled some of their keys otherwise.
 
 Hudi 0.14.1 to 1.0.2 spelled a complex key of one column without the column's name. Later versions
 refuse a table with such a key generator unless this says that they need not (KeyGenUtils).

@@ -2,7 +2,7 @@
 
 States only move requested -> inflight -> completed, and each move creates one immutable object.
 A reader therefore sees all of an instant or nothing, and a process that dies leaves an instant
-in one of three states, each of which the next writer knows how to take up.
+in one of three states, and the next writer can take up each.
 """
 
 from __future__ import annotations

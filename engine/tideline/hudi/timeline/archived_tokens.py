@@ -1,7 +1,7 @@
 """The idempotency tokens of archived commits, remembered so that the archive is read only once.
 
-A commit's token stands in its extra metadata and goes into the archive with it. Who looks for one
-there remembers, in one object, the tokens found and up to which archive file:
+A commit's token stands in its extra metadata and goes into the archive with it. A reader that
+looks for one there keeps, in one object, the tokens found and up to which archive file:
 
 1. List the archive, get what is remembered, read only the archive files that are newer.
 2. Keep the newest `TOKENS_MAX` tokens, and note that older ones were dropped.

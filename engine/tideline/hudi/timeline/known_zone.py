@@ -119,7 +119,7 @@ class KnownZone:
 
     @property
     def warning(self) -> str | None:
-        """What a person should know although work goes on."""
+        """What a person should know although work continues."""
         if self.basis is not ZoneBasis.UNSURE:
             return None
         return (

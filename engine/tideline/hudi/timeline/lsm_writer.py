@@ -4,15 +4,15 @@ Readers go from `_version_` to a manifest to data files, so that what is written
 
 1. The data file. Died after: no manifest names it, and the next one of that name replaces it.
 2. `manifest_<n+1>`. Died after: `_version_` names the one before, unless it has never been written:
-   then readers take the newest manifest, whose file is there. The next writer writes it anew, and
+   then readers take the newest manifest, whose file is there. The next writer rewrites it, and
    sweeps up what 1 and 2 left before.
 3. `_version_`. Died after: everything counts.
 4. Later: old manifests go, then data files that no kept manifest names. Readers that are a few
    manifests behind find their files; died in between, some are left for the next time.
 
-One writer at a time, under the table lock. An instant may be in two files: who died after 3 left it
-in the active timeline, and it is archived again. Files are merged as in an LSM tree: so many of a
-level make one of the next.
+One writer at a time, under the table lock. An instant may be in two files: a process that died
+after 3 left it in the active timeline, and it is archived again. Files are merged as in an LSM
+tree: so many of a level make one of the next.
 
 Source: Hudi's LSMTimelineWriter, LSMTimeline.
 """

@@ -1,6 +1,6 @@
 """Changing a table's version under its lock, visible at one moment.
 
-The timeline is written anew next to the old one, where no reader of the old version looks, and one
+The timeline is rewritten next to the old one, where no reader of the old version looks, and one
 update of the properties makes it the table's:
 
 1. Nothing is pending, and no logs are left that the other version would not understand.
@@ -11,7 +11,7 @@ update of the properties makes it the table's:
    the table has none.
 5. One update sets the version with all that belongs to it. Died before: as 4. Died after: readers
    see the new version; the next writer deletes the old timeline, then the property of 2.
-6. The old timeline is deleted, then the property of 2; the metadata table is made anew.
+6. The old timeline is deleted, then the property of 2; the metadata table is rebuilt.
 
 Where the layout of the timeline stays, 2, 3 and 6 have nothing to do but the metadata table.
 

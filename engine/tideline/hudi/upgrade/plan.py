@@ -16,7 +16,7 @@ from tideline.hudi.upgrade.property_changes import Changes, changed_properties
 class VersionPlan:
     """From one version to another. `changes` are those of the properties.
 
-    `moves_timeline`: it is written anew in the other layout. `compacts`: no file group may have
+    `moves_timeline`: it is rewritten in the other layout. `compacts`: no file group may have
     logs then; `forgets`: nor may older slices, so that time travel begins at the change.
     `dropped` are partitions of the metadata table; `remakes_metadata_table`: it is made again with
     the partition `files`.
@@ -42,12 +42,12 @@ class VersionPlan:
             text
             for wanted, text in (
                 (self.compacts, "compact all file groups that have logs"),
-                (self.forgets, "clean older versions of all files: time travel begins anew"),
+                (self.forgets, "clean older versions of all files: time travel starts over"),
                 (self.moves_timeline, "write timeline and archive in the other layout"),
                 (self.dropped, "switch the metadata table off"),
                 (True, "change the properties, from where on the table has the other version"),
                 (self.moves_timeline, "delete the timeline in the former layout"),
-                (self.remakes_metadata_table, "make the metadata table anew, with `files`"),
+                (self.remakes_metadata_table, "rebuild the metadata table, with `files`"),
                 (lost, f"leave to its next writer of Hudi: {', '.join(lost)}"),
             )
             if wanted

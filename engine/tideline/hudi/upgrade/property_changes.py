@@ -7,7 +7,7 @@
 
 A table merges its rows after it as before. Hudi differs in one case: of a merge-on-read table with
 an ordering column and the payload OverwriteWithLatest it makes one ordered by event time, and other
-rows win from then on. Here the later write goes on winning, as in every read before the change.
+rows win from then on. Here the later write keeps winning, as in every read before the change.
 
 Source: Hudi's SevenToEightUpgradeHandler, EightToNineUpgradeHandler, NineToEightDowngradeHandler,
 EightToSevenDowngradeHandler (1.2).

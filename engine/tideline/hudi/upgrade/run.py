@@ -7,7 +7,7 @@
    misunderstood in older slices, these are cleaned.
 4. The version changes, under the lock (`change_version`).
 
-Each step leaves a table that is whole: died in between, the same call goes on.
+Each step leaves a table that is whole: died in between, the same call continues.
 """
 
 from __future__ import annotations

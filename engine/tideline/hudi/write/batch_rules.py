@@ -34,7 +34,7 @@ _META_PREFIX = "_hoodie_"
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a column of the input is a meta column, which each write makes anew."""
+    """Whether a column of the input is a meta column, which each write fills itself."""
     return is_meta_column(name) or (name.startswith(_META_PREFIX) and name != DELETED_FLAG)
 
 
@@ -96,7 +96,7 @@ def check_computed_keys(schema: pa.Schema, config: TableConfig, keys: KeyGenerat
         if str(kind).startswith("timestamp"):
             raise UnsupportedTableError(
                 "record keys with timestamps as text in a table without meta columns are not "
-                "supported; write the table anew with hoodie.populate.meta.fields=true",
+                "supported; rewrite the table with hoodie.populate.meta.fields=true",
                 value=name,
             )
 

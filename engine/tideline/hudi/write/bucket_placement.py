@@ -105,7 +105,7 @@ _Reader = Callable[[ObjectStore, Sequence[BaseFile]], tuple[StoredKey, ...]]
 def _sources(
     table: HoodieTable, slices: Sequence[FileSlice]
 ) -> Iterator[tuple[_Reader, Sequence[FileSlice]]]:
-    """What is asked, one after the other until it is enough: how, and which file slices."""
+    """What is asked, one after another until it is enough: how, and which file slices."""
     yield keys_of_footers, slices
     yield keys_of_rows, slices
     timeline = table.timeline()

@@ -31,7 +31,7 @@ def commit_write(
     write: Callable[[WriteTransaction], WrittenFiles],
     failed_writes: FailedWrites,
 ) -> WriteDone:
-    """Run one transaction; what fails inside is undone before the error goes on.
+    """Run one transaction; what fails inside is undone before the error is raised again.
 
     Raises ConflictError when another write got in the way, UnknownOutcomeError when the store went
     away while the commit became visible, and what `write` raises.

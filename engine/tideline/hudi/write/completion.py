@@ -4,7 +4,7 @@
    is held and the heartbeat is alive it is repeated until the store answers: an attempt that took
    place counts as ours.
 2. Once the lock is lost, `settle` asks what became of the instant, and has it completed under a new
-   lock, or undone, as soon as the store answers; until then the heartbeat goes on.
+   lock, or undone, as soon as the store answers; until then the heartbeat continues.
 3. If the store stays away for `settle_s`, the outcome is Unknown. A request may still be on its
    way, so that nothing of the instant may be undone; its heartbeat lapses, and who finds the
    instant pending after that rolls it back.
@@ -92,7 +92,7 @@ class InstantCompletion:
         newest = timeline.newest_time()
         if newest is not None and newest > sent.completion_time:
             raise ConflictError(
-                "others went on before it was known whether this instant completed",
+                "others continued before it was known whether this instant completed",
                 table=self._table.location.uri,
                 instant=pending,
                 path=self._table.timelines.path(sent),

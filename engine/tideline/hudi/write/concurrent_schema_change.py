@@ -4,7 +4,7 @@ A batch is prepared for the schema the table had then; another writer may add a 
 one starts, or while it writes.
 
 1. Before it started: a file this write rewrites may hold the new column, and rewriting would drop
-   it. So a write whose columns are not the table's present ones must not go on.
+   it. So a write whose columns are not the table's present ones must not continue.
 2. While it wrote: the conflict check has seen that the file groups are different ones. The commit
    then says both schemas in one, or the newer commit would make the table forget the column. The
    newer commit is the one with the later instant, even if it completed first; so a change of ours

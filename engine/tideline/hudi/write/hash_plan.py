@@ -113,7 +113,7 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
     uri = table.location.uri
     if transaction.operation.replaces_file_groups:
         raise UnsupportedTableError(
-            "file groups of CONSISTENT_HASHING buckets are not replaced: Hudi goes on writing to "
+            "file groups of CONSISTENT_HASHING buckets are not replaced: Hudi continues writing to "
             "those that its hashing metadata names",
             table=uri,
             value=transaction.operation,

@@ -96,7 +96,7 @@ class IndexChoice:
     def for_partitions(self, options: Mapping[str, str] | None) -> WriteConfig:
         """Settings of a write that drops whole partitions and places no row.
 
-        Raises UnsupportedTableError with consistent hashing: Hudi goes on writing to the file
+        Raises UnsupportedTableError with consistent hashing: Hudi continues writing to the file
         groups that its hashing metadata names, and those are gone then.
         """
         layout = self.layout()

@@ -56,7 +56,7 @@ class MatchedRows:
             return
         raise UnsupportedTableError(
             f"{self._matched}, but {deleted:,} would be deleted; nothing was. Some keys are stored "
-            "more than once in a file, of which a log deletes one: rewrite their partitions "
+            "more than once in a file, and a log deletes one: rewrite their partitions "
             "(insert_overwrite)",
             table=table,
         )

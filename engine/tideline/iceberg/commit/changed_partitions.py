@@ -1,7 +1,7 @@
 """Partitions whose rows other writers change in place: what rewrites give way to.
 
 A writer that replaces data files, or deletes rows of them by position, names these files in its
-commit. Were they rewritten meanwhile, it would have to begin anew, and many writers fail instead.
+commit. Were they rewritten meanwhile, it would have to start over, and many writers fail instead.
 So where one was at work lately another change is likely to be under way already. Appends and
 equality deletes name no file, and deletes by position in files of the same commit none that could
 be rewritten: to streams that write such a rewrite is no obstacle.

@@ -69,7 +69,7 @@ class SnapshotChange(Protocol):
 
     @property
     def branch(self) -> str:
-        """The branch that the snapshot goes on."""
+        """The branch to which the snapshot is added."""
 
     def apply(self, metadata: TableMetadata) -> SnapshotContent | Conflicted:
         """The change on top of the branch as `metadata` has it; Conflicted when it is void."""

@@ -1,8 +1,8 @@
 """A snapshot's summary: what the commit added and removed, and what the table holds after it.
 
 The names and the rules are those of Iceberg's Java writers (spec, "Optional Snapshot Summary
-Fields"): a count of nothing is left out, totals go on from the snapshot before as long as that one
-has them, and partitions are listed one by one only up to `write.summary.partition-limit`.
+Fields"): a count of nothing is left out, totals continue from the snapshot before as long as that
+one has them, and partitions are listed one by one only up to `write.summary.partition-limit`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a condition in Arrow lets a scan skip: manifests, files by their partition and by metrics.
 
-An expression is not taken apart: Arrow is asked whether it can hold for rows of which the ranges of
+An expression is not taken apart: Arrow is asked whether it can hold for rows where the ranges of
 some columns are known (`RowFilter.may_hold`). Of a column in buckets no range is known. There the
 values that the condition requires are found in its text, and Arrow is asked whether it can hold for
 any others; where it cannot, the buckets of these values are left.
@@ -169,7 +169,8 @@ def _of_partition(
 
 
 def _required_values(row_filter: RowFilter, column: _Column) -> list[Any] | None:
-    """The values of which a row must have one in the column; None where there are others."""
+    """The values that allow a row in the column, which must have one of them; None where there are
+    others."""
     kind = arrow_type(column.type)
     try:
         texts = _compared_texts(str(row_filter.expression), column.name)

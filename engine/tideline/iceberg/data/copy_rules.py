@@ -1,8 +1,8 @@
 """Which row groups of existing files may stand in new ones as they are, and why others may not.
 
-A row group is copied when encoding it anew would change nothing that the table asks for: its
+A row group is copied when re-encoding it would change nothing that the table asks for: its
 columns, its codec, its bloom filters, and the metrics that are made of its statistics. One that
-differs in its codec alone is transcoded: its pages are compressed anew, and not decoded. A small
+differs in its codec alone is transcoded: its pages are recompressed, and not decoded. A small
 one is encoded with others into a larger one, because every row group costs its readers a request or
 two per column. Needs no Arrow. Pure.
 """
@@ -37,11 +37,11 @@ _LINEAGE_IDS = frozenset(field.field_id for field in LINEAGE_FIELDS)
 
 
 class Treatment(Enum):
-    """What a rewrite does with a row group: it is copied, transcoded, or encoded anew because of
+    """What a rewrite does with a row group: it is copied, transcoded, or re-encoded because of
     this."""
 
     COPIED = "copied as they are stored"
-    TRANSCODED = "compressed anew with write.parquet.compression-codec"
+    TRANSCODED = "recompressed with write.parquet.compression-codec"
     ORDER = "rows are sorted"
     PARTITIONS = "rows are put into other partitions"
     DELETES = "deleted rows are left out"

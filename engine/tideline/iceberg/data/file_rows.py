@@ -50,7 +50,7 @@ _VALUES_BYTES_MAX = 64 * 1024 * 1024
 class FileRows:
     """Reads data files of one table; the delete files it has read serve later ones too.
 
-    `row_filter` says of which row groups `batches` may leave the rows out.
+    `row_filter` says which row groups `batches` may leave out.
     """
 
     def __init__(self, io: FileIO, layout: RowLayout, row_filter: RowFilter | None = None) -> None:

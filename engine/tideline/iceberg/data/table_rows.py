@@ -2,7 +2,7 @@
 
 1. A filter rules out manifests and data files by their partitions and metrics
    (`condition_pruning`), and row groups by their statistics.
-2. Files are read one after the other, with the columns asked for and those of the filter alone.
+2. Files are read one after another, with the columns asked for and those of the filter alone.
 3. The filter selects the rows of each batch.
 """
 

@@ -1,4 +1,4 @@
-"""Partition specs: which transforms of which columns a data file is filed under (spec,
+"""Partition specs: by which transforms and columns a data file is filed under (spec,
 "Partitioning").
 
 A partition tuple is a plain tuple in the spec's field order. It holds Iceberg's internal values:

@@ -1,7 +1,7 @@
 """A filter tied to a schema: columns by id, values in their types, no NOT left.
 
 The same shape serves for partitions, where a reference is a position in the partition tuple (see
-projection.py). The evaluating code decides per predicate whether it may hold.
+projection.py). Whether a predicate may hold is up to the evaluation.
 """
 
 from __future__ import annotations

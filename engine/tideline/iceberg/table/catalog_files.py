@@ -48,8 +48,8 @@ class MetadataFiles(Protocol):
 
 
 class OwnFiles(Catalog):
-    """For catalogs of PyIceberg, before their own class. `files` is None for a catalog of which no
-    table was opened."""
+    """For catalogs of PyIceberg, before their own class. `files` is None for a catalog without an
+    opened table."""
 
     files: MetadataFiles | None = None
 

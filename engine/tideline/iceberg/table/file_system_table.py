@@ -113,7 +113,7 @@ class FileSystemTable:
     def load_since(self, known: Loaded) -> Loaded:
         """`known` while it is the newest, without reading it again; else what `load` gives.
 
-        A table that was made anew in the same place may have as many versions: its metadata file is
+        A table that was recreated in the same place may have as many versions: its metadata file is
         another one.
         """
         version, found = self._newest()

@@ -1,6 +1,6 @@
 """The folders whose files are one table's to delete.
 
-Metadata may name any path, and a metadata file is only as trustworthy as who wrote it. So what
+Metadata may name any path, and a metadata file is only as trustworthy as its author. So what
 metadata leads to is deleted only below the table's location and the folders that its properties
 declare (`write.data.path` and its older names, `write.metadata.path`). A declared folder around the
 table's own, or a whole bucket, holds other tables too and counts for nothing. Of a table that was

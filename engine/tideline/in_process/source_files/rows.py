@@ -4,7 +4,7 @@
 2. Rows are read file by file in the order of arrival; times in nanoseconds are rounded down.
 3. Files of other columns are brought to one schema, by name, as a write would evolve a table's.
 
-What Hudi puts into an export is left out. Whatever is wrong with a file is for Spark to judge: it
+What Hudi puts into an export is left out. Whatever is wrong with a file is for Spark to check: it
 finds out which files and which rows are at fault.
 """
 

@@ -9,7 +9,7 @@
 
 A death before 1 or during 2 and 3: all files are still there; copies are made again. During 4: some
 are gone. Whoever clears next (the next ingest of this prefix, or, when no file is new, an operation
-of its own) reads the same checkpoint and goes on; clearing twice changes nothing.
+of its own) reads the same checkpoint and continues; clearing twice changes nothing.
 
 A producer that replaces a file by another one of the same name within the moment between the last
 listing and the delete loses the new one: give files new names.
@@ -41,8 +41,8 @@ _COPIES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """How many files, of which size, have left the landing prefix; `folder` is where they are now,
-    empty where they were removed."""
+    """How many files, and how many bytes, have left the landing prefix; `folder` is where they are
+    now, empty where they were removed."""
 
     files: int = 0
     size_bytes: int = 0

@@ -3,7 +3,7 @@
 It is `tideline.spark.source_files.intake` without Spark.
 
 What Spark's expressions do (a transform in SQL, a condition for deletes) is Spark's, and so is the
-parsing of text. Nothing here judges: where something does not fit, Spark reads the files once more
+parsing of text. Nothing here checks: where something does not fit, Spark reads the files once more
 and says which of them, or which rows, are at fault.
 """
 

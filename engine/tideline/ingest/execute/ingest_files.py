@@ -9,7 +9,7 @@
    visible together or not at all.
 5. Should the batch fail, Spark reads it once more and finds the files, or the rows, at fault
    (`tideline.spark.source_files.bad_input`). Rows are set aside where that is allowed. Bad files:
-   Fail stops, naming them; Quarantine notes each next to the landing files. Then go on with the
+   Fail stops, naming them; Quarantine notes each next to the landing files. Then continue with the
    rest from 3. Both are written before the commit: see `tideline.ingest.sources.files.quarantine`
    for what dying in between leaves.
 6. Where the policy says so, what the table has taken in leaves the landing prefix

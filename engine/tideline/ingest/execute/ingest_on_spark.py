@@ -172,7 +172,7 @@ class SparkAttempt:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""
         if self.batch.deletes:
             raise NoTableYetError("it deletes, and there is nothing to delete from yet")
-        # A row, because Spark refuses to read text of which no column is wanted but bad records.
+        # A row, because Spark refuses to read text where no column is wanted but bad records.
         if self.batch.work.file_format.is_text and not rows.head(1):
             raise NoTableYetError(
                 "the first files have no rows to infer the types of the columns from: declare "

@@ -1,7 +1,7 @@
 """What would become of landed files, without writing anything: neither rows nor notes. Without
 files, whether Spark understands the SQL of an ingest.
 
-The files are read as an ingest reads them, and judged where they do not fit. Where there is no
+The files are read as an ingest reads them, and checked where they do not fit. Where there is no
 table yet, one in memory stands in for it, so that rows without a key are found as well. Whether
 rows insert or update is not looked up.
 """

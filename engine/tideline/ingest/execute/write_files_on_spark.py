@@ -1,6 +1,6 @@
 """Source files that a person names, written through Spark.
 
-They are judged as landing files are: bad ones fail the write, or are passed over; rows fail their
+They are checked as landing files are: bad ones fail the write, or are passed over; rows fail their
 file, or are kept in `_quarantine/` next to the files before the commit (see
 `tideline.ingest.sources.files.quarantine`). There is no checkpoint: the same files written again
 are written again, and a file that was passed over is tried again.

@@ -75,7 +75,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A table of an Iceberg catalog: the catalog's name and properties, none of which is a
+    """A table of an Iceberg catalog: the catalog's name and properties, without any
     credential, and the table's `namespace.name` in it."""
 
     catalog: str
@@ -115,8 +115,8 @@ class CreateTable:
 class RollBack:
     """Roll back what dead writers left; `instants` are those seen when planning.
 
-    `gone` are the writers of some of them, by the names in their heartbeats: who planned this knows
-    that these processes have ended.
+    `gone` are the writers of some of them, by the names in their heartbeats: the planner found that
+    these processes have ended.
     """
 
     instants: tuple[str, ...]

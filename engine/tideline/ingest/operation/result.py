@@ -189,7 +189,7 @@ _RESULT_FIELDS = (
 )
 _LISTS = ("rolled_back", "notes", "columns_added", "columns_widened")
 _TEXTS = ("message", *_LISTS)
-# Longest text and most items, one after the other, until a result fits.
+# Longest text and most items, one after another, until a result fits.
 _CUTS = ((1_000, 10), (300, 5), (100, 3), (40, 1))
 
 

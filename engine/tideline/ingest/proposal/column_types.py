@@ -1,4 +1,4 @@
-"""Types for the columns of a sample, none of which changes the meaning of a value that was read.
+"""Types for the columns of a sample; none changes the meaning of a value that was read.
 
 A column is a number, a day, a time or a flag where all of its values are, as programs write them;
 else it is text, with a note on what most of its values are.

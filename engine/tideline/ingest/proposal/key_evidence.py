@@ -34,7 +34,7 @@ _TEXT_LENGTH_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many different values some columns have in `rows` rows, of which `empty` lack one."""
+    """How many different values some columns have in `rows` rows; `empty` of them lack one."""
 
     columns: tuple[str, ...]
     rows: int

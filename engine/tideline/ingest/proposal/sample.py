@@ -185,7 +185,7 @@ def _parse(
 
 
 def _whole_lines(content: bytes) -> bytes:
-    """Without a last line that may go on."""
+    """Without a last line that may continue."""
     end = content.rfind(b"\n")
     return content if len(content) < _BEGINNING_BYTES or end < 0 else content[: end + 1]
 

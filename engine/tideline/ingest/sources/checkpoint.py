@@ -210,7 +210,7 @@ def read_newest_checkpoints(
 ) -> dict[str, Checkpoint]:
     """The checkpoints of all ingests, by name, that the newest commit with any carries.
 
-    Other ingests may have gone on since. Raises CorruptTableError.
+    Other ingests may have continued since. Raises CorruptTableError.
     """
     for instant in reversed(timeline.completed().of(*COMMIT_ACTIONS).instants):
         found = _decode_all(read_extra_metadata(instant), instant.time)

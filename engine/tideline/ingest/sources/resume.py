@@ -1,4 +1,4 @@
-"""Which checkpoint an ingest goes on from: its own, that of its former name, or none.
+"""Which checkpoint an ingest continues from: its own, that of its former name, or none.
 
 A checkpoint is kept under the ingest's name and knows its landing prefix. Two changes of a spec
 would make it say something false, so they are refused unless the spec says what was meant:
@@ -7,7 +7,7 @@ would make it say something false, so they are refused unless the spec says what
    would be passed over. `former_prefix` says that the files were moved along.
 2. Another name over the same prefix, for an operation that inserts. Everything would be inserted a
    second time. `former_name` says that the ingest was renamed. Where both names have a checkpoint
-   the one that went on from the other counts, so that a name may be given back.
+   the one that continued from the other counts, so that a name may be given back.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def newest_of(
 def resume_of(
     claim: Claim, checkpoints: Mapping[str, Checkpoint], files: Iterable[ArrivedFile]
 ) -> Resume | Refused:
-    """What the ingest goes on from; `files` are those in its landing prefix now."""
+    """What the ingest continues from; `files` are those in its landing prefix now."""
     former = claim.former_name
     if former in claim.names:
         message = f"renamedFrom is {former!r}, which is an ingest of this table itself"
@@ -131,6 +131,6 @@ def _moved(claim: Claim, checkpoint: Checkpoint) -> str:
 def _renamed(claim: Claim, other: str) -> str:
     return (
         f"ingest {other!r}, which the spec no longer has, took files in from the same prefix, and"
-        f" {claim.operation} would insert them again: name the ingest {other!r}, or go on from"
+        f" {claim.operation} would insert them again: name the ingest {other!r}, or continue from"
         f" there with renamedFrom: {other}"
     )

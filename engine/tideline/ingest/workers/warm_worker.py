@@ -1,4 +1,4 @@
-"""A warm worker: carries out operations that are handed to it, one after the other.
+"""A warm worker: carries out operations that are handed to it, one after another.
 
 1. It waits for an operation, and ends once none has come for a while, or after its lifetime.
 2. The report on the operation before must have reached the status; then it shows what it takes,

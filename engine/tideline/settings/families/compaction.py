@@ -36,7 +36,7 @@ SETTINGS = (
     text(
         "hoodie.compaction.strategy",
         "org.apache.hudi.table.action.compact.strategy.LogFileSizeBasedCompactionStrategy",
-        "Hudi's strategy classes, comma-separated, applied one after the other",
+        "Hudi's strategy classes, comma-separated, applied one after another",
     ),
     integer(
         "hoodie.compaction.target.io",

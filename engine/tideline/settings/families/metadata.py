@@ -1,4 +1,4 @@
-"""Hudi's metadata table, of which Tideline keeps the partition `files` (docs/decisions/0035)."""
+"""Hudi's metadata table; Tideline keeps its partition `files` (docs/decisions/0035)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ SETTINGS = (
     ),
     settles(
         "hoodie.table.ordering.fields",
-        "columns of which the higher value wins",
+        "columns whose higher value wins",
         kind=Kind.NAMES,
         aliases=(
             "hoodie.table.precombine.field",

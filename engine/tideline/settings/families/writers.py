@@ -159,7 +159,7 @@ SETTINGS = (
         unless=OFF,
     ),
     *refused(
-        "instant times go on from the timeline's newest, under the lock; leave it out",
+        "instant times continue from the timeline's newest, under the lock; leave it out",
         "hoodie.time.generator.*",
         "_hoodie.time.generator.reuse.enable",
     ),

@@ -4,7 +4,7 @@ Groups without an order, and those whose rows a task can sort in memory, need no
 of files is one task, which answers with its new data files. The others are sorted by a shuffle, or,
 where Spark is threads of this machine's anyway, through its disk.
 
-A group that fails is an answer, not an error: its new files are deleted, other groups go on.
+A group that fails is an answer, not an error: its new files are deleted, other groups continue.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class RouteRows:
 
 @dataclass(frozen=True, slots=True)
 class WriteSorted:
-    """Task function: blocks sorted by (file, part) -> data files, each part sorted by itself."""
+    """Task function: blocks sorted by (file, part) -> data files, each part sorted on its own."""
 
     io: FileIO
     context: RewriteContext

@@ -40,7 +40,7 @@ _NET_TASKS_MAX = 64
 def changes_schema(table: HoodieTable, options: SourceOptions) -> StructType:
     """`_change_type`, `_change_instant` and the table's columns at `until`, else of now.
 
-    Without `until` nothing is planned: a stream that goes on needs no older changes any more.
+    Without `until` nothing is planned: a stream that continues needs no older changes any more.
     """
     if options.until is None:
         return arrow_to_spark(_columns_of_now(table, table.timeline()))

@@ -223,7 +223,7 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     )
 
 
-# What Hudi lets other types become, but for what Spark's reader widens to by itself.
+# What Hudi lets other types become, but for what Spark's reader widens to on its own.
 _WIDE = (
     types.is_float32,
     types.is_float64,

@@ -11,7 +11,7 @@
 4. Rows have the columns of now, also those of older commits: a query that is started again may run
    a batch that ended before a column was added. While it runs it keeps those it began with.
 
-Offsets never go back: of a table that was restored a stream of rows goes on with the next commit,
+Offsets never go back: of a table that was restored a stream of rows continues with the next commit,
 and one of changes is refused.
 """
 
@@ -63,7 +63,7 @@ class TidelineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in ("as_of", "until"):
             if getattr(options, name) is not None:
                 raise ConfigError(
-                    f"a stream has no `{name}`: it begins `after` a time and goes on", value=name
+                    f"a stream has no `{name}`: it begins `after` a time and continues", value=name
                 )
         if options.deletes:
             raise ConfigError("a stream has no `deletes`: deleted rows are in its `changes`")

@@ -157,7 +157,7 @@ class RouteSlices:
 
 @dataclass(frozen=True, slots=True)
 class WriteParts:
-    """Task function: blocks sorted by (file, part) -> files, each part sorted by itself."""
+    """Task function: blocks sorted by (file, part) -> files, each part sorted on its own."""
 
     location: StoreLocation
     context: RewriteContext

@@ -2,7 +2,7 @@
 
 Every operation gets a session of its own: views, functions and settings are not shared. What all
 sessions of a Java share is put back by `reset`: cached rows, connections to stores, and Hadoop's
-settings, of which those of buckets say where a bucket is.
+settings; those of buckets say where a bucket is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KeptSession:
         if self._used is None:
             self._used = self._first.newSession()
             _activate(self._used)
-            # A cancelled task ends at once, and does not go on writing its file.
+            # A cancelled task ends at once, and does not continue writing its file.
             self._used.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         for location in stores:
             connect_s3a(self._used, location)

@@ -4,7 +4,7 @@ Spark proposes a type from the values of one batch; here it is decided by what t
 them:
 
 1. A key is text: `007` is not `7`. In JSON, which tells numbers from texts, keys that are whole
-   numbers of 64 bits stay numbers, and so do those of which some are numbers and some are texts:
+   numbers of 64 bits stay numbers, and so do columns with some numbers and some texts:
    the texts are set aside, or `1` and `"1"` would be one row.
 2. A column of csv with a numeral that a number would not give back (`007`, `+1`, `1e3`, more digits
    than a number has) is text; so is one with dates or times in short forms (`2024-01`, `12:30`).
@@ -68,7 +68,7 @@ NO_ROLES = Roles()
 
 @dataclass(slots=True)
 class Kinds:
-    """How many values of a column are of which kind.
+    """How many values a column has of each kind.
 
     `loose` are numerals that a number would not give back, `long` whole numbers that a double would
     not. `nested` is the type of the objects, or lists, that a column of JSON has.

@@ -51,7 +51,7 @@ def filled_from_stored(
     reading: SliceContext,
     location: StoreLocation,
 ) -> DataFrame:
-    """Incoming rows, of which those with a key in `found` are merged with their stored rows.
+    """Incoming rows; those with a key in `found` are merged with their stored rows.
 
     These are in `slices`. A row that is left gets the partition path of its own columns, a delete
     keeps the one it came with. `fold` tells rows apart by the record key.

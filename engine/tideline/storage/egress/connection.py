@@ -1,4 +1,4 @@
-"""One client's connection to the egress proxy: a tunnel, or requests one after the other."""
+"""One client's connection to the egress proxy: a tunnel, or requests one after another."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Door(Protocol):
         """Count a connection for its namespace. Raises EgressError when there are too many."""
 
     async def connect(self, ticket: Ticket, place: HostPort) -> Connected:
-        """A connection to a place, once it was judged. Raises EgressError."""
+        """A connection to a place, once it was checked. Raises EgressError."""
         ...
 
 

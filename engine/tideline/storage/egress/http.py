@@ -1,4 +1,4 @@
-"""Heads and bodies of HTTP/1.1 messages, as a proxy passes them on: read within limits, judged
+"""Heads and bodies of HTTP/1.1 messages, as a proxy passes them on: read within limits, checked
 strictly, and never kept.
 
 What can be read in two ways is refused: then both sides agree where a message ends.

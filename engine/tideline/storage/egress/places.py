@@ -42,10 +42,10 @@ def looked_up(resolve: Resolve, place: HostPort) -> Resolved:
         raise EgressError("host name not found", is_refusal=False) from error
 
 
-def judged_addresses(
+def checked_addresses(
     rules: AddressRules, namespace: str, host: str, resolved: Resolved, remedy: str
 ) -> tuple[Address, ...]:
-    """The addresses of a host, all of which may be connected to. Raises EgressError, whose message
+    """The addresses of a host, which may all be connected to. Raises EgressError, whose message
     ends with `remedy`."""
     canonical, texts = resolved
     is_own = rules.is_own_service(host, canonical, namespace)

@@ -1,8 +1,8 @@
-"""A proxy on the loopback interface that judges where a process connects to for others.
+"""A proxy on the loopback interface that checks where a process connects to for others.
 
 Clients such as obstore resolve names and follow redirects by themselves. Through this proxy they do
-neither alone: it resolves a name once, judges each address (`tideline.trust.addresses`) and
-connects to one that was judged, for every connection, that of a redirect included. https:// is
+neither alone: it resolves a name once, checks each address (`tideline.trust.addresses`) and
+connects to one that was checked, for every connection, that of a redirect included. https:// is
 passed as it is (CONNECT), so the certificate is checked by the client; of http:// each message is
 read to its end.
 
@@ -31,7 +31,7 @@ from tideline.storage.egress.places import (
     EgressError,
     Resolve,
     Resolved,
-    judged_addresses,
+    checked_addresses,
     looked_up,
     resolved_by_system,
 )
@@ -175,7 +175,7 @@ class EgressProxy:
 
     async def _addresses(self, namespace: str, place: HostPort) -> tuple[Address, ...]:
         found = await self._look_up(namespace, place)
-        return judged_addresses(self._rules, namespace, place.host, found, self._remedy)
+        return checked_addresses(self._rules, namespace, place.host, found, self._remedy)
 
     async def _look_up(self, namespace: str, place: HostPort) -> Resolved:
         """What a place's host resolves to; connections that begin meanwhile get the same answer."""

@@ -1,4 +1,4 @@
-"""How requests for one author's endpoint leave a process: through a proxy that judges addresses.
+"""How requests for one author's endpoint leave a process: through a proxy that checks addresses.
 
 A route is the URL of that proxy, which clients take as an ordinary one. Its password is the ticket
 of a namespace, its user says which server requests may go to: a client binds itself to that, so

@@ -5,7 +5,7 @@ when the process dies, so a dead writer is recognised at once instead of after i
 The file names the running kernel (its boot id), because a lock says nothing to another machine:
 
 - held, and made under this kernel: the writer is alive, regardless of any clock. If it has slept,
-  it notices by itself that its heartbeat expired, and undoes its write;
+  it notices on its own that its heartbeat expired, and undoes its write;
 - free, and made under this kernel: the writer is dead;
 - unknown (no such file, a link or a fifo, another kernel, a file system without locks): the age of
   the heartbeat decides.

@@ -65,8 +65,8 @@ def stat_regular(root: str | Path, path: str) -> os.stat_result:
 def read_whole(descriptor: int, *, path: object) -> bytes:
     """All bytes of an open file, whatever size it has said it has.
 
-    Raises UnsupportedTableError naming `path` above the limit on metadata, of which at most one
-    byte more is read.
+    Raises UnsupportedTableError naming `path` above the limit on metadata; at most one byte more
+    is read.
     """
     size_bytes = os.fstat(descriptor).st_size
     admit(size_bytes, path=path)

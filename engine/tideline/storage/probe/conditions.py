@@ -1,4 +1,4 @@
-"""The checks of conditional writes: one after the other, and in races.
+"""The checks of conditional writes: one after another, and in races.
 
 Each returns what is wrong, or None. A question asked once is not enough: some servers check the
 condition and write without a lock between the two, and pass every question until two ask at once.
@@ -10,7 +10,7 @@ import time
 
 from tideline.errors import ObjectNotFoundError
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
-from tideline.storage.probe.race import Arena, judge_race
+from tideline.storage.probe.race import Arena, check_race
 
 _CREATE = "(If-None-Match)"
 _REPLACE = "(If-Match)"
@@ -89,7 +89,7 @@ def replaces_once_in_a_race(arena: Arena) -> str | None:
                 return store.put_if_match(path, bodies[racer], version=version)
 
             results = arena.race(replace)
-            wrong = judge_race(arena, path, bodies, results, what=f"to replace one {_REPLACE}")
+            wrong = check_race(arena, path, bodies, results, what=f"to replace one {_REPLACE}")
             if wrong is not None:
                 return wrong
             version = arena.store.get_versioned(path).version
@@ -135,6 +135,6 @@ def _race_to_create(arena: Arena, path: str) -> str | None:
     results = arena.race(create)
     what = f"to create one object {_CREATE}"
     try:
-        return judge_race(arena, path, bodies, results, what=what)
+        return check_race(arena, path, bodies, results, what=what)
     except ObjectNotFoundError:
         return f"an object is missing although concurrent requests {what} were answered"

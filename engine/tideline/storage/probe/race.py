@@ -84,7 +84,7 @@ class Arena:
                 pass
 
 
-def judge_race(
+def check_race(
     arena: Arena, path: str, bodies: Sequence[bytes], results: Sequence[object], *, what: str
 ) -> str | None:
     """What is wrong with a race in which racer i wrote `bodies[i]`, or None.

@@ -107,7 +107,7 @@ def check_store(
     promises: Sequence[StorePromise] = tuple(StorePromise),
     owner: str = "",
 ) -> StoreReport:
-    """Ask for `promises`, one after the other, and remove everything again.
+    """Ask for `promises`, one after another, and remove everything again.
 
     `owner` names who checks this place, and never twice at once: what an earlier check of the owner
     left is removed at once, that of others when it is old.

@@ -423,7 +423,7 @@ class S3Store:
 
 
 def _counted(pages: Iterable[T]) -> Iterator[T]:
-    """The pages of a listing, of which each is a request; so is one without any."""
+    """The pages of a listing, each a request; so is one without any."""
     is_empty = True
     for page in pages:
         is_empty = False

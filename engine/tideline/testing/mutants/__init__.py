@@ -1,1 +1,1 @@
-"""Faults planted in the product, one after the other: for each there is a test that notices it."""
+"""Faults planted in the product, one after another: for each there is a test that notices it."""

@@ -23,7 +23,7 @@ ERASURE_FAULTS = (
         _VERBS,
     ),
     Fault(
-        "copies of a key stay in a file of which a log deletes one",
+        "copies of a key stay in a file where a log deletes one",
         f"{_WRITE}/write_by_location.py",
         "        matched.require_deleted(sum(stat.num_deletes for stat in stats), table.uri)\n",
         "        matched.require_deleted(matched.count, table.uri)\n",

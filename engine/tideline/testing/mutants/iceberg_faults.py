@@ -156,7 +156,7 @@ ICEBERG_FAULTS = (
         (f"{_TESTS}/test_random_rest_server.py::test_what_fails_after_a_commit_does_not_hide_it",),
     ),
     Fault(
-        "a table that was made anew in a folder is taken for the one before",
+        "a table that was recreated in a folder is taken for the one before",
         f"{_ICEBERG}/table/file_system_table.py",
         "        is_known = known.stored is not None and _is_same_file(known.stored, found)\n",
         "        is_known = known.stored is not None\n",

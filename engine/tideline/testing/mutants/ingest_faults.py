@@ -1,4 +1,4 @@
-"""Faults in landing: checkpoints, and which of them an ingest goes on from."""
+"""Faults in landing: checkpoints, and which of them an ingest continues from."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ INGEST_FAULTS = (
         _RESUME_TESTS,
     ),
     Fault(
-        "a name that is given back falls behind the one that went on",
+        "a name that is given back falls behind the one that continued",
         _RESUME,
         "    return max(found, key=lambda one: one.generation, default=None)\n",
         "    return found[0] if found else None\n",

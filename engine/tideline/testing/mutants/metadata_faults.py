@@ -84,7 +84,7 @@ METADATA_FAULTS = (
         _KEEPING,
     ),
     Fault(
-        "a metadata table stays in use out of which a rolled back instant cannot be taken",
+        "a metadata table stays in use that a rolled back instant cannot be taken out of",
         _KEEP,
         "    if not is_undone:\n        disable_metadata_table(table)\n",
         "    if False:\n        disable_metadata_table(table)\n",

@@ -79,7 +79,7 @@ OPERATOR_FAULTS = (
         _ELECTION_TESTS,
     ),
     Fault(
-        "a leader goes on writing after its term",
+        "a leader continues writing after its term",
         _ELECTION,
         "            return self._ends_s is not None and "
         "self._clock.monotonic_s() < self._ends_s\n",

@@ -60,7 +60,7 @@ SERVICE_FAULTS = (
         (f"{_RECOVERY_TESTS}/test_rollback_resume.py",),
     ),
     Fault(
-        "a rollback believes a marker of another instant",
+        "a rollback trusts a marker of another instant",
         f"{_ROLLBACK}/plan.py",
         "            if file is None or file.instant != self.instant.time:\n",
         "            if file is None:\n",
@@ -238,7 +238,7 @@ SERVICE_FAULTS = (
         (f"{_HERE_TESTS}/test_service_size.py",),
     ),
     Fault(
-        "threads go on after another one has failed",
+        "threads continue after another one has failed",
         "engine/tideline/hudi/write/bounded_threads.py",
         "            stop()\n            raise\n",
         "            raise\n",

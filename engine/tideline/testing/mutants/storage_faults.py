@@ -80,7 +80,7 @@ STORAGE_FAULTS = (
         _LOCK_TESTS,
     ),
     Fault(
-        "a lease believes the wall clock alone",
+        "a lease trusts the wall clock alone",
         _LOCK,
         "return max(0.0, min(wall_s, self.valid_until_monotonic_s - clock.monotonic_s()))",
         "return max(0.0, wall_s)",
@@ -153,7 +153,7 @@ STORAGE_FAULTS = (
         "one refused delete of many does not stop the others",
         _SCOPE,
         "        if refused:\n            raise self._refused(refused)\n        return tuple(",
-        "        if len(refused) == len(judged):\n            raise self._refused(refused)\n"
+        "        if len(refused) == len(checked):\n            raise self._refused(refused)\n"
         "        return tuple(",
         _SCOPE_TESTS,
     ),

@@ -164,7 +164,7 @@ TRUST_FAULTS = (
         ("engine/tests/storage/test_egress_proxy.py",),
     ),
     Fault(
-        "only the first address of a name is judged",
+        "only the first address of a name is checked",
         "engine/tideline/storage/egress/places.py",
         "    for address in addresses:\n        kind",
         "    for address in addresses[:1]:\n        kind",

@@ -63,7 +63,7 @@ UPGRADE_FAULTS = (
         _OLDER_LOGS,
     ),
     Fault(
-        "a metadata table goes on under the other version",
+        "a metadata table continues under the other version",
         _EXECUTE,
         "    disable_metadata_table(table, guard)\n    guard()\n    adapt",
         "    guard()\n    adapt",

@@ -260,7 +260,7 @@ WRITE_FAULTS = (
         ("engine/tests/formats/test_bloom_filter.py",),
     ),
     Fault(
-        "a small filter goes on although it has no room for the new keys",
+        "a small filter continues although it has no room for the new keys",
         "engine/tideline/hudi/file_group/merge_handle.py",
         "    return inserts <= bloom.room or ",
         "    return inserts <= bloom.room + 10**9 or ",
@@ -326,7 +326,7 @@ WRITE_FAULTS = (
         _SPLICED_SIZES,
     ),
     Fault(
-        "a column that was compressed anew has the size it had",
+        "a column that was recompressed has the size it had",
         _SPLICED,
         "            metadata.put(ColumnField.COMPRESSED_BYTES, Kind.I64, places.chunk_bytes)\n",
         "            metadata.put(ColumnField.COMPRESSED_BYTES, Kind.I64, chunk.size_bytes)\n",

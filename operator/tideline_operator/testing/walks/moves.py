@@ -97,7 +97,7 @@ class Moves:
         self._ground.pods.end = PodEnd.SUCCEED
 
     def declare_first(self) -> None:
-        """Every object is there as at first."""
+        """Every object is there as it was created."""
         for (kind, name), spec in self._first.items():
             self._ground.create(kind, name, spec)
             self._replace(kind, name, spec, "the first spec")
@@ -121,7 +121,7 @@ class Moves:
         return self._edit(LAKE_CATALOGS, CATALOG)
 
     def revert(self) -> str | None:
-        """An object is declared as at first."""
+        """An object is declared as it was created."""
         kind, name = self._chance.choice(list(self._first))
         return self._replace(kind, name, self._first[kind, name], "the first spec")
 

@@ -54,7 +54,8 @@ from tideline.services.report import ServiceReport
 from tideline.wording import counted
 
 PAUSE_S = 1.5
-"""How long the lock is free between two portions; who waits for it looks at least every second."""
+"""How long the lock is free between two portions; a process that waits for it looks at least every
+second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ Planning = Callable[
 def archive_table(
     table: HoodieTable, config: ArchivalConfig, *, lock_timing: LockTiming | None = None
 ) -> ArchivalDone:
-    """Archive all that is due, one portion after the other; takes the lock by itself.
+    """Archive all that is due, one portion at a time; takes the lock itself.
 
     Raises as `execute_archival`, and ConflictError where the lock is not to be had; what the
     portions before have archived stays so.

@@ -26,7 +26,8 @@ from tideline.wording import counted
 
 
 class _OpenMetadataTable(HoodieTable):
-    """A metadata table for who needs its timeline alone: its files are none that tables have."""
+    """A metadata table for callers that need its timeline alone: its files are none that tables
+    have."""
 
     def reload_config(self) -> TableConfig:
         self.config = load_any_table_config(self.store)

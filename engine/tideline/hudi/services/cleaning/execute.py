@@ -6,7 +6,7 @@
 2. Not under the lock, but with a heartbeat: the layer above that publishes the table elsewhere lets
    go of the planned files; `T.clean.inflight`; then they are deleted in batches. A missing file
    counts as deleted, so this repeats safely.
-3. Under the lock again: partitions of which nothing remains lose their metadata file, unless a
+3. Under the lock again: partitions where nothing remains lose their metadata file, unless a
    write is pending; a metadata table is switched off; `T.clean` completes with what was deleted.
    Died before: the clean is pending and repeated. Died after: all is done.
 
@@ -69,7 +69,7 @@ BYTES_DELETED = "tideline.clean.bytes.deleted"
 ELAPSED_MS = "tideline.clean.elapsed.ms"
 
 _REARRANGING = (Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING)
-# Operations of which only updated file groups can have an older version.
+# Operations where only updated file groups can have an older version.
 _UPDATING = frozenset({"UPSERT", "INSERT", "UPSERT_PREPPED", "INSERT_PREPPED"})
 
 _log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class CleaningDone:
 
 
 def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDone, ...] | NotDue:
-    """Resume what is pending, then plan and execute what is due. Takes the lock by itself.
+    """Resume what is pending, then plan and execute what is due. Takes the lock itself.
 
     NotDue when there was neither. Raises CorruptTableError for a plan that cannot be read.
     """

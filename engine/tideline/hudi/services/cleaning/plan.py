@@ -6,14 +6,14 @@ Partition by partition, so that memory holds one listing and what is to be delet
    of each living group every slice older than it, except the newest one below it (the version
    that commit saw) and the newest of all.
 2. By file versions: all slices of replaced groups; of each living group all but the newest ones.
-3. Kept in any case: a slice of which a savepoint names a file, as a whole, and what is read now as
+3. Kept in any case: a slice with a file that a savepoint names, as a whole, and what is read now as
    of that instant (other files where a clustering was pending then); slices that a pending
    compaction, log compaction or clustering reads, and newer ones; under file versions what a
    pinned reader sees.
 4. Logs of changes (CDC) that are left of an instant without a base or log file: by commits or
    hours what is older than the earliest commit to retain; by file versions what is older than the
    kept slices of its group, or, of a group without any, than the timeline.
-5. A partition of which nothing remains is itself deleted, in a partitioned table.
+5. A partition where nothing remains is itself deleted, in a partitioned table.
 
 Source: Hudi's CleanPlanner. Hudi does not protect the input of a clustering, nor a partition that
 still holds files of a savepoint. A log of changes that is alone counts as a file slice there.

@@ -50,7 +50,7 @@ class StrategyKind(Enum):
 class CompactionConfig:
     """When a compaction is due and what it takes.
 
-    `strategies` are applied one after the other. `partitions_max` bounds the strategies by day,
+    `strategies` are applied one after another. `partitions_max` bounds the strategies by day,
     `io_mb_max` those that bound what one compaction reads and writes. `is_incremental`: only
     partitions written to since the last compaction are looked at.
     """

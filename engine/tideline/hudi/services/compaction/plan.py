@@ -159,7 +159,7 @@ def find_due(
     if known.knows_age:
         began_ms = known.zone.epoch_ms(counted_from or deltas[0].time)
         seconds = (known.zone.epoch_ms(now) - began_ms) // 1000
-    return _judge(config, len(deltas), seconds, counted_from, last)
+    return _check(config, len(deltas), seconds, counted_from, last)
 
 
 def instants_to_look_at(
@@ -216,7 +216,7 @@ def plan_compaction(
     return CompactionPlan(operations, tuple(sorted(missing)), reason)
 
 
-def _judge(
+def _check(
     config: CompactionConfig,
     commits: int,
     seconds: int | None,

@@ -1,9 +1,9 @@
 """When instants completed: what their names say, or the modification times of their files.
 
 Copying a table of version 6 gives all its files the time of the copy. Then every instant seems to
-have completed after the newest one began, which writers one after the other never do, and the
-instants' own times stand in. Stores that keep whole seconds give equal times; who compares them
-breaks ties by instant.
+have completed after the newest one began, which writers in sequence never do, and the
+instants' own times stand in. Stores that keep whole seconds give equal times; a comparison breaks
+ties by instant.
 Source: Hudi's CompletionTimeQueryViewV1, CompletionTimeQueryViewV2.
 """
 

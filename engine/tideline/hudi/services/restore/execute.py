@@ -240,8 +240,8 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
 
 
 def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguarded) -> RestoreDone:
-    """Do what a pending restore says, regardless of who began it. Call under the lock, of which
-    `guard` raises that it was lost."""
+    """Do what a pending restore says, whichever process began it. Call under the lock; `guard`
+    raises when it was lost."""
     started_ms = table.clock.now_ms()
     plan = read_restore_plan(table, restore)
     if restore.state is State.REQUESTED:

@@ -42,7 +42,7 @@ def create_savepoint(
     """Keep the table as of a completed commit (the newest one by default) from being cleaned.
 
     Returns the savepoint that is there already, if so. Raises ConfigError for an instant that is no
-    completed commit of the active timeline, or of which a clean may have deleted files.
+    completed commit of the active timeline, or one whose files a clean may have deleted.
     """
     with table.lock().acquire():
         timeline = admit(table, Permission.SAVEPOINT)

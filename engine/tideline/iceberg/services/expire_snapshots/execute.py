@@ -105,7 +105,7 @@ class ExpirePreview:
 
 
 def expiry_json(plan: ExpirePlan, deleted: FileTally, left: tuple[str, ...]) -> dict[str, Any]:
-    """An expiry for machines, of which `deleted` are the files."""
+    """An expiry for machines; `deleted` are its files."""
     return {
         "expired_snapshots": plan.snapshot_ids,
         "kept_snapshots": len(plan.kept_ids),

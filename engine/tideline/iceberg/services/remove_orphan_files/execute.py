@@ -140,7 +140,7 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     """Delete what was planned and is still an orphan, and what dead writers left unfinished.
 
     Raises ConflictError when the table was replaced by another since, and what `plan_orphans`
-    raises; a second run goes on where a failure ended the first.
+    raises; a second run continues where a failure ended the first.
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)

@@ -1,4 +1,4 @@
-"""What to rewrite, how, and of which files, from texts as operations carry them."""
+"""What to rewrite, how, and in which files, from texts as operations carry them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planned rewrite will copy, transcode or encode anew, and why: for dry runs.
+"""What a planned rewrite will copy, transcode or re-encode, and why: for dry runs.
 
 The footers of files that may have row groups to copy are read, a few at a time; small files are not
 opened. Files with position deletes count as encoded here: which of their row groups no position is

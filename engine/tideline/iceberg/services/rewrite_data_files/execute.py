@@ -111,7 +111,7 @@ def group_order(context: RewriteContext, group: FileGroup) -> RowOrder | None:
 def read_pieces(
     io: FileIO, layout: RowLayout, pieces: Sequence[FilePiece]
 ) -> Iterator[pa.RecordBatch]:
-    """The live rows of the pieces, one after the other."""
+    """The live rows of the pieces, one after another."""
     reader = FileRows(io, layout)
     for piece in pieces:
         yield from reader.batches(piece.task, piece.part)

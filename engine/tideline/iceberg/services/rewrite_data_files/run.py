@@ -302,9 +302,9 @@ class _Run:
         io = self.table.io
         # Closed at once when it is no longer wanted, so that no new file is left.
         with closing(engine(io, context, self.plan.groups, groups_per_job=size)) as outcomes:
-            yield from self._judged(outcomes)
+            yield from self._checked(outcomes)
 
-    def _judged(self, outcomes: Iterable[GroupOutcome]) -> Iterator[GroupOutcome]:
+    def _checked(self, outcomes: Iterable[GroupOutcome]) -> Iterator[GroupOutcome]:
         """Groups with a wrong number of rows have failed."""
         for outcome in outcomes:
             if isinstance(outcome, GroupResult):

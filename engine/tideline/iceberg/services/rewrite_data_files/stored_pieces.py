@@ -7,7 +7,7 @@
 3. The rest is read as rows, without what is deleted. So is a file whose footer cannot be used here,
    which reading then reports in its own words.
 
-Files are looked at one after the other, so that memory holds one footer.
+Files are looked at one after another, so that memory holds one footer.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def plan_json(
     plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[GroupSurvey] | None = None
 ) -> dict[str, Any]:
     """The plan for machines: files and bytes before and after, every group with its reason and,
-    with `surveys` of them, what is copied, compressed anew or encoded anew."""
+    with `surveys` of them, what is copied, recompressed or re-encoded."""
     groups = [_group_json(group, metadata) for group in plan.groups]
     for group, survey in zip(groups, surveys or (), strict=surveys is not None):
         group |= survey.json()

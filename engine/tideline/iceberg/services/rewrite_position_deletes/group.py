@@ -135,7 +135,7 @@ class DeleteGroupRewrite:
 
 
 class _Output:
-    """The delete files of a group, one after the other."""
+    """The delete files of a group, one after another."""
 
     def __init__(self, rewrite: DeleteGroupRewrite) -> None:
         metadata, group = rewrite.metadata, rewrite.group

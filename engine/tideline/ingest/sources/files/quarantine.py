@@ -1,7 +1,7 @@
 """Setting aside what cannot be taken in, in `_quarantine/` of the landing prefix.
 
-- A file: a note that names it keeps it out. Died before: it is judged again. Died after: it is kept
-  out, as it would have been.
+- A file: a note that names it keeps it out. Died before: it is checked again. Died after: it is
+  kept out, as it would have been.
 - Rows of a file: one object with all of them, put before the commit that takes the rest of the file
   in. Died before the put: nothing has happened. Died between put and commit: the next run finds the
   same rows and puts the same object again; one with another number of rows takes its place. So no
