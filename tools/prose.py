@@ -54,7 +54,7 @@ WORDS = (
         "(module|class|function|method|code|package) (knows|asks|wants|decides|remembers|forgets)",
         "what the code does: code has no mind",
     ),
-    Word(r"(?<=[.:;]\s)who", "a noun: 'the holder of the lock', 'a process that'"),
+    Word(r"(?<!##\s)(?<=[.:;#]\s)who", "a noun: 'the holder of the lock', 'a process that'"),
     Word("(for|as) who", "a noun: 'the holder of the lock', 'a process that'"),
 )
 

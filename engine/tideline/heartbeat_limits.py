@@ -14,7 +14,7 @@ class HeartbeatLimits:
 
     @property
     def silent_s_max(self) -> float:
-        """Who is silent for longer counts as dead."""
+        """A process that is silent for longer counts as dead."""
         return self.interval_s * self.tolerable_misses
 
 

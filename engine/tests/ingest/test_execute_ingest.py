@@ -493,7 +493,7 @@ def test_what_a_spec_says_of_keys_is_kept_in_a_table_that_exists(feed: Feed) -> 
     assert not any("tideline declare" in note for note in first.notes)
     hoodie = feed.table().hoodie_table
     assert described(hoodie) == "unique in the whole table (tideline.index.type=GLOBAL_SIMPLE)"
-    # Who names no index moves the row now.
+    # A write that names no index moves the row now.
     feed.target = create
     feed.land("2.csv", "id,ts,city\n1,2,oslo\n", 20)
     assert feed.run().notes == ()

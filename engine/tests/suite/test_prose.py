@@ -23,7 +23,7 @@ def found_in(path: Path, text: str) -> list[tuple[int, str]]:
         ("x = 1\n# The wait goes\n# on.\n", [(2, "goes # on")]),
         (
             'def f():\n    raise E(\n        f"a file {x} by "\n        "itself"\n    )\n',
-            [(2, "by itself")],
+            [(3, "by itself")],
         ),
         ('"""A lock. Who holds it waits."""\n', [(1, "Who")]),
         ("anew = goes_on\n", []),

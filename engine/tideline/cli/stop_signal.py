@@ -57,7 +57,7 @@ class StopSignal:
         self._heard, self._wakeup = socket.socketpair()
         self._wakeup.setblocking(False)
         self._previous = signal.signal(signal.SIGTERM, _do_nothing)
-        # Who is started in the background of a shell inherits that this one is ignored.
+        # A process that a shell starts in the background inherits that this one is ignored.
         self._previous_interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
         self._previous_wakeup = signal.set_wakeup_fd(self._wakeup.fileno())
         threading.Thread(target=self._listen, name="stop-signal", daemon=True).start()

@@ -54,7 +54,7 @@ DEAD_AT_ONCE = {
     "hoodie.client.heartbeat.interval_in_ms": "1000",
     "hoodie.client.heartbeat.tolerable.misses": "1",
 }
-"""Who has been silent for a second counts as dead."""
+"""A process that has been silent for a second counts as dead."""
 
 # A setting that Hudi stores in its commit; of a session it takes those alone that are its own.
 _BATCH = "hoodie.tideline.batch"

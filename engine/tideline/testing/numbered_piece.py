@@ -1,4 +1,4 @@
-"""A piece of work that only says its number, for tests of who does pieces."""
+"""A piece of work that only says its number, for tests of the runners of pieces."""
 
 from __future__ import annotations
 

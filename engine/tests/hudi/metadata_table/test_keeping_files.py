@@ -446,7 +446,7 @@ def test_a_restore_makes_it_anew(small: SmallTable) -> None:
 
 
 def test_an_open_table_notices_that_it_was_switched_off(small: SmallTable) -> None:
-    """Who switched it off died before its files went; the next commit is not in them."""
+    """It was switched off, but its files are still there; the next commit is not in them."""
     table = opened(small)
     assert len(table.read_view(table.timeline()).partitions) == 2
     opened(small).update_properties({METADATA_PARTITIONS: "", "hoodie.metadata.enable": None})

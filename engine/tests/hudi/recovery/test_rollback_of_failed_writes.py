@@ -227,7 +227,7 @@ def test_what_was_done_is_recorded_as_hudi_records_it(
     assert done["instantsRollback"] == [{"commitTime": str(T), "action": "commit"}]
 
 
-# Who is rolled back
+# Which writers are rolled back
 
 
 def test_a_young_heartbeat_protects(table: SmallTable, store: ObjectStore) -> None:

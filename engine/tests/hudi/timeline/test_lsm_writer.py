@@ -196,6 +196,6 @@ def test_dying_before_any_write_hides_and_doubles_nothing() -> None:
         run(LsmHistory(store))
         history = LsmHistory(store)
         assert archived(history) == after
-        # Who died after the merge appends to it what is in there already.
+        # A process that died after the merge appends to it what is in there already.
         assert {range_and_level(file)[2] for file in history.files()} in ({1}, {0, 1})
     assert died > 10

@@ -1,6 +1,6 @@
 """What a table service is: one object, in a folder of its own, named on one line of `registry`.
 
-Who runs services goes through the registry and asks each of them:
+A caller that runs services goes through the registry and calls each of them:
 
 - `turns`: what settings want of it after a commit,
 - `due`: whether its trigger says yes, by facts that list no files (pure; the operator asks it),

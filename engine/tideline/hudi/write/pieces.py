@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class TaskNumbers:
-    """Who does a piece: part of the names of the files that it writes."""
+    """The task that does a piece: part of the names of the files that it writes."""
 
     partition: int
     stage: int = 0

@@ -56,7 +56,7 @@ class FcntlLock:
             self._clock.sleep(min(_POLL_S, remaining_s))
 
     def _holder(self) -> str:
-        """Who says that it holds the lock."""
+        """The process that says it holds the lock."""
         try:
             descriptor = open_lock_file(self._file, os.O_RDONLY)
             try:
