@@ -10,8 +10,8 @@ or switches it off. Under the lock of the table, when nothing can refuse the com
    indexes would hide rows, or make two of one. Definitions that queries believe without the list
    go before. Died in between: what is left is not believed.
 4. The commit goes into the partitions that are maintained (`bootstrap.KEPT`, `writer`).
-5. What cannot be gone on with is switched off (`disable`), as everything is in table versions whose
-   metadata table is not kept.
+5. A metadata table that cannot be continued is switched off (`disable`), as everything is in table
+   versions whose metadata table is not kept.
 
 Hudi's next writer adds the statistics that its settings enable, and no index that was made by SQL.
 Raises ConflictError, and what the store raises: then nothing was committed.
@@ -116,7 +116,8 @@ def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
 
     Call under the lock, before anything of the instant goes: as long as it is pending readers leave
     it out. Where it cannot be taken out the metadata table is switched off; raises ConflictError
-    where Hudi builds an index in it. Died after: as at first for who goes on with the rollback.
+    where Hudi builds an index in it. Died after: as before, for the process that continues the
+    rollback.
     """
     if not table.reload_config().metadata_partitions:
         return
@@ -168,7 +169,7 @@ def _record(
             MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
             return MetadataOutcome(dropped=dropped)
         except _UNUSABLE as error:
-            _log.warning("the metadata table cannot be gone on with: %s", error)
+            _log.warning("the metadata table cannot be continued: %s", error)
             if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)

@@ -3,8 +3,8 @@
 A commit of the table with the instant time T, before it completes:
 
 1. What an attempt at T left in the metadata table is undone (`undo`), unless it is this very commit
-   again, after a lost reply. Files of instants that are gone are deleted: who slept while its
-   instant was undone may have written one after that.
+   again, after a lost reply. Files of instants that are gone are deleted: a writer that slept
+   while its instant was undone may have written one after that.
 2. When there are enough commits since the last compaction, all partitions are compacted, and what
    is older than the slices that were compacted is deleted.
 3. `T.deltacommit.requested`, `.inflight`, a log for each file group, `T_C.deltacommit`. C is what
@@ -108,7 +108,7 @@ class MetadataWriter:
         """Add records to partitions, as the commit of an instant that is about to complete in the
         table.
 
-        Raises as `MetadataTable.read` where what is there cannot be gone on with; nothing was
+        Raises as `MetadataTable.read` where what is there cannot be continued; nothing was
         written then.
         """
         time, at = completed.time, completed.completion_time
@@ -191,7 +191,7 @@ class MetadataWriter:
 
     def sweep(self, data_timeline: ActiveTimeline) -> None:
         """Undo compactions under way, and commits that no instant of the table is under way with:
-        who was rolled back in its sleep may have gone on with one.
+        who was rolled back in its sleep may have continued with one.
 
         Hudi begins to write without the table's lock, in the table first: a commit here that
         `data_timeline` does not know is looked up in one that is read after it was seen. A
