@@ -33,7 +33,7 @@ from statistics import median
 
 from tideline.clock import SystemClock
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials

@@ -11,18 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.cli.main import run
-from tideline.ingest.operation.column_type import Column, ColumnType
-from tideline.ingest.operation.operation import (
-    CreateTable,
-    IngestFiles,
-    Location,
-    Operation,
-    RollBack,
-    TableTarget,
-    Work,
-)
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import CreateTable, Operation, RollBack, TableTarget, Work
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
+from tideline.testing.file_ingests import ingest_of_files
 
 COLUMNS = (Column("id", ColumnType.parse("string")), Column("n", ColumnType.parse("long")))
 
@@ -74,7 +69,7 @@ def test_ingesting_says_how_many_rows_came_in(
     landing.mkdir()
     pq.write_table(pa.table({"id": ["a", "b"], "n": [1, 2]}), landing / "1.parquet")
     files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
-    work = IngestFiles("landing", place(landing), FileFormat.PARQUET, files, generation=0)
+    work = ingest_of_files("landing", place(landing), FileFormat.PARQUET, files, generation=0)
     assert run(["execute", "--operation", written_down(tmp_path, work)]) == 0
     result = result_line(capsys)
     assert (result["outcome"], result["rows_inserted"], result["source_files"]) == (

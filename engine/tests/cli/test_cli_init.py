@@ -21,7 +21,8 @@ from tideline.ingest.proposal.lake_table_text import lake_table_text
 from tideline.ingest.proposal.places import names_of
 from tideline.ingest.proposal.proposal import propose
 from tideline.ingest.proposal.sample import read_sample
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
 

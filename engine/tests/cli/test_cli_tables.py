@@ -18,10 +18,12 @@ from tideline.hudi.open_table import open_table
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.sources.checkpoint import advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
+from tideline.ingest.sources.checkpoint import checkpoint_metadata
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileListing
 from tideline.ingest.sources.files.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
+from tideline.testing.file_ingests import checkpoint_after
 from tideline.testing.write_batch import batch_engine, write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
@@ -174,7 +176,7 @@ def test_show_says_where_ingests_are_and_what_they_set_aside(
     quarantine_rows(
         quarantined, ArrivedFile("2.csv", 10, 1), [{"row": 1}, {"row": 2}], FileListing()
     )
-    checkpoint = replace(advance(None, FileListing((file,)), [file]), prefix="../landing")
+    checkpoint = replace(checkpoint_after(None, FileListing((file,)), [file]), address="../landing")
     rows = [{"id": "a", "day": "mon", "n": 1}]
     write(uri, rows, extra_metadata=checkpoint_metadata({"landing": checkpoint}))
     assert run(["show", uri, "--json"]) == 0

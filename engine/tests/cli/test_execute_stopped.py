@@ -16,19 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.operation.column_type import Column, ColumnType
-from tideline.ingest.operation.operation import (
-    IngestFiles,
-    Location,
-    Operation,
-    RollBack,
-    TableTarget,
-    Work,
-)
+from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import IngestRange, Operation, RollBack, TableTarget, Work
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.testing.file_ingests import ingest_of_files
 from tideline.testing.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -105,7 +101,7 @@ def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
     return Driver(tmp_path, request.param)
 
 
-def landed(folder: Path) -> IngestFiles:
+def landed(folder: Path) -> IngestRange:
     """A batch that takes some seconds to write, in many files."""
     landing = folder / "landing"
     landing.mkdir()
@@ -117,7 +113,7 @@ def landed(folder: Path) -> IngestFiles:
     pq.write_table(pa.table(rows), landing / "1.parquet")
     files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
     place = Location(StoreLocation.of(landing).uri)
-    return IngestFiles("landing", place, FileFormat.PARQUET, files, generation=0)
+    return ingest_of_files("landing", place, FileFormat.PARQUET, files, generation=0)
 
 
 def test_a_write_that_is_asked_to_stop_is_undone_and_may_be_run_again(driver: Driver) -> None:

@@ -19,7 +19,8 @@ from tideline.hudi.services.runs import TableServices
 from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.in_process.service_size import MemoryBudget
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, RunService, TableTarget
 from tideline.ingest.operation.result import Outcome
 from tideline.settings.setting import SettingPlace
 

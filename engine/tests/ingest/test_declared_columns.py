@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tideline.ingest.execute.arrow_schema import arrow_schema, arrow_type
-from tideline.ingest.operation.column_type import PRIMITIVE_TYPES, Column, ColumnType
+from tideline.ingest.arrow_schema import arrow_schema, arrow_type
+from tideline.ingest.column_type import PRIMITIVE_TYPES, Column, ColumnType
 
 
 @pytest.mark.parametrize(

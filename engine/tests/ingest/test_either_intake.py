@@ -16,11 +16,14 @@ import pytest
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.write_files import SourceWrite, write_sources
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.testing.file_ingests import ingest_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -261,7 +264,9 @@ def test_ingests_of_parquet_files_commit_the_same_on_either_engine(
     def run(generation: int, name: str) -> OperationResult:
         found = list_arrived(landing.open(), FileFormat.PARQUET).files
         files = tuple(file for file in found if name in file.path)
-        work = IngestFiles("landing", Location(landing.uri), FileFormat.PARQUET, files, generation)
+        work = ingest_of_files(
+            "landing", Location(landing.uri), FileFormat.PARQUET, files, generation
+        )
         return execute_operation(Operation("feed-ingest", target, work), session_factory=session)
 
     first = run(0, "parquet")

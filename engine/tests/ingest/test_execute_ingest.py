@@ -15,24 +15,27 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.hudi.index.uniqueness import described
+from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import FILES_KEY
-from tideline.ingest.execute.table_access import locate, open_table
+from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.locate import locate
+from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestFiles,
-    Location,
+    IngestRange,
     Operation,
     RollBack,
     TableTarget,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import FileFormat, FileListing, list_arrived
-from tideline.ingest.sources.files.plan import plan_batch
+from tideline.ingest.sources.files.listing import FileFormat, FileListing
+from tideline.ingest.sources.files.look import list_arrived
+from tideline.ingest.sources.source import Limits, Nothing
 from tideline.lake_table import LakeTable
+from tideline.testing.file_ingests import ingest_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,19 +92,14 @@ class Feed:
 
     def next_batch(
         self, *, files_max: int = 100, name: str = "landing", **work: Any
-    ) -> IngestFiles:
+    ) -> IngestRange:
         checkpoint = self.checkpoint(name)
-        batch = plan_batch(
-            self.listing(), checkpoint, files_max=files_max, now_ms=NOW_MS, settle_ms=0
-        )
-        ingest = IngestFiles(
-            name=name,
-            landing=self.place,
-            file_format=self.file_format,
-            files=batch.files,
-            generation=checkpoint.generation if checkpoint else 0,
-        )
-        return replace(ingest, **work)
+        position = None if checkpoint is None else checkpoint.position
+        planned = self.listing().at_once().plan(position, Limits(files_max, NOW_MS))
+        files = () if isinstance(planned, Nothing) else planned.files
+        generation = checkpoint.generation if checkpoint else 0
+        given = {"files": files, "generation": generation, **work}
+        return ingest_of_files(name, self.place, self.file_format, **given)
 
     def execute(self, operation: Operation) -> OperationResult:
         return execute_operation(operation, session_factory=lambda _: self.spark)
@@ -146,7 +144,7 @@ def test_batches_become_commits_and_nothing_goes_in_twice(feed: Feed) -> None:
     assert (first.outcome, first.source_files, first.rows_inserted) == (Outcome.SUCCEEDED, 2, 3)
     second = feed.run(files_max=2)
     assert (second.source_files, second.rows_inserted) == (1, 1)
-    assert feed.next_batch().files == ()
+    assert feed.next_batch().range.names == ()
     assert feed.rows() == [(1, "a"), (2, "bb"), (3, "c"), (4, "d")]
     last = feed.table().timeline().completed().last()
     assert last is not None
@@ -213,7 +211,7 @@ def test_only_bad_files_make_no_commit_and_no_second_try(feed: Feed) -> None:
     result = feed.run()
     assert (result.outcome, len(result.skipped)) == (Outcome.NOTHING, 1)
     assert feed.commits() == 1
-    assert feed.next_batch().files == ()
+    assert feed.next_batch().range.names == ()
 
 
 def test_with_the_policy_fail_the_file_is_named_and_nothing_changes(feed: Feed) -> None:
@@ -250,7 +248,7 @@ def test_a_file_that_does_not_suit_the_table_keeps_no_other_out(feed: Feed) -> N
     }
     assert (result.outcome, result.source_files) == (Outcome.SUCCEEDED, 1)
     assert feed.rows() == [(1, "a"), (6, "f")]
-    assert feed.next_batch().files == ()
+    assert feed.next_batch().range.names == ()
 
 
 def test_parquet_files_of_other_types_and_exports_of_tables_are_checked_alone(feed: Feed) -> None:
@@ -296,7 +294,7 @@ def test_bad_rows_are_set_aside_and_the_others_go_in(feed: Feed) -> None:
     ]
     assert feed.rows_set_aside()[1]["record"] == "3,1"
     assert "3 rows of 1.csv set aside in _quarantine/: row 2 (line 4), column ts" in result.notes[0]
-    assert feed.listing().describe_quarantine() == (
+    assert feed.listing().set_aside.words == (
         "1 file and 3 rows of 1 other file set aside in _quarantine/"
     )
     # Corrected rows come back in a file of their own.
@@ -338,7 +336,7 @@ def test_the_checkpoint_knows_its_prefix_and_goes_on_under_a_new_name(feed: Feed
     feed.run(write_operation="insert")
     before = feed.checkpoint()
     assert before is not None
-    assert before.prefix == "../landing"
+    assert before.address == "../landing"
     feed.land("2.csv", "id,ts,v\n2,1,b\n", 20)
     renamed = feed.plan(name="renamed", write_operation="insert", former_name="landing",
                         generation=1)  # fmt: skip
@@ -418,7 +416,7 @@ def test_a_batch_that_a_transform_empties_is_still_taken_in(feed: Feed) -> None:
     feed.land("2.csv", "id,ts,v\n2,1,noise\n", 20)
     result = feed.run(transform=query)
     assert (result.outcome, result.rows_inserted) == (Outcome.SUCCEEDED, 0)
-    assert feed.next_batch().files == ()
+    assert feed.next_batch().range.names == ()
 
 
 def test_what_a_transform_reads_keeps_the_types_of_its_first_batch(feed: Feed) -> None:

@@ -19,11 +19,10 @@ from tideline.hudi.services.service import TableService
 from tideline.iceberg.services.registry import DRY_RUN
 from tideline.iceberg.services.registry import all_services as iceberg_services
 from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
-from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestFiles,
-    Location,
     MakeSavepoint,
     Operation,
     OperationKind,
@@ -35,8 +34,10 @@ from tideline.ingest.operation.operation import (
     operation_id,
 )
 from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
-from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileFormat
 from tideline.services.benefit import Benefit
+from tideline.testing.file_ingests import ingest_of_files
 
 TARGET = TableTarget(
     name="flights",
@@ -47,7 +48,7 @@ TARGET = TableTarget(
     schema=(Column("carrier", ColumnType.parse("string"), nullable=False),),
     creation_properties={"hoodie.index.type": "BLOOM"},
 )
-INGEST = IngestFiles(
+INGEST = ingest_of_files(
     name="landing",
     landing=Location("s3://lake/landing"),
     file_format=FileFormat.CSV,

@@ -13,7 +13,8 @@ from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FI
 from tideline.iceberg.services.rewrite_manifests.service import REWRITE_MANIFESTS
 from tideline.iceberg.services.rewrite_position_deletes.service import REWRITE_POSITION_DELETES
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, RunService, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.services.benefit import Benefit
 from tideline.testing.fake_clock import FakeClock

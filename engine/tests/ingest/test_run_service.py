@@ -20,8 +20,8 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.execute_operation import execute_operation
+from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
-    Location,
     MakeSavepoint,
     Operation,
     RestoreTable,

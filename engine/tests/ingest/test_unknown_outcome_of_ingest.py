@@ -10,10 +10,12 @@ from tideline.errors import ConflictError, UnknownOutcomeError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.execute_operation import failed_result
 from tideline.ingest.execute.table_checkpoints import current_checkpoints, require_generation
-from tideline.ingest.operation.operation import IngestFiles, Location
-from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat, FileListing
+from tideline.ingest.location import Location
+from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint, checkpoint_metadata
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileFormat, FileListing
 from tideline.storage.object_store import ObjectStore
+from tideline.testing.file_ingests import checkpoint_after, ingest_of_files
 from tideline.testing.going_away_store import GoingAway
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.write_batch import batch_engine, write_batch
@@ -39,8 +41,8 @@ def checkpoint(table: SmallTable) -> Checkpoint | None:
 def ingest(table: SmallTable, generation: int, store: ObjectStore | None = None) -> None:
     """What `execute_ingest` does once it has rows: an insert that takes the files in."""
     lake = table.lake(store)
-    work = IngestFiles(NAME, Location("memory://landing"), FileFormat.CSV, FILES, generation)
-    advanced = advance(checkpoint(table), FileListing(FILES), FILES)
+    work = ingest_of_files(NAME, Location("memory://landing"), FileFormat.CSV, FILES, generation)
+    advanced = checkpoint_after(checkpoint(table), FileListing(FILES), FILES)
     write_batch(
         lake,
         batch_engine(lake, ROWS, WriteOperation.INSERT),

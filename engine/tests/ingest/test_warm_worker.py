@@ -13,25 +13,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.location import Location
 from tideline.ingest.operation.assignment import HAND_OVER_REFUSED, Assignment, WorkerReport
-from tideline.ingest.operation.column_type import Column, ColumnType
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestFiles,
-    Location,
+    IngestRange,
     Operation,
     RollBack,
     TableTarget,
     Work,
 )
 from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.ingest.workers import warm_worker
 from tideline.ingest.workers.assignments import ApiSilentError
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
+from tideline.testing.file_ingests import ingest_of_files
 
 POD = "pod-uid"
 COLUMNS = (Column("id", ColumnType.parse("string")), Column("n", ColumnType.parse("long")))
@@ -113,13 +115,13 @@ class Lake:
     def place(self, name: str) -> Location:
         return Location(StoreLocation.of(self.folder / name).uri)
 
-    def landed(self, table: str, rows: dict[str, list[Any]]) -> IngestFiles:
+    def landed(self, table: str, rows: dict[str, list[Any]]) -> IngestRange:
         landing = self.folder / f"{table}-landing"
         landing.mkdir()
         pq.write_table(pa.table(rows), landing / "1.parquet")
         files = list_arrived(StoreLocation.of(landing).open(), FileFormat.PARQUET).files
         where = Location(StoreLocation.of(landing).uri)
-        return IngestFiles("landing", where, FileFormat.PARQUET, files, generation=0)
+        return ingest_of_files("landing", where, FileFormat.PARQUET, files, generation=0)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         found = LakeTable.open(self.place(table).uri).to_arrow()

@@ -17,7 +17,8 @@ from tideline.hudi.services.registry import service_named
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, RunService, TableTarget
 from tideline.ingest.operation.result import Outcome
 from tideline.lake_table import LakeTable
 from tideline.publication import follow

@@ -19,7 +19,8 @@ from tideline.cli.execute_operation import run_operation
 from tideline.cli.main import run
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.errors import StorageUnavailableError
-from tideline.ingest.operation.operation import CreateTable, Location, Operation, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import CreateTable, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.masked_stream import MaskedStream, masked_standard_error
 from tideline.secret_values import MASK, forgotten, note_secrets

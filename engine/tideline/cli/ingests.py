@@ -10,8 +10,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.ingest.sources.checkpoint import read_newest_checkpoints
-from tideline.ingest.sources.files.listing import QUARANTINE, describe_noted
-from tideline.ingest.sources.resume import prefix_uri
+from tideline.ingest.sources.kinds import SourceKind, kind_named
 from tideline.storage.location import StoreLocation
 
 
@@ -27,23 +26,26 @@ def describe_ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[
 
     found = []
     for name, checkpoint in sorted(read_newest_checkpoints(timeline, read).items()):
-        uri = prefix_uri(checkpoint.prefix, table.uri) if checkpoint.prefix else None
+        kind = kind_named(checkpoint.position.kind)
+        uri = kind.uri_of(checkpoint.address, table.uri) if checkpoint.address else None
         found.append(
             {
                 "name": name,
                 "prefix": uri,
                 "generation": checkpoint.generation,
-                "up_to": checkpoint.watermark.path,
-                "set_aside": _set_aside(uri, table) if uri is not None else None,
+                "up_to": str(checkpoint.position),
+                "set_aside": _set_aside(kind, uri, table) if uri is not None else None,
             }
         )
     return found
 
 
-def _set_aside(uri: str, table: HoodieTable) -> str | None:
-    """What waits in the quarantine of a landing prefix, which may be out of reach from here."""
+def _set_aside(kind: SourceKind, uri: str, table: HoodieTable) -> str | None:
+    """What waits in the quarantine of a source, which may be out of reach from here."""
+    if kind.describe_set_aside is None:
+        return None
     try:
         store = StoreLocation.of(uri, dict(table.location.options)).open()
-        return describe_noted(store.list(QUARANTINE))
+        return kind.describe_set_aside(store)
     except TidelineError as error:
         return f"cannot be listed: {error.message}"

@@ -18,7 +18,8 @@ from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import end_progress
 from tideline.errors import ConfigError
 from tideline.ingest.proposal.places import Names, landing_location, names_of
-from tideline.ingest.sources.files.listing import FileFormat, FileListing, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat, FileListing
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.ingest.sources.files.read_options import require_known
 from tideline.storage.object_store import ObjectStore
 from tideline.wording import counted
@@ -112,7 +113,7 @@ def init_command(
     text = lake_table_text(proposal, names, partition_by)
     if not dry_run:
         output.write_text(text, "utf-8")
-    strangers = landing.describe_strangers(file_format)
+    strangers = landing.describe_others()
     if as_json:
         document = _document(proposal, names, output, strangers)
         print_json({**document, "text": text, "dry_run": dry_run})
@@ -152,7 +153,7 @@ def _landing(
 
 def _with_set_aside(landing: FileListing) -> FileListing:
     """Files that a run has set aside as well: how they are read may have been at fault."""
-    files = sorted((*landing.files, *landing.quarantined), key=lambda file: file.position)
+    files = sorted((*landing.files, *landing.quarantined), key=lambda file: file.arrival)
     return replace(landing, files=tuple(files))
 
 

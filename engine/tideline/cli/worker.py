@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tideline.cli.stop_signal import StopSignal
 from tideline.ingest.execute.execute_operation import execute_operation, failed_result
-from tideline.ingest.execute.table_access import locate
-from tideline.ingest.operation.operation import Location, Operation
+from tideline.ingest.locate import locate
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.masked_stream import mask_standard_error
 from tideline.secret_values import masked

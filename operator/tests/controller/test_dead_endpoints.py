@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.addresses import address_of

@@ -25,7 +25,8 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location, RunService
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline_operator.decide.actions import Blocked, PlannedAction
@@ -47,7 +48,7 @@ from tideline_operator.resources.status import (
     LakeTableStatus,
     OperationPhase,
 )
-from tideline_operator.testing.table_states import EMPTY, resolved, starts
+from tideline_operator.testing.table_states import EMPTY, resolved, starts, with_landing
 
 CLOCK = SystemClock()
 LOCAL = {TIMELINE_TIMEZONE: "LOCAL"}
@@ -59,9 +60,7 @@ class Turns:
     def __init__(self, folder: Path, **spec: Any) -> None:
         self.location = StoreLocation.of(f"file://{folder}/table")
         self.declared = replace(resolved(**spec), location=Location(self.location.uri))
-        self.declared = replace(
-            self.declared, landings={"landing": Location(f"file://{folder}/landing")}
-        )
+        self.declared = with_landing(self.declared, Location(f"file://{folder}/landing"))
         self.observer = Observer(CLOCK)
         self.status = EMPTY
         self.actions: tuple[PlannedAction, ...] = ()
@@ -274,7 +273,7 @@ def test_a_zone_is_declared_in_the_spec_and_then_the_table_is_adopted(tmp_path: 
     assert (refused.status, refused.reason) == (ConditionStatus.FALSE, "Refused")
     assert refused.message.endswith("declare spec.timezone")
     zoned = resolved(timezone="Asia/Karachi").resource
-    place.declared = ResolvedTable(zoned, place.declared.location, place.declared.landings)
+    place.declared = ResolvedTable(zoned, place.declared.location, place.declared.sources)
     assert place.turn().reason == "Verified"
 
 

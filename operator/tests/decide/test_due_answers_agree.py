@@ -24,7 +24,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.services.explanation import Due, NotDue
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.testing.service_process import local_services

@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import CreateTable, IngestRange, OperationKind, RollBack
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.checkpoint import (
-    TAKEN_WITHOUT_LISTING_MAX,
-    Checkpoint,
-    advance,
-)
+from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
-from tideline_operator.decide.actions import Blocked, PlannedAction, Wait, WaitKind
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.declared import DeclaredFiles
+from tideline.ingest.sources.files.listing import FileListing, files_of
+from tideline.ingest.sources.files.position import FilesPosition
+from tideline.testing.file_ingests import checkpoint_after
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.observed import (
     Observed,
-    ObservedSource,
     ObservedTable,
     Problem,
     WriterState,
 )
 from tideline_operator.decide.planner import CHANGED_PAUSE_MS, OBSERVE_RETRY_MS, plan
-from tideline_operator.decide.triggers import due_ingests, look_after
+from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.report.status import (
     observed_status,
     operation_finished,
@@ -68,17 +68,29 @@ COLUMNS = [
 ]
 
 
+def having(ingest: str, files: int) -> ObservedTable:
+    """The table with the first files in it."""
+    taken = checkpoint_after(None, FileListing(FILES), FILES[:files])
+    return replace(TABLE, checkpoints={ingest: taken})
+
+
+def ingest_in(start: Start) -> IngestRange:
+    assert isinstance(start.operation.work, IngestRange)
+    return start.operation.work
+
+
 def test_landed_files_are_ingested_in_order_and_bounded() -> None:
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
-    assert work.files == FILES[:2]
+    work = ingest_in(start)
+    assert files_of(work.range).files == FILES[:2]
     assert (work.generation, work.once_number) == (0, None)
     assert start.reason == "2 of 5 new files"
 
 
 def test_a_source_that_moved_under_its_name_is_blocked_and_nothing_is_skipped() -> None:
-    checkpoint = replace(advance(None, FileListing(FILES), FILES), prefix="s3://lake/other")
+    checkpoint = replace(
+        checkpoint_after(None, FileListing(FILES), FILES), address="s3://lake/other"
+    )
     observed = seen(*FILES, table=replace(TABLE, checkpoints={"landing": checkpoint}))
     (blocked,) = plan(resolved(), EMPTY, observed, NOW_MS)
     assert isinstance(blocked, Blocked)
@@ -93,24 +105,27 @@ def test_a_renamed_insert_ingests_nothing_again() -> None:
         "source": {"format": "parquet", "path": "landing"},
         "trigger": {"every": "30s"},
     }
-    before = replace(TABLE, checkpoints={"former": advance(None, FileListing(FILES), FILES[:3])})
+    before = replace(
+        TABLE, checkpoints={"former": checkpoint_after(None, FileListing(FILES), FILES[:3])}
+    )
     (blocked,) = plan(resolved(ingest=[ingest]), EMPTY, seen(*FILES, table=before), NOW_MS)
     assert isinstance(blocked, Blocked)
     assert blocked.reason == "IngestRenamed"
     renamed = resolved(ingest=[{**ingest, "renamedFrom": "former"}])
     (start,) = starts(plan(renamed, EMPTY, seen(*FILES, table=before), NOW_MS))
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
-    assert (work.files, work.generation, work.former_name) == (FILES[3:], 1, "former")
+    work = ingest_in(start)
+    assert (files_of(work.range).files, work.generation, work.former_name) == (
+        FILES[3:],
+        1,
+        "former",
+    )
 
 
 def test_the_next_batch_builds_on_the_checkpoint() -> None:
-    checkpoint = advance(None, FileListing(FILES), FILES[:2])
-    table = replace(TABLE, checkpoints={"landing": checkpoint})
+    table = having("landing", 2)
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS))
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
-    assert (work.files, work.generation) == (FILES[2:4], 1)
+    work = ingest_in(start)
+    assert (files_of(work.range).files, work.generation) == (FILES[2:4], 1)
 
 
 def emptied(taken: str = "Remove", **source: Any) -> ResolvedTable:
@@ -123,75 +138,42 @@ def emptied(taken: str = "Remove", **source: Any) -> ResolvedTable:
 
 
 def test_files_that_should_have_left_are_cleared_once_none_is_new() -> None:
-    table = replace(TABLE, checkpoints={"landing": advance(None, FileListing(FILES), FILES[:4])})
+    table = replace(
+        TABLE, checkpoints={"landing": checkpoint_after(None, FileListing(FILES), FILES[:4])}
+    )
     moved = emptied("Move", movedTo="ingested")
     (start,) = starts(plan(moved, EMPTY, seen(*FILES, table=table), NOW_MS))
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
-    assert (work.files, work.taken, str(work.moved_to and work.moved_to.uri)) == (
-        FILES[4:],
-        AfterIngest.MOVE,
-        "memory://ingested",
-    )
+    work = ingest_in(start)
+    assert files_of(work.range).files == FILES[4:]
+    assert isinstance(work.source, DeclaredFiles)
+    assert work.source.after_ingest is AfterIngest.MOVE
+    assert work.source.moved_to == Location("memory://ingested")
     (start,) = starts(plan(emptied(), EMPTY, seen(*FILES[:4], table=table), NOW_MS))
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
-    assert (work.files, work.generation, work.taken) == ((), 1, AfterIngest.REMOVE)
+    assert ingest_in(start).range.names == ()
     assert start.reason == "4 files taken in and still there"
     assert starts(plan(resolved(), EMPTY, seen(*FILES[:4], table=table), NOW_MS)) == []
     assert starts(plan(emptied(), EMPTY, seen(table=table), NOW_MS)) == []
 
 
 def test_files_that_only_count_as_taken_in_are_left_alone() -> None:
-    checkpoint = advance(None, FileListing(FILES), FILES[:4])
-    below = replace(checkpoint, floor=FILES[3].position, settled=4, taken=frozenset())
+    checkpoint = checkpoint_after(None, FileListing(FILES), FILES[:4])
+    below = replace(checkpoint, position=FilesPosition(FILES[3].arrival, FILES[3].arrival, 4))
     table = replace(TABLE, checkpoints={"landing": below})
     assert starts(plan(emptied(), EMPTY, seen(*FILES[:4], table=table), NOW_MS)) == []
 
 
 def test_an_operation_lists_what_its_plan_was_made_from() -> None:
-    observed = seen(*FILES)
-    look = observed.landings["landing"]
-    partial = replace(look, landing=replace(look.landing, after="f"))
-    (start,) = starts(plan(resolved(), EMPTY, replace(observed, landings={"landing": partial}),
-                           NOW_MS))  # fmt: skip
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
-    assert work.listed_after == "f"
+    (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, after="f"), NOW_MS))
+    assert ingest_in(start).range.start == "f"
 
 
 def test_a_look_from_the_watermark_leaves_the_rest_of_the_status_as_it_was() -> None:
     before = polled(NOW_MS - 1, quarantined_files=3, quarantined_rows=5, late_files=7)
-    partial = replace(seen(), landings={"landing": ObservedSource(FileListing(after="f"))})
+    partial = seen(after="f")
     status = observed_status(resolved(), before, partial, (), NOW_MS).ingest["landing"]
     assert (status.quarantined_files, status.quarantined_rows, status.late_files) == (3, 5, 7)
     status = observed_status(resolved(), before, seen(), (), NOW_MS).ingest["landing"]
     assert (status.quarantined_files, status.quarantined_rows, status.late_files) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "after"),
-    [
-        ({}, "from"),
-        ({"full_look_ms": None}, ""),
-        ({"full_look_ms": NOW_MS - 3_600_000}, ""),
-        ({"source": {"namesAscend": False}}, ""),
-        ({"source": {"fullLookEvery": "2h"}, "full_look_ms": NOW_MS - 3_600_000}, "from"),
-        ({"trigger": {"once": True}}, ""),
-        ({"taken": TAKEN_WITHOUT_LISTING_MAX}, ""),
-        ({"checkpoint": False}, ""),
-    ],
-)
-def test_which_looks_are_full_ones(changes: dict[str, Any], after: str) -> None:
-    source = {"format": "csv", "path": "x", "namesAscend": True, **changes.get("source", {})}
-    trigger = changes.get("trigger", {"every": "1s"})
-    table = resolved(ingest=[{"name": "landing", "source": source, "trigger": trigger}])
-    taken = frozenset(f"{number:016x}" for number in range(changes.get("taken", 1)))
-    known = replace(advance(None, FileListing(FILES), FILES), names_from="from", taken=taken)
-    has_checkpoint = changes.get("checkpoint", True)
-    found = replace(TABLE, checkpoints={"landing": known} if has_checkpoint else {})
-    full_look_ms = changes.get("full_look_ms", NOW_MS - 3_599_000)
-    assert look_after(table.spec.ingest[0], found, full_look_ms, NOW_MS) == after
 
 
 def test_the_same_state_gives_the_same_operation_and_another_state_another() -> None:
@@ -291,7 +273,7 @@ def test_a_declared_schema_has_the_table_created_before_anything_is_ingested() -
 
 def test_without_a_schema_the_first_batch_makes_the_table() -> None:
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=None), NOW_MS))
-    assert isinstance(start.operation.work, IngestFiles)
+    assert isinstance(start.operation.work, IngestRange)
 
 
 def test_dead_writers_are_rolled_back_before_anything_builds_on_the_table() -> None:
@@ -319,7 +301,7 @@ def test_nothing_begins_while_the_last_pods_of_a_dead_writer_end() -> None:
 def test_a_live_writer_is_left_alone_and_nothing_waits_for_it() -> None:
     table = replace(TABLE, pending=(pending("1", dead_at_ms=NOW_MS + 1),))
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS))
-    assert isinstance(start.operation.work, IngestFiles)
+    assert isinstance(start.operation.work, IngestRange)
 
 
 def test_nothing_is_rolled_back_while_an_operation_of_ours_runs() -> None:
@@ -420,7 +402,7 @@ def test_a_cron_trigger_counts_from_when_the_ingest_was_declared() -> None:
     status = EMPTY
     for now_ms in range(declared_ms, next_hour_ms, 300_000):
         assert not due(table, status, now_ms=now_ms)
-        status = observed_status(table, status, replace(seen(), landings={}), (), now_ms)
+        status = observed_status(table, status, replace(seen(), sources={}), (), now_ms)
     assert due(table, status, now_ms=next_hour_ms + 300_000)
     listed = observed_status(table, status, seen(), (), next_hour_ms + 5_000)
     assert not due(table, listed, now_ms=next_hour_ms + 3_600_000 - 1)
@@ -428,7 +410,7 @@ def test_a_cron_trigger_counts_from_when_the_ingest_was_declared() -> None:
 
 
 def once_checkpoint(drained: int | None) -> ObservedTable:
-    checkpoint: Checkpoint = advance(None, FileListing(FILES), FILES)
+    checkpoint: Checkpoint = checkpoint_after(None, FileListing(FILES), FILES)
     return replace(TABLE, checkpoints={"landing": replace(checkpoint, drained=drained)})
 
 
@@ -446,8 +428,7 @@ def test_once_ends_with_a_drained_prefix_until_a_rerun_is_asked_for(
 def test_once_hands_its_number_to_the_operation() -> None:
     table = resolved({"once": True}, rerun={"landing": 3})
     (start,) = starts(plan(table, EMPTY, seen(*FILES), NOW_MS))
-    work = start.operation.work
-    assert isinstance(work, IngestFiles)
+    work = ingest_in(start)
     assert work.once_number == 3
 
 
@@ -479,11 +460,11 @@ def test_running_the_plan_to_its_end_ingests_every_file_once() -> None:
             break
         (start,) = starts(actions)
         work = start.operation.work
-        assert isinstance(work, IngestFiles)
+        assert isinstance(work, IngestRange)
         status = operation_started(status, start.operation, start.attempt, now_ms)
         before = observed.table.checkpoints.get("landing") if observed.table else None
-        after = advance(before, FileListing(FILES), work.files)
-        taken += work.files
+        after = checkpoint_after(before, FileListing(FILES), files_of(work.range).files)
+        taken += files_of(work.range).files
         status = operation_finished(
             status, OperationResult(start.operation.id, Outcome.SUCCEEDED), now_ms
         )

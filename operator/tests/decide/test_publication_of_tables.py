@@ -17,7 +17,7 @@ from tideline.hudi.table.table_config import (
     PUBLISH_IDENTIFIER,
 )
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.operation.operation import (
-    IngestFiles,
-    MakeSavepoint,
-    RestoreTable,
-)
+from tideline.ingest.operation.operation import IngestRange, MakeSavepoint, RestoreTable
 from tideline_operator.decide.actions import (
     Blocked,
     PlannedAction,
@@ -54,7 +50,7 @@ def test_missing_savepoints_are_made_each_at_another_instant(
     start, *_ = starts(plan(resolved(**SAVEPOINTS), EMPTY, observed, NOW_MS))
     work = start.operation.work
     if expected is None:
-        assert isinstance(work, IngestFiles)
+        assert isinstance(work, IngestRange)
     else:
         assert work == MakeSavepoint(expected[0], str(at(expected[1])))
 

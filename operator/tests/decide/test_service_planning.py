@@ -11,11 +11,7 @@ from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.service import TableService
-from tideline.ingest.operation.operation import (
-    IngestFiles,
-    OperationKind,
-    RunService,
-)
+from tideline.ingest.operation.operation import IngestRange, OperationKind, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.services.benefit import Benefit
 from tideline_operator.decide.actions import (
@@ -351,7 +347,7 @@ def test_files_are_ingested_while_a_service_fails() -> None:
     status = failing(CLUSTERING_SPEC, attempts=1)
     observed = seen(*FILES, table=observed_table("commit " * 20))
     (start,) = starts(plan(resolved(**CLUSTERING_SPEC), status, observed, NOW_MS))
-    assert isinstance(start.operation.work, IngestFiles)
+    assert isinstance(start.operation.work, IngestRange)
 
 
 def test_a_run_that_found_nothing_to_do_is_not_repeated_at_once() -> None:

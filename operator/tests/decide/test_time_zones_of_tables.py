@@ -19,7 +19,8 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KnownZone, ZoneBasis
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
-from tideline.ingest.operation.operation import Location, RunService
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import RunService
 from tideline.storage.location import StoreLocation
 from tideline_operator.decide.actions import Blocked
 from tideline_operator.decide.observed import Observed, TableHistory

@@ -10,7 +10,8 @@ import pytest
 
 from tideline.hudi.index.uniqueness import described
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Location, Operation
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan

@@ -9,16 +9,18 @@ import pytest
 
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestFiles,
-    Location,
+    IngestRange,
     Operation,
     RunService,
     TableTarget,
     Work,
 )
-from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.testing.file_ingests import ingest_of_files
 from tideline_operator.decide.worker_assignment import (
     PATIENCE_MS,
     AwaitWorker,
@@ -97,9 +99,11 @@ def operation(work: Work) -> Operation:
     return Operation("x", TableTarget("people", Location("memory://table"), ("id",)), work)
 
 
-def ingest(*sizes: int) -> IngestFiles:
+def ingest(*sizes: int) -> IngestRange:
     files = tuple(ArrivedFile(f"f{at}", size, at) for at, size in enumerate(sizes))
-    return IngestFiles("landing", Location("memory://in"), FileFormat.PARQUET, files, generation=0)
+    return ingest_of_files(
+        "landing", Location("memory://in"), FileFormat.PARQUET, files, generation=0
+    )
 
 
 BIG = replace(EMPTY, table=TableStatus(bytes=257 * MIB))

@@ -17,10 +17,10 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
+from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestFiles,
-    Location,
+    IngestRange,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -29,7 +29,10 @@ from tideline.ingest.operation.operation import (
     TableTarget,
     Work,
 )
-from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
+from tideline.ingest.sources.files.arrived import ArrivedFile, FileRange
+from tideline.ingest.sources.files.declared import DeclaredFiles
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.testing.file_ingests import ingest_of_files
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import operation_memory_bytes
 from tideline_operator.launch.driver_job import (
@@ -57,7 +60,7 @@ OWNER: Manifest = {
     "kind": "LakeTable",
     "metadata": {"name": "people", "uid": "0f"},
 }
-INGEST = IngestFiles(
+INGEST = ingest_of_files(
     "landing", Location("s3://lake/in"), FileFormat.PARQUET, (ArrivedFile("a", 1, 1),), generation=0
 )
 MOVES_ROWS: tuple[Work, ...] = (
@@ -298,15 +301,16 @@ def test_authorities_are_mounted_where_the_operation_looks_for_them() -> None:
         volume = next(item for item in template["spec"]["volumes"] if item["name"] == "ca")
         assert volume["secret"]["secretName"] == "authorities"
         assert volume["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    assert isinstance(INGEST.source, DeclaredFiles)
     elsewhere = Location("s3://lake/people", (("ca_bundle", "/somewhere/else.pem"),))
     planned = replace(
-        operation(replace(INGEST, landing=elsewhere)),
+        operation(replace(INGEST, source=replace(INGEST.source, landing=elsewhere))),
         table=replace(operation().table, location=elsewhere),
     )
     written = operation_config_map(planned, table, 1, owner=OWNER, settings=SETTINGS)
     read = Operation.from_json_object(json.loads(written["data"]["operation.json"]))
-    assert isinstance(read.work, IngestFiles)
-    for place in (read.table.location, read.work.landing):
+    assert isinstance(read.work, IngestRange)
+    for place in (read.table.location, *read.work.source.places):
         assert dict(place.options)["ca_bundle"] == CA_BUNDLE_PATH
     assert read.id == planned.id
 
@@ -334,7 +338,7 @@ def test_the_operation_in_the_config_map_is_the_operation() -> None:
 def test_an_operation_too_large_for_a_config_map_says_what_to_lower() -> None:
     files = tuple(ArrivedFile("x" * 1000 + str(number), 1, 1) for number in range(1000))
     with pytest.raises(ConfigError, match="maxFilesPerCommit"):
-        data_of(replace(INGEST, files=files))
+        data_of(replace(INGEST, range=FileRange(files)))
 
 
 def test_a_pod_template_reaches_driver_and_executors() -> None:

@@ -21,7 +21,9 @@ from tideline.ingest.executors.executor_admission import (
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import SparkPods, ThisPod
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.arrived import FileRange
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
 from tideline_operator.decide.planned_operation import ingest_operation
@@ -123,11 +125,11 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
     table = resolved(properties={"tideline.engine.small": "spark"})
     body = pa.BufferOutputStream()
     parquet.write_table(pa.table({"id": ["a"], "city": ["b"], "ts": [1]}), body)
-    place = table.landings["landing"]
+    (place,) = table.sources["landing"].places
     landing = StoreLocation.of(place.uri).open()
     landing.put("f.parquet", body.getvalue().to_pybytes())
     files = list_arrived(landing, FileFormat.PARQUET).files
-    operation = ingest_operation(table, table.spec.ingest[0], files, generation=0)
+    operation = ingest_operation(table, table.spec.ingest[0], FileRange(files), generation=0)
     file, log = tmp_path / "operation.json", tmp_path / "termination-log"
     file.write_text(json.dumps(operation.to_json_object()))
     host, _, port = api_server.url.removeprefix("https://").partition(":")

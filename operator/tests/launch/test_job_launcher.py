@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.operation.operation import CreateTable, Location, Operation, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import CreateTable, Operation, TableTarget
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
     JOBS,

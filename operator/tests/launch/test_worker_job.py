@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.ingest.location import Location
 from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, ASSIGNMENT_KEY, Assignment
-from tideline.ingest.operation.operation import CreateTable, Location, Operation, TableTarget
+from tideline.ingest.operation.operation import CreateTable, Operation, TableTarget
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container

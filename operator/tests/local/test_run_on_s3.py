@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tideline.hudi.open_table import open_table
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.reconciler import SET_ASIDE
 

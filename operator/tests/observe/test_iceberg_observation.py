@@ -11,7 +11,7 @@ import pytest
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
 from tideline.iceberg.table.file_system_table import HINT_PATH
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.iceberg_audit import empty_and_create_anew

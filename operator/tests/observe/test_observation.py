@@ -16,18 +16,21 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location, RollBack
-from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
-from tideline.ingest.sources.files.plan import LOCAL_SETTLE_MS
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import RollBack
+from tideline.ingest.sources.checkpoint import INGEST_KEY, checkpoint_metadata
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileListing
+from tideline.ingest.sources.files.look import LOCAL_SETTLE_MS
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline_operator.decide.observed import LOCATION_TAKEN
+from tideline.testing.file_ingests import checkpoint_after
+from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
-from tideline_operator.testing.table_states import EMPTY, NOW_MS, resolved, starts
+from tideline_operator.testing.table_states import EMPTY, NOW_MS, resolved, starts, with_landing
 
 CLOCK = SystemClock()
 HEARTBEAT_MS = 60_000 * 10
@@ -37,10 +40,15 @@ HEARTBEAT_MS = 60_000 * 10
 def table(tmp_path: Path) -> ResolvedTable:
     declared = resolved()
     return replace(
-        declared,
+        with_landing(declared, Location(f"file://{tmp_path}/landing")),
         location=Location(f"file://{tmp_path}/table"),
-        landings={"landing": Location(f"file://{tmp_path}/landing")},
     )
+
+
+def found_in(observed: Observed) -> FileListing:
+    available = observed.sources["landing"].available
+    assert isinstance(available, FileListing)
+    return available
 
 
 def created(table: ResolvedTable, **properties: str) -> HoodieTable:
@@ -78,7 +86,7 @@ def write(hoodie: HoodieTable, day: int, extra: Mapping[str, str] | None, *, bea
 def test_where_there_is_no_table_none_is_seen(table: ResolvedTable) -> None:
     observed = Observer(CLOCK).observe(table, EMPTY)
     assert (observed.table, observed.problem) == (None, None)
-    assert not observed.landings["landing"].exists
+    assert not found_in(observed).exists
 
 
 def test_a_table_is_seen_as_it_was_created_and_agrees_with_its_spec(table: ResolvedTable) -> None:
@@ -119,7 +127,7 @@ def test_a_table_of_others_at_the_place_of_one_to_come_is_a_problem(
 def test_checkpoints_are_read_from_commits_once_each(table: ResolvedTable) -> None:
     hoodie = created(table)
     file = ArrivedFile("f.parquet", 1, 5)
-    checkpoint = advance(None, FileListing((file,)), [file])
+    checkpoint = checkpoint_after(None, FileListing((file,)), [file])
     write(hoodie, 1, {**checkpoint_metadata({"landing": checkpoint}), INGEST_KEY: "landing"})
     write(hoodie, 2, {})
     observer = Observer(CLOCK)
@@ -211,14 +219,14 @@ def test_only_landings_that_are_due_are_listed(table: ResolvedTable, tmp_path: P
     (tmp_path / "landing/a.parquet").write_bytes(b"x")
     observer = Observer(CLOCK)
     first = observer.observe(table, EMPTY)
-    assert [file.path for file in first.landings["landing"].landing.files] == ["a.parquet"]
-    assert first.landings["landing"].settle_ms == LOCAL_SETTLE_MS
+    assert [file.path for file in found_in(first).files] == ["a.parquet"]
+    assert found_in(first).settle_ms == LOCAL_SETTLE_MS
     fenced = replace(table.resource, spec=replace(table.spec, fenced=True))
-    assert observer.observe(replace(table, resource=fenced), LakeTableStatus()).landings == {}
+    assert observer.observe(replace(table, resource=fenced), LakeTableStatus()).sources == {}
 
 
 def test_a_suspended_table_is_not_looked_at(table: ResolvedTable) -> None:
     created(table)
     resource = replace(table.resource, spec=replace(table.spec, suspend=True))
     observed = Observer(CLOCK).observe(replace(table, resource=resource), EMPTY)
-    assert (observed.table, observed.landings) == (None, {})
+    assert (observed.table, observed.sources) == (None, {})

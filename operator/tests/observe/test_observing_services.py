@@ -19,7 +19,8 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location, RunService
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import RunService
 from tideline.ingest.sources.checkpoint import INGEST_KEY
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation

@@ -13,12 +13,14 @@ from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location
-from tideline.ingest.sources.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.location import Location
+from tideline.ingest.sources.checkpoint import INGEST_KEY, checkpoint_metadata
+from tideline.ingest.sources.files.listing import FileFormat, FileListing
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.file_ingests import checkpoint_after
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.decide.observed import Observed
 from tideline_operator.observe.observation import Observer
@@ -30,7 +32,7 @@ from tideline_operator.resources.status import (
     OperationPhase,
     OperationStatus,
 )
-from tideline_operator.testing.table_states import EMPTY, resolved
+from tideline_operator.testing.table_states import EMPTY, resolved, with_landing
 
 DEFINITION = TableDefinition("people", ("id",), ("city",), ("ts",), table_version=6)
 
@@ -52,9 +54,8 @@ class Lake:
             "trigger": {"every": "1s"},
         }
         self.table: ResolvedTable = replace(
-            resolved(ingest=[ingest]),
+            with_landing(resolved(ingest=[ingest]), Location(self._at("landing").uri, counted)),
             location=Location(self._at("table").uri, counted),
-            landings={"landing": Location(self._at("landing").uri, counted)},
         )
         self.observer = Observer(self.clock)
 
@@ -80,13 +81,14 @@ class Lake:
         if not complete:
             return
         landing = list_arrived(self._at("landing").open(), FileFormat.CSV)
-        taken = advance(None, landing, landing.files)
+        taken = checkpoint_after(None, landing, landing.files)
         metadata = {**checkpoint_metadata({"landing": taken}), INGEST_KEY: "landing"}
         hoodie.timelines.complete(instant, CommitMetadata({}, "UPSERT", metadata).encode())
 
     def declare_anew(self) -> None:
         """The same table, whose spec has changed."""
-        self.table = replace(self.table, former_landings={"landing": Location("s3://x/y")})
+        former = with_landing(self.table, Location("s3://x/y")).sources
+        self.table = replace(self.table, former_sources=former)
 
     def look(self, status: LakeTableStatus = EMPTY) -> tuple[Observed, int]:
         """What is seen, and the number of requests that it took."""
@@ -94,6 +96,12 @@ class Lake:
         observed = self.observer.observe(self.table, status)
         assert observed.problem is None
         return observed, len(self.proxy.requests) - sent
+
+
+def listed(observed: Observed) -> int:
+    available = observed.sources["landing"].available
+    assert isinstance(available, FileListing)
+    return len(available.files)
 
 
 @pytest.fixture
@@ -115,7 +123,7 @@ def test_a_poll_in_which_nothing_is_new_is_one_request(lake: Lake) -> None:
         observed, requests = lake.look()
         assert requests == 1
         assert observed.table == before.table
-        assert len(observed.landings["landing"].landing.files) == 5
+        assert listed(observed) == 5
 
 
 def test_a_new_file_is_seen_at_once_and_planned_from_the_table_as_it_is(lake: Lake) -> None:
@@ -123,7 +131,7 @@ def test_a_new_file_is_seen_at_once_and_planned_from_the_table_as_it_is(lake: La
     lake.land("900")
     observed, requests = lake.look()
     assert requests > 1
-    assert len(observed.landings["landing"].landing.files) == 6
+    assert listed(observed) == 6
 
 
 def ended(at_ms: int | None) -> LakeTableStatus:

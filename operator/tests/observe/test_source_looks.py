@@ -8,20 +8,22 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tideline.ingest.operation.operation import Location
-from tideline.ingest.sources.checkpoint import Checkpoint, advance
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
-from tideline.ingest.sources.files.plan import plan_batch
+from tideline.ingest.location import Location
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
+from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.file_ingests import checkpoint_after
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.decide.observed import ObservedSource
 from tideline_operator.observe.observation import open_with_environment
 from tideline_operator.observe.source_looks import SourceLooks
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.testing.table_states import TABLE, resolved
+from tideline_operator.testing.table_states import TABLE, resolved, with_landing
 
 FEW, MANY = 100, 2_600
 HOUR_S = 3_600
@@ -33,7 +35,7 @@ def declared(place: Location, **source: object) -> ResolvedTable:
         "source": {"format": "csv", "path": "landing", **source},
         "trigger": {"every": "30s"},
     }
-    return replace(resolved(ingest=[ingest]), landings={"landing": place})
+    return with_landing(resolved(ingest=[ingest]), place)
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Looks:
 
     def take_all(self) -> None:
         landing = list_arrived(self.store, FileFormat.CSV)
-        self.checkpoint = advance(self.checkpoint, landing, landing.files)
+        self.checkpoint = checkpoint_after(self.checkpoint, landing, landing.files)
 
     def look(self) -> ObservedSource:
         known = {"landing": self.checkpoint} if self.checkpoint is not None else {}
@@ -69,9 +71,16 @@ class Looks:
 
     def new(self) -> list[str]:
         seen = self.look()
-        assert seen.problem is None
-        batch = plan_batch(seen.landing, self.checkpoint, files_max=100, now_ms=2**62, settle_ms=0)
-        return [file.path for file in batch.files]
+        assert seen.available is not None
+        before = self.checkpoint
+        position = None if before is None else before.position
+        planned = seen.available.plan(position, Limits(parts_max=100, now_ms=2**62))
+        return [] if isinstance(planned, Nothing | Lost) else list(planned.names)
+
+
+def is_whole(seen: ObservedSource) -> bool:
+    assert seen.available is not None
+    return seen.available.is_whole
 
 
 @pytest.fixture
@@ -86,7 +95,7 @@ def test_new_names_are_found_and_an_earlier_one_by_the_next_full_look(looks: Loo
     assert looks.new() == [], "the first look of a process is a full one"
     looks.land("2001", "1999-late", "0001-very-late")
     assert sorted(looks.new()) == ["1999-late.csv", "2001.csv"]
-    assert not looks.look().landing.is_whole
+    assert not is_whole(looks.look())
     looks.clock.advance(HOUR_S - 1)
     assert "0001-very-late.csv" not in looks.new()
     looks.clock.advance(2)
@@ -107,7 +116,7 @@ def test_without_the_promise_about_names_every_look_is_a_full_one(looks: Looks) 
     looks.take_all()
     plain = Looks(looks.place, declared(looks.place), looks.clock, looks.checkpoint)
     plain.look()
-    assert plain.look().landing.is_whole
+    assert is_whole(plain.look())
 
 
 @pytest.fixture

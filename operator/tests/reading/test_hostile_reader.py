@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.secret_values import note_secrets
 from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.memory.store import MemoryStore
 from tideline_operator.reading.access import Access
 

@@ -25,7 +25,8 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
+from tideline.ingest.sources.files.listing import FileListing
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
 from tideline.testing.patience import PATIENCE_S
@@ -41,7 +42,7 @@ from tideline_operator.report.status import owned_table
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.dripping_store import DrippingStore
 from tideline_operator.testing.eventually import eventually
-from tideline_operator.testing.table_states import EMPTY, resolved, resolved_iceberg
+from tideline_operator.testing.table_states import EMPTY, resolved, resolved_iceberg, with_landing
 
 HERE = Access(allows_local=True)
 CLOCK = SystemClock()
@@ -72,10 +73,9 @@ def declared(folder: Path, name: str = "people", namespace: str = "lake") -> Res
     table = resolved()
     metadata = replace(table.resource.metadata, name=name, namespace=namespace)
     return replace(
-        table,
+        with_landing(table, Location(f"file://{folder}/{name}-landing")),
         resource=replace(table.resource, metadata=metadata),
         location=Location(f"file://{folder}/{name}"),
-        landings={"landing": Location(f"file://{folder}/{name}-landing")},
     )
 
 
@@ -134,7 +134,9 @@ def test_a_table_is_seen_as_in_this_process(tmp_path: Path) -> None:
         seen = reader.observe(HERE, table, EMPTY, running=frozenset({"x"}))
         assert seen == TableReading(CLOCK).observe(HERE, table, EMPTY, running=frozenset({"x"}))
         assert seen.table is not None
-        assert seen.landings["landing"].landing.files
+        available = seen.sources["landing"].available
+        assert isinstance(available, FileListing)
+        assert available.files
         # Its files are counted once: the process remembers the table until that is forgotten.
         assert reader.observe(HERE, table, EMPTY).table == replace(seen.table, counts=None)
         reader.forget(table)

@@ -12,8 +12,8 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
-from tideline.ingest.sources.checkpoint import advance
 from tideline.ingest.sources.files.listing import FileListing, RowsSetAside
+from tideline.testing.file_ingests import checkpoint_after
 from tideline_operator.decide.adoption import Adoption, AdoptionReason
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.observed import Observed, ObservedSource, Problem
@@ -81,7 +81,7 @@ def attempt(
 def test_lag_counts_the_files_that_wait_and_their_bytes() -> None:
     status = look(seen(*FILES)).ingest["landing"]
     assert (status.lag_files, status.lag_bytes) == (5, 50)
-    checkpoint = advance(None, FileListing(FILES), FILES[:2])
+    checkpoint = checkpoint_after(None, FileListing(FILES), FILES[:2])
     table = replace(TABLE, checkpoints={"landing": checkpoint})
     later = look(seen(*FILES, table=table)).ingest["landing"]
     assert (later.lag_files, later.checkpoint) == (3, "generation 1 up to f1.parquet")
@@ -90,7 +90,7 @@ def test_lag_counts_the_files_that_wait_and_their_bytes() -> None:
 def test_the_status_says_since_when_the_oldest_file_waits() -> None:
     status = look(seen(*FILES[1:])).ingest["landing"]
     assert status.oldest_file_at == Timestamp(FILES[1].modified_ms)
-    checkpoint = advance(None, FileListing(FILES), FILES)
+    checkpoint = checkpoint_after(None, FileListing(FILES), FILES)
     table = replace(TABLE, checkpoints={"landing": checkpoint})
     assert look(seen(*FILES, table=table)).ingest["landing"].oldest_file_at is None
 
@@ -155,7 +155,8 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
         (
             seen(
                 table=replace(
-                    TABLE, checkpoints={"landing": advance(None, FileListing(FILES), FILES)}
+                    TABLE,
+                    checkpoints={"landing": checkpoint_after(None, FileListing(FILES), FILES)},
                 )
             ),
             ConditionType.INGESTING,
@@ -381,7 +382,7 @@ def test_a_new_process_looks_at_once_and_retries_but_keeps_to_a_cron_trigger() -
 
 def test_what_waits_in_the_quarantine_is_counted_and_reported() -> None:
     landing = FileListing(FILES, rows_set_aside=(RowsSetAside("_quarantine/a", "00", 3),))
-    observed = replace(seen(), landings={"landing": ObservedSource(landing)})
+    observed = replace(seen(), sources={"landing": ObservedSource(landing)})
     status = look(observed)
     assert status.ingest["landing"].quarantined_rows == 3
     (ingesting,) = [item for item in status.conditions if item.type is ConditionType.INGESTING]

@@ -12,7 +12,8 @@ from tideline.hudi.table.table_config import KeyGeneratorKind
 from tideline.iceberg.services.rewrite_data_files.arguments import RewriteArguments
 from tideline.iceberg.services.rewrite_data_files.service import REWRITE_DATA_FILES
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Location, Operation
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation
 from tideline.lake_table import LakeTable
 from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
 from tideline.testing.iceberg_model import IcebergModel

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline_operator.local.table_files import TableFiles
 from tideline_operator.resources.loading import load_resources
 
@@ -61,7 +61,7 @@ def test_relative_paths_start_at_the_folder_of_their_file(tmp_path: Path) -> Non
     (found,) = load_resources([write(folder, table(location="../data/t", landing="in"))]).tables
     assert found.name == "default/people"
     assert found.location == Location(f"file://{tmp_path}/data/t")
-    assert found.landings == {"landing": Location(f"file://{folder}/in")}
+    assert found.sources["landing"].places == (Location(f"file://{folder}/in"),)
 
 
 def test_a_store_reference_brings_the_connection_and_no_credentials(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_store_reference_brings_the_connection_and_no_credentials(tmp_path: Pa
         "allow_http": "true",
         "ca_bundle": "/etc/ca.pem",
     }
-    assert found.landings["landing"].options == found.location.options
+    assert found.sources["landing"].places[0].options == found.location.options
 
 
 def test_the_source_of_credentials_is_reported_and_what_is_missing(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def emptied(text: str, source: str = "taken: Remove") -> str:
 def test_what_is_moved_has_a_place_of_its_own(tmp_path: Path) -> None:
     moved = emptied(table(), "taken: Move, movedTo: ingested/")
     (found,) = load_resources([write(tmp_path, moved)]).tables
-    assert found.moved_to == {"landing": Location(f"file://{tmp_path}/ingested")}
+    assert Location(f"file://{tmp_path}/ingested") in found.claimed
     for folder, other in (("in/done", "the landing prefix"), ("table/x", "the table's location")):
         wrong = emptied(table(), f"taken: Move, movedTo: {folder}")
         message = refusal(write(tmp_path, wrong))

@@ -11,7 +11,7 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.hudi.table.table_config import TableType
-from tideline.ingest.operation.column_type import ColumnType
+from tideline.ingest.column_type import ColumnType
 from tideline.ingest.sources.files.listing import FileFormat
 from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.documents import read_documents

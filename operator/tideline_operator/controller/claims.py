@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation.operation import Location
-from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.location import Location
 from tideline_operator.api_objects import LeadershipLostError, Manifest
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import key_of
@@ -201,21 +200,16 @@ def claimed_places(table: ResolvedTable, accepted: Mapping[str, int]) -> tuple[C
     places = [claimed(claimed_address(table), field, table.address, is_in_catalog=in_catalog)]
     for position, ingest in enumerate(spec.ingest):
         source = f"spec.ingest[{position}].source"
-        landing = table.landings[ingest.name]
-        is_emptied = ingest.source.taken is not AfterIngest.KEEP
-        places.append(
+        places += [
             claimed(
-                address_of(landing, namespace),
-                f"{source}.path",
-                landing.uri,
+                address_of(used.place, namespace),
+                f"{source}.{used.field}",
+                used.place.uri,
                 is_landing=True,
-                is_emptied=is_emptied,
+                is_emptied=used.is_emptied,
             )
-        )
-        moved = table.moved_to.get(ingest.name)
-        if moved is not None:
-            address = address_of(moved, namespace)
-            places.append(claimed(address, f"{source}.movedTo", moved.uri, is_landing=True))
+            for used in table.sources[ingest.name].claimed
+        ]
     return tuple(places)
 
 
@@ -285,7 +279,7 @@ def _ask(
 
 
 def _written(table: ResolvedTable) -> tuple[Location, ...]:
-    return (table.location, *table.landings.values())
+    return table.places
 
 
 def _owner(taken: Taken) -> str:

@@ -233,7 +233,7 @@ def endpoints_of(table: ResolvedTable) -> frozenset[Endpoint]:
     """Those of a table's folder, of its landing prefixes and of its catalog."""
     namespace = table.resource.metadata.namespace
     access = access_of(next(iter(table.stores.values()), None))
-    places = (place for place in (table.location, *table.landings.values()) if place.uri)
+    places = (place for place in table.places if place.uri)
     servers = (StoreLocation.of(one.uri, dict(one.options)).server() for one in places)
     found = {Endpoint(namespace, one, access) for one in servers if one is not None}
     catalog = catalog_endpoint(table)

@@ -428,7 +428,7 @@ class TableReconciler:
 
     def _note_polls(self, turn: Reconciliation, table: ResolvedTable, observed: Observed) -> None:
         memory = self._memories.setdefault(turn.key, Memory())
-        for name, seen in observed.landings.items():
+        for name, seen in observed.sources.items():
             if seen.problem is None:
                 memory.polled[name] = Timestamp(turn.now_ms)
         names = {ingest.name for ingest in table.spec.ingest}
@@ -458,11 +458,11 @@ class TableReconciler:
         actions: tuple[PlannedAction, ...],
     ) -> float:
         """When to look again if no watch event comes."""
-        landings = observed.landings.values()
-        if observed.problem is not None or any(seen.problem for seen in landings):
+        sources = observed.sources.values()
+        if observed.problem is not None or any(seen.problem for seen in sources):
             return self._looks.after_problem(turn.key)
         found = any(item.lag_files for item in turn.status.ingest.values())
-        if observed.landings:
+        if observed.sources:
             self._parts.pacing.note_look(turn.key, found_files=found)
         waits = [action for action in actions if isinstance(action, Wait)]
         if turn.look_at_ms is not None:

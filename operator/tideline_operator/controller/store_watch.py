@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.controller_metrics import ControllerMetrics
@@ -286,9 +286,9 @@ def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:
     uses: dict[_Bucket, _Use] = {}
     for ingest in spec.ingest:
         name = ingest.source.store_ref or spec.store_ref
-        place = table.landings[ingest.name]
-        if name is not None and place.uri.startswith("s3://"):
-            uses[(namespace, name), _bucket(place)] = _Use(table, place, is_landing=True)
+        for place in table.sources[ingest.name].places:
+            if name is not None and place.uri.startswith("s3://"):
+                uses[(namespace, name), _bucket(place)] = _Use(table, place, is_landing=True)
     if spec.store_ref is not None and table.location.uri.startswith("s3://"):
         bucket = (namespace, spec.store_ref), _bucket(table.location)
         uses[bucket] = _Use(table, table.location, is_landing=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.egress.proxy import EgressProxy
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
@@ -142,9 +142,7 @@ class TableSource:
             resolved = resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH)
         except ConfigError as error:
             return Unresolved("LocationInvalid", error.message)
-        landings = (*resolved.landings.values(), *resolved.moved_to.values())
-        places = (resolved.location, *landings)
-        remote = [place for place in places if place.uri]
+        remote = [place for place in resolved.claimed if place.uri]
         if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
             message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
             return Unresolved("LocationInvalid", message)
@@ -184,7 +182,7 @@ class TableSource:
         Raises SecretProblemError and ApiUnavailableError.
         """
         namespace, catalog = table.resource.metadata.namespace, catalog_endpoint(table)
-        places = (table.location, *table.landings.values())
+        places = table.places
         connection = None
         if catalog is not None or any(place.uri.startswith(S3_SCHEMES) for place in places):
             stores = table.stores.values()
@@ -236,8 +234,7 @@ class TableSource:
     def _refused(self, table: ResolvedTable, taken: Taken) -> Unresolved:
         """A place is another namespace's; the message says so to tables that may read there."""
         own = taken.own
-        places = (table.location, *table.landings.values(), *table.moved_to.values())
-        place = next((one for one in places if one.uri == own.shown), table.location)
+        place = next((one for one in table.claimed if one.uri == own.shown), table.location)
         try:
             self._reader.check_list(self.access(table), table, place)
         except TidelineError as error:

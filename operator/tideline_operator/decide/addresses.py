@@ -11,7 +11,7 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _AWS = "amazonaws.com"

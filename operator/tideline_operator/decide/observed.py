@@ -13,7 +13,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import FileListing
+from tideline.ingest.sources.source import Available
 from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 
@@ -122,14 +122,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ObservedSource:
-    """A landing prefix that was listed, or why it could not be.
+    """What a look at a source found, or why there was none."""
 
-    `settle_ms` is how old a file must be to count as completely written.
-    """
-
-    landing: FileListing = field(default_factory=FileListing)
-    settle_ms: int = 0
-    exists: bool = True
+    available: Available | None = None
     problem: Problem | None = None
 
 
@@ -137,13 +132,13 @@ class ObservedSource:
 class Observed:
     """One look at a table, which is `table` or, in Iceberg's format, `iceberg`.
 
-    `landings` holds only those that were due to be looked at. `running` are the operations under
+    `sources` holds only those that were due to be looked at. `running` are the operations under
     way. `lacks_bucket` when there is no bucket, and creating the table may create it. `refused`
     when there is a table that must not be worked on, so that nothing else was looked at.
     """
 
     table: ObservedTable | None = None
-    landings: Mapping[str, ObservedSource] = field(default_factory=dict)
+    sources: Mapping[str, ObservedSource] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     problem: Problem | None = None
     lacks_bucket: bool = False

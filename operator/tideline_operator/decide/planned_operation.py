@@ -10,11 +10,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tideline.ingest.operation.column_type import Column
+from tideline.ingest.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
     CreateTable,
-    IngestFiles,
+    IngestRange,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -24,7 +24,7 @@ from tideline.ingest.operation.operation import (
     Work,
     operation_id,
 )
-from tideline.ingest.sources.files.listing import ArrivedFile
+from tideline.ingest.sources.source import Range
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,
@@ -40,7 +40,6 @@ from tideline_operator.resources.ingest import (
     BadRowPolicy,
     ColumnSpec,
     Ingest,
-    SourceColumnSpec,
 )
 from tideline_operator.resources.key_generation import KeyGeneration
 from tideline_operator.resources.lake_table import IndexKind, LakeTableSpec, TableFormat
@@ -72,35 +71,24 @@ def rollback_operation(
 
 
 def ingest_operation(
-    table: ResolvedTable,
-    ingest: Ingest,
-    files: tuple[ArrivedFile, ...],
-    *,
-    generation: int,
-    listed_after: str = "",
+    table: ResolvedTable, ingest: Ingest, taken: Range, *, generation: int
 ) -> Operation:
-    """Ingest `files`, on top of a checkpoint of `generation`. Without any, only clear the landing
-    prefix of files that were taken in."""
-    source = ingest.source
+    """Ingest a range, on top of a checkpoint of `generation`. An empty one only settles in the
+    source what was taken in."""
+    source = table.sources[ingest.name]
     keeps_rows = ingest.on_bad_row is BadRowPolicy.QUARANTINE
-    work = IngestFiles(
+    work = IngestRange(
         name=ingest.name,
-        landing=table.landings[ingest.name],
-        file_format=source.format,
-        files=files,
+        source=source,
+        range=taken,
         generation=generation,
         write_operation=ingest.operation.value,
-        options=dict(source.options),
-        source_schema=_columns(source.schema),
         transform=ingest.transform,
         delete_when=ingest.delete_when,
         quarantines=ingest.on_bad_file is BadFilePolicy.QUARANTINE,
         once_number=once_number(table.spec, ingest) if ingest.trigger.once else None,
         bad_rows_max=ingest.max_bad_rows if keeps_rows else None,
         former_name=ingest.renamed_from or "",
-        taken=source.taken,
-        moved_to=table.moved_to.get(ingest.name),
-        listed_after=listed_after,
     )
     return _operation(table, work)
 
@@ -201,5 +189,5 @@ def _key_properties(keys: KeyGeneration) -> dict[str, str]:
     return properties
 
 
-def _columns(columns: Sequence[ColumnSpec | SourceColumnSpec]) -> tuple[Column, ...]:
+def _columns(columns: Sequence[ColumnSpec]) -> tuple[Column, ...]:
     return tuple(Column(column.name, column.type, column.nullable) for column in columns)

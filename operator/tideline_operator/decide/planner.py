@@ -8,8 +8,8 @@ losing it only means looking again.
 3. Roll back what dead writers left, before anything builds on the table. Where the last pods of a
    dead writer are still ending, wait for that.
 4. Restore the savepoint that `restoreTo` names; make the savepoints that are missing.
-5. For each ingest whose landing prefix was looked at: ingest the next files, in order of arrival;
-   where there are none, clear the prefix of what an earlier ingest was to move or remove.
+5. For each ingest whose source was looked at: ingest what is next, in order of arrival; where
+   there is nothing, settle what an earlier ingest left to do there.
 6. Run the table services that are due: urgent ones before ingests, the others after them; of each
    kind those first that save most per core-second, as far as none builds on another.
 7. Everything that is not due now has a moment to wait for.
@@ -24,19 +24,20 @@ so that no mistake here becomes a hot loop.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.ingest.operation.operation import Operation
-from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.plan import Batch, plan_batch
-from tideline.ingest.sources.resume import (
-    Claim,
-    Refused,
-    Resume,
-    landing_prefix,
-    resume_of,
+from tideline.ingest.sources.resume import Claim, Refused, Resume, resume_of
+from tideline.ingest.sources.source import (
+    Available,
+    Backlog,
+    Declared,
+    Limits,
+    Lost,
+    Nothing,
+    Range,
 )
 from tideline.wording import counted
 from tideline_operator.decide.actions import (
@@ -90,36 +91,57 @@ def plan(
 
 
 def resume_of_ingest(table: ResolvedTable, ingest: Ingest, observed: Observed) -> Resume | Refused:
-    """The checkpoint that an ingest continues from, or why its spec does not match it."""
-    seen = observed.landings.get(ingest.name, ObservedSource())
-    former = table.former_landings.get(ingest.name)
+    """The checkpoint that an ingest resumes from, or why its spec does not match it."""
+    seen = observed.sources.get(ingest.name, ObservedSource())
+    source, former = table.sources[ingest.name], table.former_sources.get(ingest.name)
     uri = table.location.uri
     claim = Claim(
         ingest.name,
         frozenset(item.name for item in table.spec.ingest),
         ingest.operation.value,
-        landing_prefix(table.landings[ingest.name].uri, uri),
+        source.kind,
+        source.address(uri),
         ingest.renamed_from or "",
-        landing_prefix(former.uri, uri) if former is not None else "",
+        former.address(uri) if former is not None else "",
     )
     checkpoints = observed.table.checkpoints if observed.table is not None else {}
-    return resume_of(claim, checkpoints, seen.landing.files)
+    return resume_of(claim, checkpoints, seen.available)
 
 
-def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
-    """The next files of an ingest; None when its landing prefix was not looked at, or its spec does
-    not match its checkpoint."""
-    seen = observed.landings.get(ingest.name)
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is ahead of an ingest: the next range, and all that waits."""
+
+    next: Range | Nothing | Lost
+    backlog: Backlog
+
+    def is_quiet(self, source: Declared) -> bool:
+        """Whether there is nothing to do, now or in a moment."""
+        idle = isinstance(self.next, Nothing) and self.next.until_ms is None
+        return idle and not self.is_cluttered(source)
+
+    def is_cluttered(self, source: Declared) -> bool:
+        """Whether there is something in the source that should have been settled."""
+        return source.settles and self.backlog.remembered > 0
+
+
+def ahead_of(available: Available, resume: Resume, *, parts_max: int, now_ms: int) -> Ahead:
+    """What is ahead of an ingest that resumes so."""
+    limits = Limits(parts_max, now_ms)
+    position = None if resume.checkpoint is None else resume.checkpoint.position
+    return Ahead(available.plan(position, limits), available.backlog(position, limits))
+
+
+def ahead_of_ingest(
+    table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: int
+) -> Ahead | None:
+    """What is ahead of an ingest; None when its source was not looked at, or its spec does not
+    match its checkpoint."""
+    seen = observed.sources.get(ingest.name)
     resume = resume_of_ingest(table, ingest, observed)
-    if seen is None or seen.problem is not None or isinstance(resume, Refused):
+    if seen is None or seen.available is None or isinstance(resume, Refused):
         return None
-    return plan_batch(
-        seen.landing,
-        resume.checkpoint,
-        files_max=ingest.max_files_per_commit,
-        now_ms=now_ms,
-        settle_ms=seen.settle_ms,
-    )
+    return ahead_of(seen.available, resume, parts_max=ingest.max_files_per_commit, now_ms=now_ms)
 
 
 def _order(action: PlannedAction) -> tuple[int, int]:
@@ -356,7 +378,7 @@ class _Planner:
         resume = resume_of_ingest(self._table, ingest, self._observed)
         if isinstance(resume, Refused):
             return [Blocked(resume.reason, resume.message, ingest.name, exit_code=2)]
-        seen = self._observed.landings.get(ingest.name)
+        seen = self._observed.sources.get(ingest.name)
         if seen is None:
             return self._next_look(ingest, None)
         if seen.problem is not None:
@@ -367,32 +389,31 @@ class _Planner:
                 blocked,
                 Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
             ]
-        batch = batch_of(self._table, ingest, self._observed, self._now_ms)
-        if batch is not None and not batch.files and self._is_cluttered(ingest, batch):
-            operation = ingest_operation(self._table, ingest, (), generation=resume.generation)
-            left = counted(batch.remembered_files, "file")
-            return self._admit(operation, Priority.INGEST, f"{left} taken in and still there")
-        if batch is None or not batch.files:
-            if batch is None or batch.settled_at_ms is None:
-                return self._next_look(ingest, seen)
-            reason = f"{counted(batch.unsettled_files, 'file')} may not be completely written yet"
-            return [Wait(ingest.name, WaitKind.SETTLE, batch.settled_at_ms, reason)]
-        operation = ingest_operation(
-            self._table,
-            ingest,
-            batch.files,
-            generation=resume.generation,
-            listed_after=seen.landing.after,
-        )
-        total = len(batch.files) + batch.backlog_files
-        reason = counted(total, "new file")
-        if batch.backlog_files:
-            reason = f"{len(batch.files):,} of {reason}"
-        return self._admit(operation, Priority.INGEST, reason)
+        ahead = ahead_of_ingest(self._table, ingest, self._observed, self._now_ms)
+        return self._take_in(ingest, resume, seen, ahead) if ahead else []
 
-    def _is_cluttered(self, ingest: Ingest, batch: Batch) -> bool:
-        """Whether files are still there that should have been moved or removed."""
-        return ingest.source.taken is not AfterIngest.KEEP and batch.remembered_files > 0
+    def _take_in(
+        self, ingest: Ingest, resume: Resume, seen: ObservedSource, ahead: Ahead
+    ) -> list[PlannedAction]:
+        source, backlog = self._table.sources[ingest.name], ahead.backlog
+        following = ahead.next
+        if isinstance(following, Lost):
+            message = f"{following.what}: {following.remedy}"
+            return [Blocked("SourceLost", message, ingest.name, exit_code=2)]
+        if not isinstance(following, Nothing):
+            taken = len(following.names)
+            reason = counted(backlog.parts, f"new {source.part}")
+            if backlog.parts > taken:
+                reason = f"{taken:,} of {reason}"
+        elif ahead.is_cluttered(source):
+            following = source.no_range()
+            reason = f"{counted(backlog.remembered, source.part)} taken in and still there"
+        elif following.until_ms is None:
+            return self._next_look(ingest, seen)
+        else:
+            return [Wait(ingest.name, WaitKind.SETTLE, following.until_ms, following.reason)]
+        operation = ingest_operation(self._table, ingest, following, generation=resume.generation)
+        return self._admit(operation, Priority.INGEST, reason)
 
     def _next_look(self, ingest: Ingest, seen: ObservedSource | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
@@ -408,7 +429,8 @@ class _Planner:
                 at_ms = cron.next_after(self._now_ms) or self._now_ms
             else:
                 at_ms = self._now_ms + (every.ms if every else OBSERVE_RETRY_MS)
-        missing = ", which does not exist yet" if seen is not None and not seen.exists else ""
+        is_missing = seen is not None and seen.available and not seen.available.exists
+        missing = ", which does not exist yet" if is_missing else ""
         return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new files{missing}")]
 
     def _admit(

@@ -1,9 +1,8 @@
-"""When a landing prefix is to be looked at: from its trigger and what happened last."""
+"""When a source is to be looked at: from its trigger and what happened last."""
 
 from __future__ import annotations
 
-from tideline.ingest.sources.checkpoint import TAKEN_WITHOUT_LISTING_MAX
-from tideline.ingest.sources.resume import newest_of
+from tideline.ingest.sources.checkpoint import newest_of
 from tideline_operator.decide.observed import ObservedTable
 from tideline_operator.decide.planned_operation import once_number
 from tideline_operator.resources.ingest import Ingest
@@ -12,13 +11,13 @@ from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.status import IngestStatus, LakeTableStatus
 
 ONCE_POLL_MS = 30_000
-"""How often an empty prefix with a `once` trigger is looked at."""
+"""How often an empty source with a `once` trigger is looked at."""
 
 
 def due_ingests(
     spec: LakeTableSpec, status: LakeTableStatus, table: ObservedTable | None, now_ms: int
 ) -> tuple[str, ...]:
-    """Names of the ingests whose landing prefix is to be listed now."""
+    """Names of the ingests whose source is to be looked at now."""
     if spec.suspend or spec.fenced or spec.restore_to is not None:
         return ()
     due = []
@@ -32,19 +31,19 @@ def due_ingests(
 def look_after(
     ingest: Ingest, table: ObservedTable | None, full_look_ms: int | None, now_ms: int
 ) -> str:
-    """The path after which the landing prefix is listed; empty for a full look.
+    """Behind what a source is looked at; empty for a full look.
 
     `full_look_ms` is when the last full one was, None where that is not known.
     """
-    source = ingest.source
+    every = ingest.source.partial_looks
     known = table.checkpoints if table is not None else {}
     checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
-    if checkpoint is None or not source.names_ascend or ingest.trigger.once:
+    if checkpoint is None or every is None or ingest.trigger.once:
         return ""
-    is_full_due = full_look_ms is None or now_ms >= full_look_ms + source.full_look_every.ms
-    if is_full_due or len(checkpoint.taken) >= TAKEN_WITHOUT_LISTING_MAX:
+    is_full_due = full_look_ms is None or now_ms >= full_look_ms + every.ms
+    if is_full_due or checkpoint.position.needs_whole_look:
         return ""
-    return checkpoint.names_from
+    return checkpoint.look_after
 
 
 def next_poll_ms(
@@ -54,7 +53,7 @@ def next_poll_ms(
     table: ObservedTable | None,
     now_ms: int,
 ) -> int | None:
-    """When the prefix is next looked at; None when never again (a `once` that is done)."""
+    """When the source is next looked at; None when never again (a `once` that is done)."""
     known = table.checkpoints if table is not None else {}
     checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
     drained = checkpoint.drained if checkpoint is not None else None

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tideline.ingest.operation.operation import (
-    IngestFiles,
+    IngestRange,
     Operation,
     RunService,
 )
@@ -92,8 +92,8 @@ def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str 
     """Why an operation is not for workers, by the bytes it may read; None where it is."""
     limit = warm.operation_bytes_max
     match operation.work:
-        case IngestFiles(files=files):
-            size, what = sum(file.size_bytes for file in files), counted(len(files), "file")
+        case IngestRange(range=taken, source=source):
+            size, what = taken.size_bytes, counted(len(taken.names), source.part)
         case RunService() if operation.work.service.moves_rows:
             size, what = 0 if status.table is None else status.table.bytes, "the table"
         case _:

@@ -18,7 +18,8 @@ from tideline.ingest.executors.kubernetes_pods import (
     SparkPods,
     task_slots,
 )
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation, OperationKind
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import IngestRange, Operation, OperationKind
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import (
     CA_BUNDLE_PATH,
@@ -235,8 +236,8 @@ def in_pod(operation: Operation) -> Operation:
     """The operation with the path that the CA file has in the pod."""
     table = replace(operation.table, location=_place_in_pod(operation.table.location))
     work = operation.work
-    if isinstance(work, IngestFiles):
-        work = replace(work, landing=_place_in_pod(work.landing))
+    if isinstance(work, IngestRange):
+        work = replace(work, source=work.source.with_places(_place_in_pod))
     return replace(operation, table=table, work=work)
 
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Location, Operation
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
 

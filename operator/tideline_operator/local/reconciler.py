@@ -154,11 +154,12 @@ class Reconciler:
         now_ms = self._clock.now_ms()
         actions = plan(table, status, observed, now_ms)
         self._blocked[table.name] = tuple(item for item in actions if isinstance(item, Blocked))
-        for name, seen in observed.landings.items():
-            self._files.note_landing(table, name, seen.landing, self._reporter.note)
-            if seen.problem is None and seen.landing.is_whole:
-                waiting = seen.landing.quarantined or seen.landing.rows_set_aside
-                self._set_aside[table.name, name] = bool(waiting)
+        for name, seen in observed.sources.items():
+            if seen.available is None:
+                continue
+            self._files.note_source(table, name, seen.available, self._reporter.note)
+            if seen.available.is_whole:
+                self._set_aside[table.name, name] = seen.available.set_aside.words is not None
         self._keep(table, observed_status(table, status, observed, actions, now_ms))
         return actions
 

@@ -13,15 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tideline.clock import Clock
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
-from tideline.ingest.sources.files.listing import ArrivedFile
-from tideline.ingest.sources.files.plan import plan_batch
 from tideline.ingest.sources.resume import Refused
+from tideline.ingest.sources.source import Lost, Nothing
 from tideline.wording import counted, counted_of, size_text
-from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.observed import Observed, ObservedSource
 from tideline_operator.decide.planned_operation import ingest_operation
-from tideline_operator.decide.planner import resume_of_ingest
+from tideline_operator.decide.planner import ahead_of, resume_of_ingest
 from tideline_operator.launch.launcher import Died, Finished, Launcher
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.resources.ingest import Ingest
@@ -87,7 +87,7 @@ def rehearse(
 def sql_checks(table: ResolvedTable) -> list[Operation]:
     """Dry ingests of no files, which find out whether the SQL of the table's ingests is any."""
     return [
-        _dry(ingest_operation(table, ingest, (), generation=0))
+        _dry(ingest_operation(table, ingest, table.sources[ingest.name].no_range(), generation=0))
         for ingest in table.spec.ingest
         if ingest.transform is not None or ingest.delete_when is not None
     ]
@@ -108,34 +108,21 @@ def _operation(
     table: ResolvedTable, ingest: Ingest, observed: Observed, clock: Clock
 ) -> tuple[Operation, int, int] | None:
     """A dry ingest of the first files, how many they are, and how many wait."""
-    seen = observed.landings.get(ingest.name)
+    seen = observed.sources.get(ingest.name, ObservedSource())
     resume = resume_of_ingest(table, ingest, observed)
-    if seen is None or seen.problem is not None or isinstance(resume, Refused):
+    if seen.available is None or isinstance(resume, Refused):
         return None
-    checkpoint = resume.checkpoint
-    batch = plan_batch(
-        seen.landing, checkpoint, files_max=FILES_MAX, now_ms=clock.now_ms(), settle_ms=0
-    )
-    files = _limited(batch.files)
-    if not files:
+    ahead = ahead_of(seen.available.at_once(), resume, parts_max=FILES_MAX, now_ms=clock.now_ms())
+    if isinstance(ahead.next, Nothing | Lost):
         return None
-    generation = checkpoint.generation if checkpoint is not None else 0
-    operation = _dry(ingest_operation(table, ingest, files, generation=generation))
-    return operation, len(files), len(batch.files) + batch.backlog_files
+    taken = ahead.next.limited(BYTES_MAX)
+    operation = _dry(ingest_operation(table, ingest, taken, generation=resume.generation))
+    return operation, len(taken.names), ahead.backlog.parts
 
 
 def _dry(operation: Operation) -> Operation:
-    assert isinstance(operation.work, IngestFiles)
+    assert isinstance(operation.work, IngestRange)
     return replace(operation, work=replace(operation.work, is_dry=True))
-
-
-def _limited(files: tuple[ArrivedFile, ...]) -> tuple[ArrivedFile, ...]:
-    kept: list[ArrivedFile] = []
-    for file in files:
-        if kept and sum(one.size_bytes for one in kept) + file.size_bytes > BYTES_MAX:
-            break
-        kept.append(file)
-    return tuple(kept)
 
 
 def _await_result(launcher: Launcher, operation_id: str) -> OperationResult:

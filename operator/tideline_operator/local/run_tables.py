@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.secret_values import masked, masked_json
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.local.preview import preview_run
@@ -72,5 +72,5 @@ def _reporter(as_json: bool) -> Reporter:
 def _places(files: TableFiles) -> tuple[Location, ...]:
     """The places that Spark itself must reach. Tasks on Iceberg tables use our clients."""
     tables = (table for table in files.tables if table.spec.format is TableFormat.HUDI)
-    places = [place for table in tables for place in (table.location, *table.landings.values())]
+    places = [place for table in tables for place in table.places]
     return tuple(dict.fromkeys(place for place in places if place.uri))

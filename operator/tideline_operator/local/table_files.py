@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
-from tideline.ingest.sources.files.listing import FileListing
+from tideline.ingest.sources.source import Available
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
@@ -58,14 +58,12 @@ class TableFiles:
             notes += _store_notes(store, present)
         return notes
 
-    def note_landing(
-        self, table: ResolvedTable, name: str, landing: FileListing, note: Callable[[str], None]
+    def note_source(
+        self, table: ResolvedTable, name: str, available: Available, note: Callable[[str], None]
     ) -> None:
         """Note once, and again when it changes, which files are ignored for their name and what
         waits in the quarantine."""
-        ingest = next(item for item in table.spec.ingest if item.name == name)
-        strangers = landing.describe_strangers(ingest.source.format)
-        for text in (strangers, landing.describe_quarantine()):
+        for text in (available.describe_others(), available.set_aside.words):
             if text is not None and (table.name, name, text) not in self._noted:
                 self._noted.add((table.name, name, text))
                 note(f"{table.name}  {name}: {text}")

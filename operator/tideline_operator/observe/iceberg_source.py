@@ -10,7 +10,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Loaded
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess

@@ -1,4 +1,4 @@
-"""Looking at a table: its properties, timeline and landing prefixes, as an `Observed`. Reads only.
+"""Looking at a table: its properties, timeline and sources, as an `Observed`. Reads only.
 
 A poll of a table at rest costs one listing per landing prefix that is due (resting.py,
 landing_looks.py). Any other look at a Hudi table costs also one request for the properties, one
@@ -33,7 +33,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.ingest.sources.checkpoint import (
     CHECKPOINT_PREFIX,
     INGEST_KEY,
@@ -155,7 +155,7 @@ class Observer:
         *,
         running: frozenset[str] = frozenset(),
     ) -> Observed:
-        """Look at the table and at the landing prefixes that are due.
+        """Look at the table and at the sources that are due.
 
         Content written by others is read within limits, large objects of one table at a time, so
         that no table takes the memory that looking at the others needs.
@@ -171,12 +171,12 @@ class Observer:
         if table.spec.format is TableFormat.ICEBERG:
             return self._iceberg_table(table, running)
         now_ms = self._clock.now_ms()
-        landings: dict[str, ObservedSource] = {}
+        sources: dict[str, ObservedSource] = {}
         resting = None if running else self._resting.known(table, status, now_ms)
         if resting is not None:
-            landings = self._landings(table, status, resting, now_ms)
-            if landings and is_quiet(table, resting, landings, now_ms):
-                return Observed(resting, landings)
+            sources = self._sources(table, status, resting, now_ms)
+            if sources and is_quiet(table, resting, sources, now_ms):
+                return Observed(resting, sources)
         before = self._resting.take(table)
         lacks_bucket = False
         try:
@@ -197,17 +197,17 @@ class Observer:
                 return Observed(running=running, problem=problem)
         if not running:
             self._resting.note(table, found, now_ms, before)
-        landings = landings or self._landings(table, status, found, self._clock.now_ms())
-        return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+        sources = sources or self._sources(table, status, found, self._clock.now_ms())
+        return Observed(found, sources, running, lacks_bucket=lacks_bucket)
 
-    def _landings(
+    def _sources(
         self,
         table: ResolvedTable,
         status: LakeTableStatus,
         found: ObservedTable | None,
         now_ms: int,
     ) -> dict[str, ObservedSource]:
-        """The landing prefixes that are due to be looked at."""
+        """The sources that are due to be looked at."""
         due = due_ingests(table.spec, status, found, now_ms)
         return {
             ingest.name: self._looks.look(table, ingest, found)

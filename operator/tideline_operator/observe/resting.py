@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.plan import plan_batch
-from tideline.ingest.sources.resume import newest_of
+from tideline.ingest.sources.checkpoint import newest_of
+from tideline.ingest.sources.resume import Resume
 from tideline_operator.decide.observed import ObservedSource, ObservedTable
+from tideline_operator.decide.planner import ahead_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
@@ -89,20 +89,21 @@ class RestingTables:
 def is_quiet(
     declared: ResolvedTable,
     table: ObservedTable,
-    landings: Mapping[str, ObservedSource],
+    sources: Mapping[str, ObservedSource],
     now_ms: int,
 ) -> bool:
-    """Whether none of the landing prefixes that were looked at gives anything to do."""
+    """Whether none of the sources that were looked at gives anything to do."""
     ingests = {ingest.name: ingest for ingest in declared.spec.ingest}
-    return all(_is_quiet(ingests[name], table, seen, now_ms) for name, seen in landings.items())
+    return all(
+        _is_quiet(declared, ingests[name], table, seen, now_ms) for name, seen in sources.items()
+    )
 
 
-def _is_quiet(ingest: Ingest, table: ObservedTable, seen: ObservedSource, now_ms: int) -> bool:
-    if seen.problem is not None:
+def _is_quiet(
+    declared: ResolvedTable, ingest: Ingest, table: ObservedTable, seen: ObservedSource, now_ms: int
+) -> bool:
+    if seen.available is None:
         return False
     checkpoint = newest_of(table.checkpoints, ingest.name, ingest.renamed_from or "")
-    batch = plan_batch(
-        seen.landing, checkpoint, files_max=1, now_ms=now_ms, settle_ms=seen.settle_ms
-    )
-    clutters = ingest.source.taken is not AfterIngest.KEEP and batch.remembered_files > 0
-    return not (batch.files or batch.unsettled_files or clutters)
+    ahead = ahead_of(seen.available, Resume(checkpoint), parts_max=1, now_ms=now_ms)
+    return ahead.is_quiet(declared.sources[ingest.name])

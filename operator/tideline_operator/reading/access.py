@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.egress.route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore

@@ -17,7 +17,7 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.object_store import UnsupportedRequestError
 from tideline.storage.probe.report import StoreReport
 from tideline.storage.s3.errors import AccessDeniedError, MissingBucketError

@@ -24,6 +24,8 @@ from typing import Any
 from tideline.errors import TidelineError
 from tideline.hudi.services.registry import TableService, service_named
 from tideline.iceberg.metadata.schema import Schema
+from tideline.ingest.sources.kinds import KINDS, SourceKind
+from tideline.ingest.sources.source import Available, Declared, Position
 
 VALUES_MAX = 2_000_000
 """In one document; a value takes about a hundred bytes of memory."""
@@ -81,6 +83,8 @@ def _codec(kind: Any) -> _Codec:
     special = _SPECIAL.get(kind)
     if special is not None:
         return special
+    if kind in _OF_SOURCES:
+        return _union(tuple(map(_OF_SOURCES[kind], KINDS.values())))
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
         return _union(typing.get_args(kind))
@@ -295,6 +299,12 @@ def _list(document: Any, length: int | None = None) -> list[Any]:
     return document
 
 
+_OF_SOURCES: dict[Any, Callable[[SourceKind], type]] = {
+    Declared: lambda kind: kind.declared,
+    Available: lambda kind: kind.available,
+    Position: lambda kind: kind.position,
+}
+"""Values of sources are of the kinds there are."""
 _SPECIAL: dict[Any, _Codec] = {
     str: _exactly(str),
     int: _exactly(int),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access

@@ -22,7 +22,7 @@ from typing import Any
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.secret_values import masked
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed, Problem
@@ -451,11 +451,11 @@ def _bucket(table: ResolvedTable, place: Location) -> Subject:
 
 def _cleaned(observed: Observed) -> Observed:
     """A look with its problems masked, as the errors of this process are when they are made."""
-    landings = {
+    sources = {
         name: replace(seen, problem=_cleaned_problem(seen.problem))
-        for name, seen in observed.landings.items()
+        for name, seen in observed.sources.items()
     }
-    return replace(observed, landings=landings, problem=_cleaned_problem(observed.problem))
+    return replace(observed, sources=sources, problem=_cleaned_problem(observed.problem))
 
 
 def _cleaned_problem(problem: Problem | None) -> Problem | None:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.report import StoreReport

@@ -184,8 +184,8 @@ def _ingesting(
         return _condition(kind, True, "LateFiles", message)
     waiting = [
         f"{ingest}: {text}"
-        for ingest, seen in observed.landings.items()
-        if (text := seen.landing.describe_quarantine()) is not None
+        for ingest, seen in observed.sources.items()
+        if seen.available is not None and (text := seen.available.set_aside.words) is not None
     ]
     if waiting:
         return _condition(kind, True, "Quarantined", "; ".join(waiting))

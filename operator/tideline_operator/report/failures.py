@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tideline.ingest.operation.operation import OperationKind
-from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.source import Nothing
 from tideline_operator.decide.observed import Observed
-from tideline_operator.decide.planner import batch_of
+from tideline_operator.decide.planner import ahead_of_ingest
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
@@ -73,15 +73,15 @@ def _stands(need: ServiceNeed) -> bool:
 
 
 def _due_ingests(table: ResolvedTable, observed: Observed, now_ms: int) -> frozenset[str]:
-    """Declared ingests with files that wait, or whose landing prefix was not looked at now."""
+    """Declared ingests with files that wait, or whose source was not looked at now."""
     spec = table.spec
     if spec.fenced or spec.restore_to is not None:
         return frozenset()
     due = set()
     for ingest in spec.ingest:
-        batch = batch_of(table, ingest, observed, now_ms)
-        is_cluttered = ingest.source.taken is not AfterIngest.KEEP
-        if batch is None or batch.files or (is_cluttered and batch.remembered_files):
+        ahead = ahead_of_ingest(table, ingest, observed, now_ms)
+        is_idle = ahead is not None and isinstance(ahead.next, Nothing)
+        if ahead is None or not is_idle or ahead.is_cluttered(table.sources[ingest.name]):
             due.add(ingest.name)
     return frozenset(due)
 

@@ -11,12 +11,12 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.resume import newest_of
+from tideline.ingest.sources.checkpoint import newest_of
 from tideline_operator.decide.actions import Blocked, PlannedAction, Wait
 from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.due_services import needs_of
-from tideline_operator.decide.observed import FileCounts, Observed
-from tideline_operator.decide.planner import TABLE_MISMATCH, batch_of
+from tideline_operator.decide.observed import FileCounts, Observed, ObservedSource
+from tideline_operator.decide.planner import TABLE_MISMATCH, ahead_of_ingest
 from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.decide.triggers import cron_after_ms
@@ -316,25 +316,26 @@ def _ingest_status(
     now_ms: int,
 ) -> IngestStatus:
     before = status.ingest.get(ingest.name, IngestStatus())
-    batch = batch_of(table, ingest, observed, now_ms)
+    ahead = ahead_of_ingest(table, ingest, observed, now_ms)
     known = observed.table.checkpoints if observed.table else {}
     checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
     by_cron = ingest.trigger.cron is not None
-    if batch is None:
+    available = observed.sources.get(ingest.name, ObservedSource()).available
+    if ahead is None or available is None:
         after = Timestamp(cron_after_ms(before, now_ms)) if by_cron else None
         return replace(before, checkpoint=str(checkpoint) if checkpoint else "", cron_after=after)
-    landing = observed.landings[ingest.name].landing
+    backlog, set_aside = ahead.backlog, available.set_aside
     # What a look from a watermark does not show is as the last full look found it.
-    is_whole = landing.is_whole
+    is_whole = available.is_whole
     return IngestStatus(
         polled_at=Timestamp(now_ms),
         cron_after=Timestamp(now_ms) if by_cron else None,
         checkpoint=str(checkpoint) if checkpoint else "",
-        lag_files=len(batch.files) + batch.backlog_files,
-        lag_bytes=batch.size_bytes + batch.backlog_bytes,
-        oldest_file_at=None if batch.oldest_ms is None else Timestamp(batch.oldest_ms),
-        unsettled_files=batch.unsettled_files,
-        quarantined_files=len(landing.quarantined) if is_whole else before.quarantined_files,
-        quarantined_rows=landing.bad_rows if is_whole else before.quarantined_rows,
-        late_files=batch.late_files if is_whole else before.late_files,
+        lag_files=backlog.parts,
+        lag_bytes=backlog.size_bytes,
+        oldest_file_at=None if backlog.oldest_ms is None else Timestamp(backlog.oldest_ms),
+        unsettled_files=backlog.unsettled,
+        quarantined_files=set_aside.parts if is_whole else before.quarantined_files,
+        quarantined_rows=set_aside.rows if is_whole else before.quarantined_rows,
+        late_files=backlog.late if is_whole else before.late_files,
     )

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from tideline.ingest.operation.column_type import ColumnType
-from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.listing import FileFormat
-from tideline.ingest.sources.files.read_options import unknown_option
-from tideline_operator.resources.field import CelRule, described, no_credentials_in
+from tideline.ingest.column_type import ColumnType
+from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.metadata import NAME
 from tideline_operator.resources.schedule import Cron, Duration
+from tideline_operator.resources.sources.column import TYPE_PATTERN, SourceColumnSpec
+from tideline_operator.resources.sources.files import Source
 
 COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 COLUMN_MEANING = "a column name; a dot leads into a struct"
@@ -24,15 +23,9 @@ COLUMN: Mapping[str, Any] = {
     "length_max": 255,
 }
 """What resources take as a column: constraints for `described`."""
-LOCATION_LENGTH_MAX = 1024
 _INGEST_NAME = {**NAME, "length_max": 40}
 FILES_PER_COMMIT_MAX = 5000
 BAD_ROWS_MAX = 10_000
-# What a type may begin with; the operator reads the rest.
-_TYPE_PATTERN = (
-    r"(?i:\s*(boolean|bool|int|integer|long|bigint|float|double|string|binary|date|timestamp|"
-    r"timestamp_ntz|decimal\s*\(.+|(array|map|struct)\s*<.+)\s*)"
-)
 
 
 class IngestOperation(Enum):
@@ -64,23 +57,6 @@ class BadRowPolicy(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceColumnSpec:
-    """One column of the files."""
-
-    name: str = described(
-        "Column name, as the files have it: a transform gives the table another one.",
-        length_max=255,
-    )
-    type: ColumnType = described(
-        "Spark's type name, as in spec.schema.", pattern=_TYPE_PATTERN, length_max=4096
-    )
-    nullable: bool = described("Whether the column may hold nulls.", default=True)
-    description: str = described(
-        "What the column means.", default="", length_max=1024, may_be_empty=True
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSpec(SourceColumnSpec):
     """One column of a declared schema."""
 
@@ -91,85 +67,9 @@ class ColumnSpec(SourceColumnSpec):
     type: ColumnType = described(
         "Spark's type name: boolean, int, long, float, double, string, binary, date, timestamp, "
         "timestamp_ntz, decimal(p,s), array<T>, map<string,T>, struct<a:T,...>.",
-        pattern=_TYPE_PATTERN,
+        pattern=TYPE_PATTERN,
         length_max=4096,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where files land and how they are read."""
-
-    format: FileFormat = described("parquet, csv (with a header line) or json (one per line).")
-    path: str = described(
-        "Landing prefix: s3://bucket/prefix/, or a folder, relative to the YAML file.",
-        length_max=LOCATION_LENGTH_MAX,
-    )
-    store_ref: str | None = described(
-        "LakeStore of the landing prefix when it is not the table's.", default=None, length_max=63
-    )
-    options: Mapping[str, str] = described(
-        "Spark's read options for the format, such as sep or timestampFormat. Never credentials. "
-        "Csv is read as RFC 4180 has it (quotes doubled, line breaks inside quotes); with "
-        'multiLine: "false" large files are read by several tasks, and have no such line breaks.',
-        default_factory=dict,
-        length_max=1024,
-        items_max=50,
-        may_be_empty=True,
-    )
-    schema: tuple[SourceColumnSpec, ...] = described(
-        "Columns of the files, for csv and json; inferred otherwise.",
-        default=(),
-        items_max=2000,
-        item_key="name",
-    )
-    moved_from: str | None = described(
-        "The former path, where the files of the landing prefix were moved: the ingest continues "
-        "from its checkpoint. Without it another path is refused.",
-        default=None,
-        length_max=LOCATION_LENGTH_MAX,
-    )
-    taken: AfterIngest = described(
-        "What becomes of files whose rows are in the table, after the commit: Keep leaves them, "
-        "Move puts them into movedTo, Remove deletes them. No other ingest may read this landing "
-        "prefix then. What a restore undoes can only be ingested again where the files are kept.",
-        default=AfterIngest.KEEP,
-    )
-    moved_to: str | None = described(
-        "Where taken: Move puts files, under their paths in the landing prefix: a folder outside "
-        "of it, in the same store.",
-        default=None,
-        length_max=LOCATION_LENGTH_MAX,
-    )
-    names_ascend: bool = described(
-        "Whether files are named in the order in which they land, such as by their time: a look "
-        "then lists only names close to, or after, those of files that were ingested. A file with "
-        "an earlier name is found by a full look.",
-        default=False,
-    )
-    full_look_every: Duration = described(
-        "With namesAscend: how often the whole landing prefix is listed.",
-        default=Duration(3_600_000),
-        length_max=16,
-    )
-
-    RULES: ClassVar[tuple[CelRule, ...]] = (
-        no_credentials_in("options"),
-        CelRule(
-            "(has(self.movedTo)) == (has(self.taken) && self.taken == 'Move')",
-            "is required with taken: Move, and only then allowed",
-            field="movedTo",
-        ),
-    )
-
-    def faults(self) -> Iterator[tuple[str, str]]:
-        """Read options are Spark's, and a folder is given where files are moved."""
-        for name in self.options:
-            problem = unknown_option(self.format, name)
-            if problem is not None:
-                yield f"options.{name}", problem
-        if (self.moved_to is not None) != (self.taken is AfterIngest.MOVE):
-            yield "movedTo", "is required with taken: Move, and only then allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from tideline_operator.resources.engine import Engine
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import hudi_service_faults, hudi_service_rules
 from tideline_operator.resources.iceberg import Catalog, CatalogConnection
-from tideline_operator.resources.ingest import LOCATION_LENGTH_MAX
 from tideline_operator.resources.lake_table import (
     LakeTable,
     LakeTableSpec,
@@ -23,6 +22,7 @@ from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.pod_template import POD_TEMPLATE
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import Services
+from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 from tideline_operator.resources.table_rules import STORE_RULE, store_fault
 
 QUIET_FOR = Duration(600_000)

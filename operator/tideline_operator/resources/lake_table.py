@@ -28,7 +28,6 @@ from tideline_operator.resources.ingest import (
     COLUMN,
     COLUMN_MEANING,
     COLUMN_PATTERN,
-    LOCATION_LENGTH_MAX,
     ColumnSpec,
     Ingest,
 )
@@ -41,6 +40,7 @@ from tideline_operator.resources.metadata import (
 from tideline_operator.resources.pod_template import POD_TEMPLATE
 from tideline_operator.resources.quantity import QUANTITY
 from tideline_operator.resources.services import Services
+from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.resources.table_rules import (
     EVENT_TIME,

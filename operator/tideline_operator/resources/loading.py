@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from tideline.errors import ConfigError
-from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
@@ -24,7 +23,8 @@ from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.parsing import parse_resource
 from tideline_operator.resources.resolved import ResolvedCatalog, ResolvedTable
-from tideline_operator.resources.resolving import overlaps, resolve_table
+from tideline_operator.resources.resolving import resolve_table
+from tideline_operator.resources.sources.place_finder import overlaps
 
 _KINDS = {kind.KIND: kind for kind in (LakeTable, LakeCatalog, LakeStore)}
 _Resource: TypeAlias = LakeTable | LakeCatalog | LakeStore
@@ -181,9 +181,16 @@ def _emptied(table: ResolvedTable, others: Iterable[ResolvedTable]) -> Iterator[
     """Landing prefixes that two tables read, and one of them empties."""
     for other in others:
         for own, theirs in product(table.spec.ingest, other.spec.ingest):
-            keeps = own.source.taken is theirs.source.taken is AfterIngest.KEEP
-            place = table.landings[own.name]
-            if not keeps and overlaps(place.uri, other.landings[theirs.name].uri):
+            mine, its = table.sources[own.name], other.sources[theirs.name]
+            place = next(
+                (
+                    one
+                    for one, two in product(mine.places, its.places)
+                    if (mine.settles or its.settles) and overlaps(one.uri, two.uri)
+                ),
+                None,
+            )
+            if place is not None:
                 yield (
                     f"spec.ingest: {place.uri} is also read by ingest {theirs.name!r} of LakeTable "
                     f"{other.name}, and files are taken away from it (source.taken): keep them, or "

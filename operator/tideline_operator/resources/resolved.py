@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
+from tideline.ingest.sources.source import Declared
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
@@ -15,23 +16,34 @@ from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 class ResolvedTable:
     """What the planner calls the spec: the resource, and the locations of everything it names.
 
-    `stores` are the LakeStores it refers to, by name. `moved_to` is where ingests put files that
-    were taken in, for those that move them. The `location` of an Iceberg table that a
-    catalog keeps has no URI; its options are those of the table's files.
+    `sources` are those of its ingests, by the name of the ingest; `former_sources` are where they
+    were before they were moved. `stores` are the LakeStores it refers to, by name. The `location`
+    of an Iceberg table that a catalog keeps has no URI; its options are those of the table's files.
     """
 
     resource: LakeTable
     location: Location
-    landings: Mapping[str, Location]
+    sources: Mapping[str, Declared]
     stores: Mapping[str, LakeStoreSpec] = field(default_factory=dict)
-    former_landings: Mapping[str, Location] = field(default_factory=dict)
-    moved_to: Mapping[str, Location] = field(default_factory=dict)
+    former_sources: Mapping[str, Declared] = field(default_factory=dict)
     is_namespace_paused: bool = False
 
     @property
     def name(self) -> str:
         """Namespace and name."""
         return str(self.resource.metadata)
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        """Where it is, and what its sources read."""
+        read = (place for source in self.sources.values() for place in source.places)
+        return (self.location, *read)
+
+    @property
+    def claimed(self) -> tuple[Location, ...]:
+        """Where it is, and every place of its sources."""
+        used = (one.place for source in self.sources.values() for one in source.claimed)
+        return (self.location, *used)
 
     @property
     def address(self) -> str:

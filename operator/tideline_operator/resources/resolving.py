@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Location
-from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.location import Location
+from tideline.ingest.sources.source import Declared
 from tideline.storage.location import StoreLocation
-from tideline_operator.resources.ingest import Source
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.sources.kinds import resolver_of
+from tideline_operator.resources.sources.place_finder import overlaps
 from tideline_operator.resources.table_rules import S3_SCHEMES
 
 
@@ -53,12 +54,6 @@ def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, st
     return options
 
 
-def overlaps(one: str, other: str) -> bool:
-    """Whether one of two places lies in the other, or is the other."""
-    first, second = one.rstrip("/") + "/", other.rstrip("/") + "/"
-    return first.startswith(second) or second.startswith(first)
-
-
 @dataclass(frozen=True, slots=True)
 class _Resolver:
     """Turns the names in one LakeTable into locations."""
@@ -71,60 +66,32 @@ class _Resolver:
     def resolve(self) -> ResolvedTable:
         spec = self.table.spec
         if spec.home_catalog is None:
-            location = self._locate(spec.location, spec.store_ref, "spec.location")
+            location = self.locate(spec.location, spec.store_ref, "spec.location")
         else:
             location = self._files_of_catalog(spec.store_ref)
-        landings, former_landings, moved_to = {}, {}, {}
+        sources, former = {}, {}
         for position, ingest in enumerate(spec.ingest):
-            source = ingest.source
-            field = f"spec.ingest[{position}].source.path"
-            landing = self._locate(source.path, source.store_ref or spec.store_ref, field)
-            if overlaps(landing.uri, location.uri):
-                raise ConfigError(
-                    f"{field}: {source.path!r} and the table's location overlap; keep them apart"
-                )
-            landings[ingest.name] = landing
-            if source.moved_from is not None:
-                field = f"spec.ingest[{position}].source.movedFrom"
-                store = source.store_ref or spec.store_ref
-                former_landings[ingest.name] = self._locate(source.moved_from, store, field)
-            if source.moved_to is not None:
-                field = f"spec.ingest[{position}].source.movedTo"
-                moved_to[ingest.name] = self._moved_to(source, landing, location, field)
-        self._refuse_shared(landings)
+            places = _Places(self, location, f"spec.ingest[{position}].source")
+            resolver = resolver_of(ingest.source)
+            sources[ingest.name] = resolver.resolve(ingest.source, places)
+            before = resolver.former(ingest.source, places)
+            if before is not None:
+                former[ingest.name] = before
+        self._refuse_shared(sources)
         found = {name: self.stores[name] for name in store_names(spec) if name in self.stores}
-        return ResolvedTable(self.table, location, landings, found, former_landings, moved_to)
+        return ResolvedTable(self.table, location, sources, found, former)
 
-    def _moved_to(
-        self, source: Source, landing: Location, location: Location, field: str
-    ) -> Location:
-        place = self._locate(
-            source.moved_to or "", source.store_ref or self.table.spec.store_ref, field
-        )
-        for other, name in ((landing, "the landing prefix"), (location, "the table's location")):
-            if overlaps(place.uri, other.uri):
-                message = f"{source.moved_to!r} and {name} overlap; keep them apart"
-                raise ConfigError(f"{field}: {message}")
-        if place.uri.partition("://")[0] != landing.uri.partition("://")[0]:
-            message = "files are moved within one store: write a path like that of source.path"
-            raise ConfigError(f"{field}: {message}")
-        return place
-
-    def _refuse_shared(self, landings: Mapping[str, Location]) -> None:
-        """Raise ConfigError where an ingest takes files away that another one is to read."""
-        ingests = self.table.spec.ingest
-        for position, ingest in enumerate(ingests):
-            if ingest.source.taken is AfterIngest.KEEP:
-                continue
-            for other in ingests:
-                is_other = other.name != ingest.name and other.source.format is ingest.source.format
-                if is_other and overlaps(landings[other.name].uri, landings[ingest.name].uri):
+    def _refuse_shared(self, sources: Mapping[str, Declared]) -> None:
+        """Raise ConfigError where an ingest takes away what another one is to read."""
+        for position, (name, source) in enumerate(sources.items()):
+            for other, theirs in sources.items():
+                if other != name and source.takes_from(theirs):
                     raise ConfigError(
-                        f"spec.ingest[{position}].source.taken: ingest {other.name!r} reads the "
+                        f"spec.ingest[{position}].source.taken: ingest {other!r} reads the "
                         "same files: keep them, or give each ingest its own landing prefix"
                     )
 
-    def _locate(self, text: str, store_ref: str | None, field: str) -> Location:
+    def locate(self, text: str, store_ref: str | None, field: str) -> Location:
         try:
             if "://" not in text:
                 if self.folder is None:
@@ -158,6 +125,29 @@ class _Resolver:
             )
         is_trusted = self.folder is not None or store.tls is not None
         return store_options(store, ca_bundle=self.ca_bundle if is_trusted else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """A PlaceFinder of one ingest; `field` is that of its source."""
+
+    resolver: _Resolver
+    location: Location
+    field: str
+
+    def find(self, text: str, store_ref: str | None, field: str) -> Location:
+        store = store_ref or self.resolver.table.spec.store_ref
+        return self.resolver.locate(text, store, f"{self.field}.{field}")
+
+    def keep_apart(
+        self, field: str, text: str, place: Location, *others: tuple[Location, str]
+    ) -> None:
+        for other, name in (*others, (self.location, "the table's location")):
+            if overlaps(place.uri, other.uri):
+                raise self.refuse(field, f"{text!r} and {name} overlap; keep them apart")
+
+    def refuse(self, field: str, message: str) -> ConfigError:
+        return ConfigError(f"{self.field}.{field}: {message}")
 
 
 def _place(uri: str, options: Mapping[str, str]) -> Location:

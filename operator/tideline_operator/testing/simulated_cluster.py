@@ -23,22 +23,16 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import (
-    CreateTable,
-    IngestFiles,
-    Location,
-    MakeSavepoint,
-    Operation,
-)
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import CreateTable, IngestRange, MakeSavepoint, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import (
     INGEST_KEY,
-    advance,
+    Checkpoint,
     checkpoint_metadata,
+    newest_of,
     read_checkpoints,
 )
-from tideline.ingest.sources.files.listing import list_arrived
-from tideline.ingest.sources.resume import newest_of
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.patience import PATIENCE_S
@@ -211,12 +205,12 @@ class SimulatedCluster:
             hoodie = open_table(location, self._clock, self._open_store(target.location))
             create_savepoint(hoodie, InstantTime.parse(work.instant), comment=work.name)
             return OperationResult(operation.id, Outcome.SUCCEEDED, instant=work.instant)
-        if isinstance(work, CreateTable | IngestFiles):
+        if isinstance(work, CreateTable | IngestRange):
             location = StoreLocation.of(target.location.uri, dict(target.location.options))
             store = self._open_store(target.location)
             self._create(operation, store)
             result = OperationResult(operation.id, Outcome.SUCCEEDED)
-            if isinstance(work, IngestFiles):
+            if isinstance(work, IngestRange):
                 hoodie = open_table(location, self._clock, store)
                 instant = self._ingest(hoodie, work)
                 result = OperationResult(
@@ -224,7 +218,7 @@ class SimulatedCluster:
                     Outcome.SUCCEEDED,
                     instant=instant,
                     write_operation=work.write_operation,
-                    source_files=len(work.files),
+                    source_files=len(work.range.names),
                 )
         return result
 
@@ -254,8 +248,8 @@ class SimulatedCluster:
         )
         create_table(store, definition, self._clock)
 
-    def _ingest(self, hoodie: HoodieTable, work: IngestFiles) -> str:
-        landing = list_arrived(self._open_store(work.landing), work.file_format)
+    def _ingest(self, hoodie: HoodieTable, work: IngestRange) -> str:
+        available = work.source.positions(self._open_store, None)
         timeline = hoodie.timeline()
         before = read_checkpoints(
             timeline,
@@ -267,7 +261,10 @@ class SimulatedCluster:
         if generation != work.generation:
             raise ConflictError("planned with another checkpoint", value=generation)
         own = before.get(work.name)
-        advanced = advance(found, landing, work.files)
+        position = available.advance(None if found is None else found.position, work.range)
+        advanced = replace(
+            found or Checkpoint(0, position), generation=generation + 1, position=position
+        )
         if found is not own:
             advanced = replace(advanced, took_over=work.former_name)
         after = {**before, work.name: advanced}

@@ -10,8 +10,10 @@ from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.operation.operation import Location
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
+from tideline.ingest.location import Location
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.declared import DeclaredFiles
+from tideline.ingest.sources.files.listing import FileListing
 from tideline_operator.decide.actions import PlannedAction, Start
 from tideline_operator.decide.observed import (
     Observed,
@@ -52,13 +54,26 @@ def resolved(trigger: dict[str, Any] | None = None, **spec: Any) -> ResolvedTabl
     resource = parse_stored(LakeTable, {"metadata": {"name": "people"}, "spec": content})
     if resource is None:
         raise ValueError(f"no LakeTable: {content}")
-    landings = {item.name: Location(f"memory://{item.name}") for item in resource.spec.ingest}
-    moved_to = {
-        item.name: Location(f"memory://{item.source.moved_to}")
+    sources = {
+        item.name: DeclaredFiles(
+            Location(f"memory://{item.name}"),
+            item.source.format,
+            options=dict(item.source.options),
+            after_ingest=item.source.taken,
+            moved_to=Location(f"memory://{item.source.moved_to}") if item.source.moved_to else None,
+        )
         for item in resource.spec.ingest
-        if item.source.moved_to is not None
     }
-    return ResolvedTable(resource, Location("memory://table"), landings, moved_to=moved_to)
+    return ResolvedTable(resource, Location("memory://table"), sources)
+
+
+def with_landing(table: ResolvedTable, landing: Location, name: str = "landing") -> ResolvedTable:
+    """The table, whose ingest reads another landing prefix."""
+    source = table.sources.get(name)
+    if source is None:
+        return table
+    assert isinstance(source, DeclaredFiles)
+    return replace(table, sources={**table.sources, name: replace(source, landing=landing)})
 
 
 def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedTable:
@@ -73,7 +88,9 @@ def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedT
 
 def seen(*files: ArrivedFile, table: ObservedTable | None = TABLE, **landing: Any) -> Observed:
     """The table, and the landing prefix with `files` in it."""
-    return Observed(table, {"landing": ObservedSource(FileListing(files), **landing)})
+    problem = landing.pop("problem", None)
+    available = None if problem is not None else FileListing(files, **landing)
+    return Observed(table, {"landing": ObservedSource(available, problem)})
 
 
 def pending(time: str, *, is_dead: bool = False, dead_at_ms: int | None = None) -> ObservedPending:

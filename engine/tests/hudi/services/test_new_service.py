@@ -28,7 +28,8 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.run_service import execute_service
-from tideline.ingest.operation.operation import Location, Operation, RunService, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, RunService, TableTarget
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.services.report import ServiceReport
 from tideline.services.run import ServiceRun

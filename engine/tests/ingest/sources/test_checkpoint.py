@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +16,16 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.sources.checkpoint import (
     CHECKPOINT_PREFIX,
-    FLOOR_DISTANCE_MS,
     INGEST_KEY,
-    NAMES_OVERLAP,
     Checkpoint,
-    advance,
     checkpoint_metadata,
     read_checkpoints,
 )
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing, Position
-from tideline.ingest.sources.files.plan import plan_batch
+from tideline.ingest.sources.files.arrived import Arrival, ArrivedFile
+from tideline.ingest.sources.files.listing import FileListing
+from tideline.ingest.sources.files.position import FLOOR_DISTANCE_MS, NAMES_OVERLAP, FilesPosition
+from tideline.ingest.sources.source import Limits, Nothing
+from tideline.testing.file_ingests import checkpoint_after
 
 NOW_MS = 2_000_000_000_000
 
@@ -34,7 +35,16 @@ def landed(path: str, modified_ms: int, size_bytes: int = 10) -> ArrivedFile:
 
 
 def landing_of(*files: ArrivedFile, quarantined: tuple[ArrivedFile, ...] = ()) -> FileListing:
-    return FileListing(tuple(sorted(files, key=lambda file: file.position)), quarantined)
+    return FileListing(tuple(sorted(files, key=lambda file: file.arrival)), quarantined)
+
+
+def files_in(checkpoint: Checkpoint) -> FilesPosition:
+    assert isinstance(checkpoint.position, FilesPosition)
+    return checkpoint.position
+
+
+def late(checkpoint: Checkpoint, landing: FileListing) -> int:
+    return landing.backlog(checkpoint.position, Limits(1, NOW_MS)).late
 
 
 @dataclass
@@ -57,13 +67,14 @@ class Table:
 
     def run(self, landing: FileListing, files_max: int, *, dies: str) -> None:
         """One run: plan, write, commit. It may die before the commit, or just after it."""
-        batch = plan_batch(
-            landing, self.checkpoint, files_max=files_max, now_ms=NOW_MS, settle_ms=0
-        )
-        if not batch.files or dies == "before":
+        before = self.checkpoint
+        position = None if before is None else before.position
+        planned = landing.plan(position, Limits(files_max, NOW_MS))
+        if isinstance(planned, Nothing) or dies == "before":
             return
-        after = advance(self.checkpoint, landing, batch.files, taken_max=self.taken_max)
-        self.commits.append((batch.files, after))
+        files = planned.files
+        after = checkpoint_after(self.checkpoint, landing, files, taken_max=self.taken_max)
+        self.commits.append((files, after))
 
 
 arrivals = st.lists(
@@ -131,8 +142,8 @@ def test_with_a_bounded_memory_a_file_is_taken_once_or_reported_late(
     assert len(table.ingested) == len(set(table.ingested))
     landing = landing_of(*present.values())
     missing = {file.identity for file in present.values()} - set(table.ingested)
-    late = table.checkpoint.late_files(landing) if table.checkpoint else 0
-    assert late == len(missing)
+    reported = late(table.checkpoint, landing) if table.checkpoint else 0
+    assert reported == len(missing)
 
 
 def test_files_that_arrive_in_order_are_never_late_however_small_the_memory() -> None:
@@ -143,9 +154,9 @@ def test_files_that_arrive_in_order_are_never_late_however_small_the_memory() ->
         table.run(landing_of(*present), 1, dies="")
     assert table.ingested == [file.identity for file in present]
     assert table.checkpoint is not None
-    assert len(table.checkpoint.taken) == 2
-    assert table.checkpoint.settled == 28
-    assert table.checkpoint.late_files(landing_of(*present)) == 0
+    assert len(files_in(table.checkpoint).taken) == 2
+    assert files_in(table.checkpoint).settled == 28
+    assert late(table.checkpoint, landing_of(*present)) == 0
 
 
 def test_the_floor_stays_behind_the_watermark_and_below_files_that_wait() -> None:
@@ -153,11 +164,11 @@ def test_the_floor_stays_behind_the_watermark_and_below_files_that_wait() -> Non
     waits = landed("waits", 3)
     fresh = landed("fresh", 2 * FLOOR_DISTANCE_MS)
     landing = landing_of(*old, waits, fresh)
-    young = advance(None, landing_of(*old), old, taken_max=1)
-    assert young.floor is None, "all of them are younger than the distance"
-    after = advance(young, landing, [fresh], taken_max=1)
-    assert after.floor == Position(3, "old3")
-    assert not after.has_taken(waits)
+    young = checkpoint_after(None, landing_of(*old), old, taken_max=1)
+    assert files_in(young).floor is None, "all of them are younger than the distance"
+    after = checkpoint_after(young, landing, [fresh], taken_max=1)
+    assert files_in(after).floor == Arrival(3, "old3")
+    assert not files_in(after).has_taken(waits)
 
 
 def test_a_quarantined_file_does_not_hold_the_floor_and_is_late_once_released() -> None:
@@ -165,61 +176,78 @@ def test_a_quarantined_file_does_not_hold_the_floor_and_is_late_once_released() 
     bad = landed("bad", 1)
     fresh = landed("fresh", 2 * FLOOR_DISTANCE_MS)
     held = landing_of(*old, fresh, quarantined=(bad,))
-    first = advance(None, held, old, taken_max=1)
-    second = advance(first, held, [fresh], taken_max=1)
-    assert second.floor == Position(3, "old3")
-    assert second.late_files(landing_of(*old, fresh, bad)) == 1
+    first = checkpoint_after(None, held, old, taken_max=1)
+    second = checkpoint_after(first, held, [fresh], taken_max=1)
+    assert files_in(second).floor == Arrival(3, "old3")
+    assert late(second, landing_of(*old, fresh, bad)) == 1
 
 
 def test_what_left_the_landing_prefix_is_forgotten() -> None:
-    first = advance(None, landing_of(landed("a", 1), landed("b", 2)), [landed("a", 1)])
-    second = advance(first, landing_of(landed("b", 2)), [landed("b", 2)])
-    assert second.taken == {landed("b", 2).identity}
+    first = checkpoint_after(None, landing_of(landed("a", 1), landed("b", 2)), [landed("a", 1)])
+    second = checkpoint_after(first, landing_of(landed("b", 2)), [landed("b", 2)])
+    assert files_in(second).taken == {landed("b", 2).identity}
     assert second.generation == 2
 
 
 def test_an_older_file_that_comes_later_leaves_the_watermark() -> None:
     new, old = landed("new", 5), landed("old", 1)
-    first = advance(None, landing_of(new), [new])
-    second = advance(first, landing_of(old, new), [old])
-    assert second.watermark == new.position
+    first = checkpoint_after(None, landing_of(new), [new])
+    second = checkpoint_after(first, landing_of(old, new), [old])
+    assert files_in(second).watermark == new.arrival
 
 
 def test_settled_files_that_left_hide_no_late_ones() -> None:
     old = [landed(f"old{number}", number) for number in range(4)]
     fresh, later = landed("fresh", 2 * FLOOR_DISTANCE_MS), landed("later", 3 * FLOOR_DISTANCE_MS)
-    first = advance(None, landing_of(*old, fresh), [*old, fresh], taken_max=1)
-    second = advance(first, landing_of(old[0], fresh, later), [later], taken_max=2)
-    assert (first.settled, second.settled) == (4, 1)
-    assert second.late_files(landing_of(old[0], fresh, later)) == 0
-    assert second.late_files(landing_of(old[0], landed("late", 1), fresh, later)) == 1
+    first = checkpoint_after(None, landing_of(*old, fresh), [*old, fresh], taken_max=1)
+    second = checkpoint_after(first, landing_of(old[0], fresh, later), [later], taken_max=2)
+    assert (files_in(first).settled, files_in(second).settled) == (4, 1)
+    assert late(second, landing_of(old[0], fresh, later)) == 0
+    assert late(second, landing_of(old[0], landed("late", 1), fresh, later)) == 1
 
 
 def test_deleting_settled_files_makes_none_late() -> None:
     old = [landed(f"old{number}", number) for number in range(4)]
     fresh = landed("fresh", 2 * FLOOR_DISTANCE_MS)
-    checkpoint = advance(None, landing_of(*old, fresh), [*old, fresh], taken_max=1)
-    assert checkpoint.settled == 4
-    assert checkpoint.late_files(landing_of(fresh)) == 0
+    checkpoint = checkpoint_after(None, landing_of(*old, fresh), [*old, fresh], taken_max=1)
+    assert files_in(checkpoint).settled == 4
+    assert late(checkpoint, landing_of(fresh)) == 0
+
+
+def at(generation: int, watermark: Arrival, *rest: Any, **fields: Any) -> Checkpoint:
+    return Checkpoint(generation, FilesPosition(watermark, *rest, **fields))
 
 
 @pytest.mark.parametrize(
     "checkpoint",
     [
-        Checkpoint(1, Position(5, "a b/ü.csv"), None, 0, frozenset({"00ff" * 4, "1234" * 4})),
-        Checkpoint(7, Position(5, "z"), Position(3, "y"), 12, frozenset(), drained=2),
-        Checkpoint(
-            2, Position(1, "x"), None, 0, frozenset(), columns=(("id", "bigint"), ("m", "map<s,i>"))
-        ),
+        at(1, Arrival(5, "a b/ü.csv"), taken=frozenset({"00ff" * 4, "1234" * 4})),
+        replace(at(7, Arrival(5, "z"), Arrival(3, "y"), 12), drained=2),
+        replace(at(2, Arrival(1, "x")), columns=(("id", "bigint"), ("m", "map<s,i>"))),
     ],
 )
 def test_a_checkpoint_reads_what_it_writes(checkpoint: Checkpoint) -> None:
     assert Checkpoint.decode(checkpoint.encode(), name="landing") == checkpoint
 
 
+def test_the_text_of_a_checkpoint_of_files_is_that_of_the_first_release() -> None:
+    checkpoint = replace(
+        at(3, Arrival(5, "b.csv"), Arrival(3, "a.csv"), 2, frozenset({"00ff" * 4})),
+        columns=(("id", "bigint"),),
+        address="../landing",
+        took_over="old",
+        look_after="a",
+    )
+    assert checkpoint.encode() == (
+        '{"version":1,"generation":3,"watermark":[5,"b.csv"],"floor":[3,"a.csv"],"settled":2,'
+        '"taken":"AP8A/wD/AP8=","drained":null,"columns":[["id","bigint"]],"prefix":"../landing",'
+        '"tookOver":"old","namesFrom":"a"}'
+    )
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "null", "{}", '{"version":2}', Checkpoint(1, Position(1, "a"), None, 0, frozenset())
+    ["", "null", "{}", '{"version":2}', at(1, Arrival(1, "a"))
      .encode().replace('"taken":""', '"taken":"AAAA"')],
 )  # fmt: skip
 def test_a_damaged_checkpoint_names_ingest_and_instant(text: str) -> None:
@@ -232,7 +260,7 @@ def committed(day: int) -> Instant:
 
 
 def simple(generation: int) -> Checkpoint:
-    return Checkpoint(generation, Position(generation, "f"), None, 0, frozenset())
+    return at(generation, Arrival(generation, "f"))
 
 
 def read(commits: Mapping[int, Mapping[str, str]], *names: str) -> dict[str, int]:
@@ -301,31 +329,34 @@ def after(path: str, *files: ArrivedFile) -> FileListing:
 
 def test_a_look_from_the_watermark_drops_no_identity_and_keeps_the_floor() -> None:
     old, new = named(*range(10)), named(20, 21)
-    first = advance(None, landing_of(*old), old, taken_max=5)
+    first = checkpoint_after(None, landing_of(*old), old, taken_max=5)
     partial = after("000015.csv", *old, *new)
-    second = advance(first, partial, new, taken_max=5)
-    assert second.taken == first.taken | {file.identity for file in new}
-    assert (second.floor, second.settled) == (first.floor, first.settled)
+    second = checkpoint_after(first, partial, new, taken_max=5)
+    assert files_in(second).taken == files_in(first).taken | {file.identity for file in new}
+    assert (files_in(second).floor, files_in(second).settled) == (
+        files_in(first).floor,
+        files_in(first).settled,
+    )
     whole = landing_of(*old[5:], *new, *named(22))
-    third = advance(second, whole, named(22), taken_max=50)
+    third = checkpoint_after(second, whole, named(22), taken_max=50)
     present = {file.identity for file in whole.files}
-    assert third.taken == present, "a whole listing shows what has left"
+    assert files_in(third).taken == present, "a whole listing shows what has left"
 
 
 def test_names_are_listed_from_a_page_before_the_newest_and_from_all_that_wait() -> None:
     few = named(*range(NAMES_OVERLAP))
-    assert advance(None, landing_of(*few), few).names_from == ""
+    assert checkpoint_after(None, landing_of(*few), few).look_after == ""
     many = named(*range(2_000))
-    first = advance(None, landing_of(*many), many)
-    assert first.names_from == f"{2_000 - NAMES_OVERLAP - 1:06}.csv"
+    first = checkpoint_after(None, landing_of(*many), many)
+    assert first.look_after == f"{2_000 - NAMES_OVERLAP - 1:06}.csv"
     more = named(*range(2_000, 2_010))
-    second = advance(first, after(first.names_from, *many, *more), more)
-    assert second.names_from == f"{2_010 - NAMES_OVERLAP - 1:06}.csv"
+    second = checkpoint_after(first, after(first.look_after, *many, *more), more)
+    assert second.look_after == f"{2_010 - NAMES_OVERLAP - 1:06}.csv"
     late = landed("000000-late.csv", 5_000_000)
-    third = advance(second, landing_of(*many, *more, late, *named(3_000)), named(3_000))
-    assert third.names_from == "", "a file that waits is listed until it is taken in"
-    fourth = advance(third, landing_of(*many, *more, late, *named(3_000)), [late])
-    assert fourth.names_from > second.names_from
+    third = checkpoint_after(second, landing_of(*many, *more, late, *named(3_000)), named(3_000))
+    assert third.look_after == "", "a file that waits is listed until it is taken in"
+    fourth = checkpoint_after(third, landing_of(*many, *more, late, *named(3_000)), [late])
+    assert fourth.look_after > second.look_after
     assert Checkpoint.decode(fourth.encode(), name="x") == fourth
 
 
@@ -334,7 +365,7 @@ def test_names_are_listed_from_a_page_before_the_newest_and_from_all_that_wait()
 def test_whatever_is_listed_no_file_is_lost_or_repeated(data: st.DataObject) -> None:
     """Files that arrive in almost the order of their names, looks from the watermark, deaths."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tideline.ingest.sources.checkpoint.NAMES_OVERLAP", 3)
+        patched.setattr("tideline.ingest.sources.files.listing.NAMES_OVERLAP", 3)
         table = Table(taken_max=8)
         files: list[ArrivedFile] = []
         names = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=40, unique=True))
@@ -342,7 +373,7 @@ def test_whatever_is_listed_no_file_is_lost_or_repeated(data: st.DataObject) -> 
             files.append(landed(f"{name:03}", 1_000 * FLOOR_DISTANCE_MS * turn + name))
             is_full = data.draw(st.booleans())
             checkpoint = table.checkpoint
-            start = "" if is_full or checkpoint is None else checkpoint.names_from
+            start = "" if is_full or checkpoint is None else checkpoint.look_after
             listing = after(start, *files)
             table.run(listing, 3, dies=data.draw(st.sampled_from(["never", "before", "after"])))
         while (batch_is_left := len(table.ingested)) < len(files):

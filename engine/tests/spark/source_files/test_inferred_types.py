@@ -16,11 +16,14 @@ from tideline.errors import InvalidDataError
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.write_files import SourceWrite, write_sources
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation, TableTarget
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.testing.file_ingests import ingest_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +61,7 @@ class Taker:
         found = list_arrived(self.landing.open(), self.file_format).files
         new = tuple(file for file in found if file.path not in self.seen)
         self.seen |= {file.path for file in new}
-        ingest = IngestFiles(
+        ingest = ingest_of_files(
             "landing", Location(self.landing.uri), self.file_format, new, self.generation
         )
         result = execute_operation(

@@ -17,7 +17,7 @@ from tideline.ingest.execute.table_access import (
 )
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestFiles,
+    IngestRange,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -95,15 +95,15 @@ def _execute(
             return execute_savepoint(operation, operation.work)
         case RestoreTable():
             return execute_restore(operation, operation.work)
-        case IngestFiles(is_dry=True):
+        case IngestRange(is_dry=True):
             from tideline.ingest.execute.rehearse_ingest import rehearse_ingest
 
             return rehearse_ingest(
                 operation, operation.work, session_factory=session_factory, progress=progress
             )
-        case IngestFiles():
+        case IngestRange():
             # Work that moves no rows runs where Spark is not installed.
-            from tideline.ingest.execute.ingest_files import execute_ingest
+            from tideline.ingest.execute.ingest import execute_ingest
 
             return execute_ingest(
                 operation,

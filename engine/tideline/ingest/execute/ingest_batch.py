@@ -1,4 +1,4 @@
-"""The files of one ingest as one commit: what it is written with, whatever reads the rows.
+"""A range of a source as one commit: what it is written with, whatever reads the rows.
 
 Rows and checkpoint become visible together or not at all. Another driver of the same ingest that
 has committed since the plan is found under the table lock.
@@ -15,18 +15,17 @@ from tideline.commit_report import CommitReport
 from tideline.errors import InvalidDataError
 from tideline.hudi.index.declaration import keep_unique
 from tideline.hudi.index.uniqueness import IN_TABLE
-from tideline.ingest.execute.arrow_schema import arrow_schema
+from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
 from tideline.ingest.execute.table_checkpoints import require_generation
-from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.checkpoint import (
     INGEST_KEY,
     Checkpoint,
-    advance,
     checkpoint_metadata,
+    newest_of,
 )
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
-from tideline.ingest.sources.resume import landing_prefix, newest_of
+from tideline.ingest.sources.source import Available, Range
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
 
@@ -36,29 +35,31 @@ if TYPE_CHECKING:
 OPERATION_KEY = "tideline.operation"
 FILES_KEY = "tideline.ingest.files"
 DELETE = "delete"
-_FILES_NAMED_MAX = 1_000
+_NAMES_KEPT_MAX = 1_000
 _PARTIAL_UPDATE = "tideline.write.partial.update.columns"
 
 
 class NoTableYetError(InvalidDataError):
-    """The batch is no start for a table; no file is at fault."""
+    """The batch is no start for a table; nothing of it is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestBatch:
-    """`files` to write as one commit. `table` is None where it was not there when this began."""
+    """The `range` to write as one commit, of a source that holds what is `available`. `table` is
+    None where it was not there when this began."""
 
     operation: Operation
-    work: IngestFiles
-    files: tuple[ArrivedFile, ...]
+    work: IngestRange
+    range: Range
     table: LakeTable | None
     checkpoints: Mapping[str, Checkpoint]
-    landing: FileListing
+    available: Available | None
     progress: Progress
 
     @property
-    def paths(self) -> list[str]:
-        return [file.path for file in self.files]
+    def words(self) -> str:
+        """What it reads, for people."""
+        return counted(len(self.range.names), self.work.source.part)
 
     @property
     def deletes(self) -> bool:
@@ -91,7 +92,7 @@ class IngestBatch:
         """
         work, target = self.work, self.operation.table
         table = self.declared_table()
-        self.progress(f"writing {counted(len(self.files), 'file')}")
+        self.progress(f"writing {self.words}")
         notes = self._keep_uniqueness(table) if target.unique_in_table else ()
         report = table.write(
             rows,
@@ -122,21 +123,27 @@ class IngestBatch:
 
     def _metadata(self, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
         work = self.work
+        before, available = self.checkpoint, self.available
+        assert available is not None, "a rehearsal writes nothing"
+        position = available.advance(None if before is None else before.position, self.range)
         advanced = replace(
-            advance(self.checkpoint, self.landing, self.files),
-            prefix=landing_prefix(work.landing.uri, self.operation.table.location.uri),
+            before or Checkpoint(0, position),
+            generation=(before.generation if before else 0) + 1,
+            position=position,
+            address=work.source.address(self.operation.table.location.uri),
             took_over=self._took_over,
+            look_after=available.look_after(position),
         )
         if columns:
             advanced = replace(advanced, columns=columns)
-        if work.once_number is not None and self._drains(advanced):
+        if work.once_number is not None and available.is_drained(position):
             advanced = replace(advanced, drained=work.once_number)
         return {
             **checkpoint_metadata({**self.checkpoints, work.name: advanced}),
             INGEST_KEY: work.name,
             OPERATION_KEY: self.operation.id,
             FILES_KEY: json.dumps(
-                self.paths[:_FILES_NAMED_MAX], ensure_ascii=False, separators=(",", ":")
+                self.range.names[:_NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":")
             ),
         }
 
@@ -146,6 +153,3 @@ class IngestBatch:
         if self.checkpoint is not own:
             return self.work.former_name
         return own.took_over if own is not None else ""
-
-    def _drains(self, advanced: Checkpoint) -> bool:
-        return all(advanced.has_taken(file) for file in self.landing.files)

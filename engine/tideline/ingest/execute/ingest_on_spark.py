@@ -1,41 +1,34 @@
 """One try at an ingest through Spark: reading, transforming, marking deletes, fitting, writing; and
-when it fails, finding out which files or rows are at fault."""
+when it fails, finding what of it is at fault."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from tideline.bad_input import BadInput
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.execute.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
-from tideline.ingest.execute.table_access import locate, open_table
+from tideline.ingest.execute.table_access import open_table
+from tideline.ingest.sources.source import Shape, Source, SparkRows
 from tideline.lake_table import LakeTable
-from tideline.spark.source_files.bad_input import BadInput, find_bad_input, misfits
-from tideline.spark.source_files.column_inference import Roles
-from tideline.spark.source_files.intake import Intake
 from tideline.spark.source_files.landed_rows import (
     column_types,
     count_rows_and_keys,
     is_infrastructure_failure,
-    known_types,
     new_columns,
-    struct_of,
 )
 from tideline.spark.source_files.sources import (
     SPARK_FAILURES,
     ClashingFilesError,
-    SourceSettings,
     UnreadableFilesError,
     failure_reason,
-    types_of,
 )
 from tideline.spark.write.run import try_write
-from tideline.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,14 +38,13 @@ _Done = TypeVar("_Done")
 
 @dataclass(frozen=True, slots=True)
 class SparkAttempt:
-    """One try at writing the batch without the rows `left_out`, which were found bad before.
+    """One try at writing the batch of a source without the rows `left_out`, which were found bad
+    before, by `reading` so."""
 
-    `reading` are the settings that they were found with.
-    """
-
+    source: Source
     batch: IngestBatch
     left_out: frozenset[int]
-    reading: SourceSettings | None
+    reading: Any
 
     def run(self, session: SparkSession) -> tuple[CommitReport | None, BadInput]:
         """A report, or what is at fault."""
@@ -89,21 +81,19 @@ class SparkAttempt:
             return BadInput(error.reasons)
         operation, work = self.batch.operation, self.batch.work
         table = self.batch.table or open_table(operation.table, operation.writer)
-        intake = self._intake(session, table)
+        rows = self._rows(session, table)
         if isinstance(error, ConfigError):
-            return BadInput(misfits(intake, self.batch.paths))
+            return rows.misfits(self.batch.range)
         config = table.writer.config_for_rows(operation.table.write_properties) if table else None
         kind = WriteOperation.parse(work.write_operation)
 
-        def try_rows(rows: DataFrame) -> None:
+        def try_rows(some: DataFrame) -> None:
             if table is None or config is None:
-                rows.write.format("noop").mode("overwrite").save()
+                some.write.format("noop").mode("overwrite").save()
             else:
-                try_write(rows, table.hoodie_table, kind, config)
+                try_write(some, table.hoodie_table, kind, config)
 
-        return find_bad_input(
-            intake, self.batch.paths, rows_max=work.bad_rows_max, try_rows=try_rows
-        )
+        return rows.find_bad(self.batch.range, work.bad_rows_max, try_rows)
 
     def _refuse_infrastructure(self, error: Exception) -> None:
         if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
@@ -124,13 +114,18 @@ class SparkAttempt:
         text = f"{named}the rows cannot be written: {failure_reason(error)}"
         return InvalidDataError(text, table=uri)
 
-    def _intake(self, session: SparkSession, table: LakeTable | None) -> Intake:
-        batch, work = self.batch, self.batch.work
+    def _rows(self, session: SparkSession, table: LakeTable | None) -> SparkRows:
+        batch, work, target = self.batch, self.batch.work, self.batch.operation.table
         config = table.hoodie_table.config if table is not None else None
-        return Intake(
-            session,
-            self.reading or self._settings(),
+        stated = {item.name.lower() for item in target.schema or ()}
+        if batch.table is not None:
+            stated |= batch.table.hoodie_table.config.declared_columns
+        shape = Shape(
             batch.table_schema(),
+            target.record_key,
+            target.ordering,
+            columns=batch.checkpoint.columns if batch.checkpoint else (),
+            stated=frozenset(stated),
             transform=work.transform,
             delete_when=work.delete_when,
             fits=batch.fits,
@@ -139,16 +134,17 @@ class SparkAttempt:
             ordering=config.ordering_fields if config is not None and not batch.deletes else (),
             left_out=self.left_out,
         )
+        return self.source.on_spark(session, shape, self.reading)
 
     def _write(self, session: SparkSession) -> CommitReport:
         batch = self.batch
-        batch.progress(f"reading {counted(len(batch.files), 'file')}")
-        intake = self._intake(session, batch.table)
-        source = intake.source(batch.paths)
-        rows = intake.finished(source)
-        if intake.schema is None:
-            self._require_rows(rows)
-        if not self._remembers_columns:
+        batch.progress(f"reading {batch.words}")
+        reader = self._rows(session, batch.table)
+        source = reader.source(batch.range)
+        rows = reader.finished(source)
+        if batch.table_schema() is None:
+            self._require_rows(rows, reader)
+        if not reader.remembers_columns:
             return batch.write(rows)
         before = batch.checkpoint.columns if batch.checkpoint else ()
         new = new_columns(column_types(source), before)
@@ -159,51 +155,22 @@ class SparkAttempt:
     def _look(self, session: SparkSession) -> tuple[int, tuple[tuple[str, str], ...], int]:
         batch, table = self.batch, self.batch.table
         assert table is not None
-        batch.progress(f"reading {counted(len(batch.files), 'file')}")
-        intake = self._intake(session, table)
-        rows = intake.finished(intake.source(batch.paths))
+        batch.progress(f"reading {batch.words}")
+        reader = self._rows(session, table)
+        rows = reader.finished(reader.source(batch.range))
         row_count, key_count = count_rows_and_keys(rows, key_generator(table.hoodie_table))
         kind = WriteOperation.parse(batch.work.write_operation)
         config = table.writer.config_for_rows(batch.operation.table.write_properties)
         try_write(rows, table.hoodie_table, kind, config)
         return row_count, column_types(rows), key_count
 
-    def _require_rows(self, rows: DataFrame) -> None:
+    def _require_rows(self, rows: DataFrame, reader: SparkRows) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""
         if self.batch.deletes:
             raise NoTableYetError("it deletes, and there is nothing to delete from yet")
-        # A row, because Spark refuses to read text where no column is wanted but bad records.
-        if self.batch.work.file_format.is_text and not rows.head(1):
+        # A row: Spark refuses to read text without a column but that of bad records.
+        if not reader.is_typed and not rows.head(1):
             raise NoTableYetError(
                 "the first files have no rows to infer the types of the columns from: declare "
                 "spec.schema"
             )
-
-    @property
-    def _remembers_columns(self) -> bool:
-        """Text that is transformed keeps the types its first batch was read with."""
-        work = self.batch.work
-        return work.file_format.is_text and work.transform is not None and not work.source_schema
-
-    def _settings(self) -> SourceSettings:
-        work = self.batch.work
-        checkpoint = self.batch.checkpoint
-        if self._remembers_columns:
-            known = known_types(checkpoint.columns if checkpoint else ())
-        else:
-            known = types_of(self.batch.table_schema())
-        declared = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
-        target, table = self.batch.operation.table, self.batch.table
-        stated: set[str] = set()
-        if not self._remembers_columns:
-            stated |= {item.name.lower() for item in target.schema or ()}
-            stated |= table.hoodie_table.config.declared_columns if table is not None else set()
-        return SourceSettings(
-            locate(work.landing),
-            work.file_format.value,
-            work.options,
-            declared,
-            known,
-            Roles.of(target.record_key, target.ordering),
-            inferred=frozenset(known.keys() - stated),
-        )

@@ -1,5 +1,5 @@
-"""What would become of landed files, without writing anything: neither rows nor notes. Without
-files, whether Spark understands the SQL of an ingest.
+"""What would become of a range of a source, without writing anything: neither rows nor notes. Where
+it is empty, whether Spark understands the SQL of an ingest.
 
 The files are read as an ingest reads them, and checked where they do not fit. Where there is no
 table yet, one in memory stands in for it, so that rows without a key are found as well. Whether
@@ -8,40 +8,39 @@ rows insert or update is not looked up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
-from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.execute.arrow_schema import arrow_schema
-from tideline.ingest.execute.in_process_intake import ForSpark, InProcessIntake, require_spark
+from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.column_type import plain_name
+from tideline.ingest.execute.in_process import read_in_process, require_spark
+from tideline.ingest.execute.ingest import row_notes
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import (
     Progress,
     SessionFactory,
     create_declared_table,
-    locate,
     open_table,
 )
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.operation.column_type import plain_name
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation
+from tideline.ingest.locate import locate
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
+from tideline.ingest.sources.kinds import kind_named
+from tideline.ingest.sources.source import ForSpark, Range, Source
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from tideline.spark.source_files.bad_rows import BadRow
-    from tideline.spark.source_files.sources import SourceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,52 +67,64 @@ class _Learned:
     files: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Sequence[BadRow]] = field(default_factory=dict)
     left_out: frozenset[int] = frozenset()
-    reading: SourceSettings | None = None
+    reading: Any = None
+
+    def add(self, bad: BadInput, part: str) -> None:
+        self.files |= bad.files
+        self.files |= dict.fromkeys(bad.waiting, f"too many bad rows in the {part}s before it")
+        self.rows |= bad.rows
+        self.left_out |= bad.digests
+        if bad.reading is not None:
+            self.reading = bad.reading
 
 
 def rehearse_ingest(
     operation: Operation,
-    work: IngestFiles,
+    work: IngestRange,
     *,
     session_factory: SessionFactory,
     progress: Progress,
 ) -> OperationResult:
-    """Say what an ingest would do with `work.files`; the audit has what a `Rehearsed` says.
+    """Say what an ingest would do with `work.range`; the audit has what a `Rehearsed` says.
 
-    Raises what an ingest raises: InvalidDataError for a file where bad ones fail, ConfigError for
+    Raises what an ingest raises: InvalidDataError for a part where bad ones fail, ConfigError for
     a transform or a read option that cannot be.
     """
-    if not work.files:
+    if not work.range.names:
         _check_sql(operation, work, session_factory)
         return OperationResult(operation.id, Outcome.NOTHING)
     table = open_table(operation.table)
     checkpoints = current_checkpoints(table, work.name, work.former_name)
     stand_in = table or _stand_in(operation)
+    source, part = kind_named(work.source.kind).open(work.source), work.source.part
     learned = _Learned()
-    files = work.files
-    while files:
-        batch = IngestBatch(operation, work, files, stand_in, checkpoints, FileListing(), progress)
-        done = _in_process(batch) if not learned.files and not learned.rows else None
+    left = work.range
+    while left.names:
+        batch = IngestBatch(operation, work, left, stand_in, checkpoints, None, progress)
+        done = _in_process(source, batch) if not learned.files and not learned.rows else None
         if done is None or isinstance(done, ForSpark):
             if done is not None:
                 require_spark(done)
-            done = _on_spark(batch, learned, session_factory)
+            done = _on_spark(source, batch, learned, session_factory)
+        if isinstance(done, BadInput):
+            learned.add(done, part)
         if isinstance(done, Rehearsed):
-            return _result(operation, done, files, learned)
+            return _result(operation, done, left, learned)
         if learned.files and not work.quarantines:
-            path, reason = next(iter(learned.files.items()))
-            raise InvalidDataError(f"source file cannot be taken in: {reason}", path=path)
-        files = tuple(file for file in files if file.path not in learned.files)
-    return _result(operation, Rehearsed(0, (), (), 0), (), learned)
+            name, reason = next(iter(learned.files.items()))
+            raise InvalidDataError(f"source {part} cannot be taken in: {reason}", path=name)
+        left = left.only([name for name in left.names if name not in learned.files])
+    return _result(operation, Rehearsed(0, (), (), 0), left, learned)
 
 
-def _check_sql(operation: Operation, work: IngestFiles, session_factory: SessionFactory) -> None:
+def _check_sql(operation: Operation, work: IngestRange, session_factory: SessionFactory) -> None:
     if work.transform is None and work.delete_when is None:
         return
     require_spark(ForSpark("SQL is Spark's"))
     from tideline.spark.source_files.landed_rows import check_sql, struct_of
 
-    columns = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
+    declared = work.source.columns
+    columns = struct_of(arrow_schema(declared)) if declared else None
     try:
         check_sql(
             session_factory(_places(operation, work)), work.transform, work.delete_when, columns
@@ -123,8 +134,8 @@ def _check_sql(operation: Operation, work: IngestFiles, session_factory: Session
         raise ConfigError(said, table=operation.table.name, value=error.value) from error
 
 
-def _places(operation: Operation, work: IngestFiles) -> list[StoreLocation]:
-    return [locate(operation.table.location), locate(work.landing)]
+def _places(operation: Operation, work: IngestRange) -> list[StoreLocation]:
+    return [locate(place) for place in (operation.table.location, *work.source.places)]
 
 
 def _stand_in(operation: Operation) -> LakeTable:
@@ -133,21 +144,21 @@ def _stand_in(operation: Operation) -> LakeTable:
     return create_declared_table(replace(operation.table, location=place))
 
 
-def _in_process(batch: IngestBatch) -> Rehearsed | ForSpark:
-    """What parquet files would give, read by this process; or why they are for Spark, which also
-    says what does not fit."""
-    work, table = batch.work, batch.table
+def _in_process(source: Source, batch: IngestBatch) -> Rehearsed | BadInput | ForSpark:
+    """What the range would give, read by this process; or what of it is bad; or why it is for
+    Spark, which also says what does not fit."""
+    table = batch.table
     assert table is not None
-    intake = InProcessIntake.of(work)
-    kind = WriteOperation.parse(work.write_operation)
     try:
-        rows = intake.rows(batch.paths, table, kind, batch.operation.table.write_properties)
-        if isinstance(rows, ForSpark):
-            return rows
+        found = read_in_process(source, batch, frozenset())
+        if isinstance(found, ForSpark):
+            return found
+        if found.bad.files or found.bad.rows:
+            return found.bad
         known = batch.table_schema()
         if known is not None and not batch.deletes:
-            evolve(known, rows.schema, missing=MissingColumns.NULL)
-        return _counted_in_arrow(rows, table)
+            evolve(known, found.table.schema, missing=MissingColumns.NULL)
+        return _counted_in_arrow(found.table, table)
     except (InvalidDataError, ConfigError) as error:
         return ForSpark("something does not fit", error)
 
@@ -167,45 +178,31 @@ def _counted_in_arrow(rows: pa.Table, table: LakeTable) -> Rehearsed | ForSpark:
 
 
 def _on_spark(
-    batch: IngestBatch, learned: _Learned, session_factory: SessionFactory
-) -> Rehearsed | None:
-    """What the files would give; None where more of them, or of their rows, were found bad."""
+    source: Source, batch: IngestBatch, learned: _Learned, session_factory: SessionFactory
+) -> Rehearsed | BadInput:
+    """What the range would give, or what more of it is bad."""
     from tideline.ingest.execute.ingest_on_spark import SparkAttempt
 
-    attempt = SparkAttempt(batch, learned.left_out, learned.reading)
+    attempt = SparkAttempt(source, batch, learned.left_out, learned.reading)
     found, bad = attempt.rehearse(session_factory(_places(batch.operation, batch.work)))
-    if found is not None:
-        rows, columns, keys = found
-        assert batch.table is not None
-        key = batch.table.hoodie_table.config.record_key_fields
-        return Rehearsed(rows, columns, key, keys)
-    learned.files |= bad.files
-    learned.files |= dict.fromkeys(bad.waiting, "too many bad rows in the files before it")
-    learned.rows |= bad.rows
-    learned.left_out |= bad.digests
-    if bad.settings is not None:
-        learned.reading = replace(bad.settings, keeps_bad_rows=False)
-    return None
+    if found is None:
+        return bad
+    rows, columns, keys = found
+    assert batch.table is not None
+    return Rehearsed(rows, columns, batch.table.hoodie_table.config.record_key_fields, keys)
 
 
 def _result(
-    operation: Operation, found: Rehearsed, files: Sequence[ArrivedFile], learned: _Learned
+    operation: Operation, found: Rehearsed, taken: Range, learned: _Learned
 ) -> OperationResult:
     return OperationResult(
         operation.id,
         Outcome.SUCCEEDED,
         rows_written=found.rows,
         rows_set_aside=sum(len(rows) for rows in learned.rows.values()),
-        source_files=len(files),
-        source_bytes=sum(file.size_bytes for file in files),
+        source_files=len(taken.names),
+        source_bytes=taken.size_bytes,
         skipped=tuple(SkippedFile(*item) for item in learned.files.items()),
-        notes=tuple(_row_notes(learned.rows)),
+        notes=tuple(row_notes(learned.rows)),
         audit=(found.to_json_object(),),
     )
-
-
-def _row_notes(rows: Mapping[str, Sequence[BadRow]]) -> list[str]:
-    return [
-        f"{counted(len(some), 'row')} of {path}: {some[0]}" + (" ..." if len(some) > 1 else "")
-        for path, some in rows.items()
-    ]

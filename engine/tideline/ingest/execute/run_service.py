@@ -13,13 +13,8 @@ from tideline.clock import Clock
 from tideline.hudi.services.restore.execute import restore_table
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.execute.table_access import (
-    Progress,
-    SessionFactory,
-    locate,
-    open_serviced,
-    open_table,
-)
+from tideline.ingest.execute.table_access import Progress, SessionFactory, open_serviced, open_table
+from tideline.ingest.locate import locate
 from tideline.ingest.operation.operation import MakeSavepoint, Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.lake_table import LakeTable

@@ -9,7 +9,8 @@ from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
-from tideline.ingest.operation.operation import CatalogEntry, Location, Operation, TableTarget
+from tideline.ingest.locate import locate
+from tideline.ingest.operation.operation import CatalogEntry, Operation, TableTarget
 from tideline.lake_table import LakeTable
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
@@ -26,11 +27,6 @@ SessionFactory = Callable[[Iterable[StoreLocation]], "SparkSession"]
 
 Progress = Callable[[str], None]
 """Hears, in words, what is being done."""
-
-
-def locate(place: Location) -> StoreLocation:
-    """The store at `place`. Raises ConfigError when it cannot be one."""
-    return StoreLocation.of(place.uri, dict(place.options))
 
 
 def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
@@ -77,7 +73,7 @@ def open_serviced(
 
 def create_declared_table(target: TableTarget, writer: str = "") -> LakeTable:
     """Create the table; without a declared schema the first write decides it."""
-    from tideline.ingest.execute.arrow_schema import arrow_schema
+    from tideline.ingest.arrow_schema import arrow_schema
 
     table = LakeTable.create(
         target.location.uri,

@@ -1,4 +1,4 @@
-"""The checkpoints that a table carries, read by every process that takes files in."""
+"""The checkpoints that a table carries, read by every process that takes rows in."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from tideline.errors import ConflictError
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.ingest.operation.operation import IngestFiles
-from tideline.ingest.sources.checkpoint import CHECKPOINT_PREFIX, Checkpoint, read_checkpoints
-from tideline.ingest.sources.resume import newest_of
+from tideline.ingest.operation.operation import IngestRange
+from tideline.ingest.sources.checkpoint import (
+    CHECKPOINT_PREFIX,
+    Checkpoint,
+    newest_of,
+    read_checkpoints,
+)
 from tideline.lake_table import LakeTable
 
 
@@ -39,11 +43,11 @@ def current_checkpoints(
     )
 
 
-def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestFiles) -> None:
+def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestRange) -> None:
     """Raise ConflictError when another driver of this ingest has committed since it was planned.
 
     Asked under the table lock: two drivers write different file groups, so nothing else would
-    keep them from taking the same files in twice.
+    keep them from taking the same rows in twice.
     """
 
     def read(instant: Instant) -> Mapping[str, str]:

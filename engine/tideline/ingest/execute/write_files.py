@@ -11,23 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tideline.bad_input import BadRow
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.write.config import refusing_missing_columns
-from tideline.ingest.execute.in_process_intake import (
-    ForSpark,
-    InProcessIntake,
-    require_spark,
-)
+from tideline.ingest.execute.in_process import batch_bytes_max, require_spark, why_spark
 from tideline.ingest.sources.files.named_files import UNNAMABLE, find_sources
+from tideline.ingest.sources.files.reader import read_files
+from tideline.ingest.sources.files.reader import why_spark as why_files_are_spark
+from tideline.ingest.sources.source import ForSpark
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from tideline.spark.source_files.bad_rows import BadRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +90,20 @@ def _write_in_process(
 ) -> CommitReport | ForSpark:
     """The commit, or why it is for Spark; nothing has been written then."""
     operation, _ = table.writer.planned_write(wanted.operation, wanted.write_options)
-    intake = InProcessIntake(
-        folder,
-        wanted.file_format,
-        wanted.reading,
-    )
     try:
-        rows = intake.rows(paths, table, operation, wanted.write_options)
-        if isinstance(rows, ForSpark):
-            return rows
-        reason = intake.why_spark(table, operation, wanted.write_options, rows.nbytes)
+        reason = why_files_are_spark(wanted.file_format, wanted.reading) or why_spark(
+            table, operation, wanted.write_options
+        )
         if reason is not None:
             return ForSpark(reason)
-        return table.write(rows, wanted.operation, options=wanted.write_options, token=wanted.token)
+        rows = read_files(folder, paths, batch_bytes_max())
+        if isinstance(rows, ForSpark):
+            return rows
+        reason = why_spark(table, operation, wanted.write_options, rows.table.nbytes)
+        if reason is not None:
+            return ForSpark(reason)
+        return table.write(
+            rows.table, wanted.operation, options=wanted.write_options, token=wanted.token
+        )
     except (InvalidDataError, ConfigError) as error:
         return ForSpark("something does not fit", error)

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.write_files import SourceWrite, SourceWritten
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileListing
 from tideline.ingest.sources.files.quarantine import quarantine_rows
 from tideline.lake_table import LakeTable
-from tideline.spark.source_files.bad_input import BadInput, find_bad_input, misfits
-from tideline.spark.source_files.bad_rows import BadRow
+from tideline.spark.source_files.bad_input import find_bad_input, misfits
 from tideline.spark.source_files.column_inference import Roles
 from tideline.spark.source_files.intake import Intake
 from tideline.spark.source_files.landed_rows import is_infrastructure_failure
@@ -66,8 +67,8 @@ def write_on_spark(
         _keep_rows(folder, bad)
         skipped |= bad.files
         rows |= bad.rows
-        if bad.settings is not None:
-            intake = intake.without(bad.digests, bad.settings)
+        if bad.reading is not None:
+            intake = intake.without(bad.digests, bad.reading)
         left = {*bad.files, *bad.waiting}
         paths = [path for path in paths if path not in left]
         skipped |= dict.fromkeys(bad.waiting, "too many bad rows in the files before it")

@@ -18,9 +18,10 @@ from tideline.hudi.services import registry
 from tideline.hudi.services.registry import ROLLBACK
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.iceberg.services import registry as iceberg_registry
-from tideline.ingest.operation.column_type import Column, ColumnType
-from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat
+from tideline.ingest.column_type import Column, columns_object, read_columns
+from tideline.ingest.location import Location
+from tideline.ingest.sources.kinds import kind_of_stored, stored_kind
+from tideline.ingest.sources.source import Declared, Range
 from tideline.services.service import Service
 
 _VERSION = 1
@@ -63,14 +64,6 @@ class OperationKind(Enum):
 
 
 _SERVICE_OF: Mapping[OperationKind, Service] = {OperationKind.of(one): one for one in _services()}
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where a store is: the value of a StoreLocation, for those who never open one."""
-
-    uri: str
-    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,36 +117,27 @@ class RollBack:
 
 
 @dataclass(frozen=True, slots=True)
-class IngestFiles:
-    """Take `files` into the table, if its checkpoint is still at `generation`.
+class IngestRange:
+    """Take a range of a source into the table, if its checkpoint is still at `generation`.
 
-    `bad_rows_max` is how many rows of a file may be set aside one by one, None for none of any; a
-    file with more of them is a bad file, which `quarantines` sets aside whole. `former_name` is
-    what the ingest was called before. `once_number` is the number of the `once` run this belongs
-    to, None for other triggers.
-
-    `taken` is what becomes of files in the landing prefix once they are in the table; without
-    `files` that is all there is to do. Those that are moved go to `moved_to`. What was listed for
-    the plan sorts after the path `listed_after`. One that `is_dry` only says what it would do.
+    `bad_rows_max` is how many rows of a part may be set aside one by one, None for none of any; a
+    part with more of them is a bad one, which `quarantines` sets aside whole. `former_name` is what
+    the ingest was called before. `once_number` is the number of the `once` run this belongs to,
+    None for other triggers. With an empty range there is only something to settle in the source.
+    One that `is_dry` only says what it would do.
     """
 
     name: str
-    landing: Location
-    file_format: FileFormat
-    files: tuple[ArrivedFile, ...]
+    source: Declared
+    range: Range
     generation: int
     write_operation: str = "upsert"
-    options: Mapping[str, str] = field(default_factory=dict)
-    source_schema: tuple[Column, ...] = ()
     transform: str | None = None
     delete_when: str | None = None
     quarantines: bool = True
     once_number: int | None = None
     bad_rows_max: int | None = None
     former_name: str = ""
-    taken: AfterIngest = AfterIngest.KEEP
-    moved_to: Location | None = None
-    listed_after: str = ""
     is_dry: bool = False
 
 
@@ -189,12 +173,12 @@ class RestoreTable:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-Work = CreateTable | IngestFiles | RollBack | RunService | MakeSavepoint | RestoreTable
+Work = CreateTable | IngestRange | RollBack | RunService | MakeSavepoint | RestoreTable
 
 
 _KIND_OF: Mapping[type, OperationKind] = {
     CreateTable: OperationKind.CREATE,
-    IngestFiles: OperationKind.INGEST,
+    IngestRange: OperationKind.INGEST,
     RollBack: OperationKind.ROLLBACK,
     MakeSavepoint: OperationKind.SAVEPOINT,
     RestoreTable: OperationKind.RESTORE,
@@ -223,7 +207,7 @@ class Operation:
     @property
     def subject(self) -> str:
         """Name of the ingest or of the savepoint, or nothing."""
-        return self.work.name if isinstance(self.work, IngestFiles | MakeSavepoint) else ""
+        return self.work.name if isinstance(self.work, IngestRange | MakeSavepoint) else ""
 
     @property
     def title(self) -> str:
@@ -286,13 +270,13 @@ def parse_writer_name(name: str) -> tuple[str, str] | None:
 def _table_object(table: TableTarget) -> dict[str, Any]:
     content: dict[str, Any] = {
         "name": table.name,
-        "location": _place_object(table.location),
+        "location": table.location.to_json_object(),
         "recordKey": list(table.record_key),
         "partitionBy": list(table.partition_by),
         "ordering": list(table.ordering),
         "tableType": table.table_type,
         "tableVersion": table.table_version,
-        "schema": _columns_object(table.schema),
+        "schema": columns_object(table.schema),
         "creationProperties": dict(table.creation_properties),
         "writeProperties": dict(table.write_properties),
     }
@@ -310,12 +294,12 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
 def _read_table(content: Any) -> TableTarget:
     return TableTarget(
         name=str(content["name"]),
-        location=_read_place(content["location"]),
+        location=Location.from_json_object(content["location"]),
         record_key=_texts(content["recordKey"]),
         partition_by=_texts(content["partitionBy"]),
         ordering=_texts(content["ordering"]),
         table_type=str(content["tableType"]),
-        schema=_read_columns(content["schema"]),
+        schema=read_columns(content["schema"]),
         creation_properties=_text_mapping(content["creationProperties"]),
         write_properties=_text_mapping(content["writeProperties"]),
         catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
@@ -347,25 +331,20 @@ def _work_object(work: Work) -> dict[str, Any]:
                 "basis": work.basis,
                 "settings": dict(work.settings),
             }
-        case IngestFiles():
+        case IngestRange():
             return {
+                **stored_kind(work.source.kind),
                 "name": work.name,
-                "landing": _place_object(work.landing),
-                "format": work.file_format.value,
-                "files": [[file.path, file.size_bytes, file.modified_ms] for file in work.files],
+                **work.source.stored(),
+                **work.range.stored(),
                 "generation": work.generation,
                 "operation": work.write_operation,
-                "options": dict(work.options),
-                "sourceSchema": _columns_object(work.source_schema),
                 "transform": work.transform,
                 "deleteWhen": work.delete_when,
                 "quarantines": work.quarantines,
                 "onceNumber": work.once_number,
                 "badRowsMax": work.bad_rows_max,
                 "formerName": work.former_name,
-                "listedAfter": work.listed_after,
-                "taken": work.taken.value,
-                "movedTo": None if work.moved_to is None else _place_object(work.moved_to),
                 **({"dryRun": True} if work.is_dry else {}),
             }
 
@@ -391,49 +370,22 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
             settings = _text_mapping(content["settings"])
             return RestoreTable(str(content["instant"]), str(content["basis"]), settings)
         case OperationKind.INGEST:
-            return IngestFiles(
+            source = kind_of_stored(content)
+            return IngestRange(
                 name=str(content["name"]),
-                landing=_read_place(content["landing"]),
-                file_format=FileFormat(content["format"]),
-                files=tuple(
-                    ArrivedFile(str(path), int(size), int(modified))
-                    for path, size, modified in content["files"]
-                ),
+                source=source.declared.from_stored(content),
+                range=source.range.from_stored(content),
                 generation=int(content["generation"]),
                 write_operation=str(content["operation"]),
-                options=_text_mapping(content["options"]),
-                source_schema=_read_columns(content["sourceSchema"]),
                 transform=content["transform"],
                 delete_when=content["deleteWhen"],
                 quarantines=bool(content["quarantines"]),
                 once_number=content["onceNumber"],
                 bad_rows_max=content.get("badRowsMax"),
                 former_name=str(content.get("formerName", "")),
-                taken=AfterIngest(content.get("taken", AfterIngest.KEEP.value)),
-                moved_to=_read_place(content["movedTo"]) if content.get("movedTo") else None,
-                listed_after=str(content.get("listedAfter", "")),
                 is_dry=bool(content.get("dryRun", False)),
             )
     raise ConfigError(f"no work of kind {kind} is known")
-
-
-def _place_object(place: Location) -> dict[str, Any]:
-    return {"uri": place.uri, "options": dict(place.options)}
-
-
-def _read_place(content: Any) -> Location:
-    return Location(str(content["uri"]), tuple(sorted(_text_mapping(content["options"]).items())))
-
-
-def _columns_object(columns: tuple[Column, ...]) -> list[list[Any]]:
-    return [[column.name, str(column.type), column.nullable] for column in columns]
-
-
-def _read_columns(content: Any) -> tuple[Column, ...]:
-    return tuple(
-        Column(str(name), ColumnType.parse(kind), bool(nullable))
-        for name, kind, nullable in content
-    )
 
 
 def _texts(content: Any) -> tuple[str, ...]:

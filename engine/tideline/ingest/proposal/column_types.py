@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.ingest.operation.column_type import plain_name
+from tideline.ingest.column_type import plain_name
 from tideline.ingest.proposal.sample import Sample
 from tideline.wording import counted
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.column_type import ColumnType
+from tideline.ingest.column_type import ColumnType
 from tideline.ingest.proposal.column_types import (
     ProposedColumn,
     find_null_value,

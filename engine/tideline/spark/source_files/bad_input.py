@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.source_files.bad_rows import (
     NULLS,
-    BadRow,
     BadRows,
     Places,
     any_fault,
@@ -57,24 +57,6 @@ from tideline.wording import counted
 
 Failure = Callable[[Sequence[str]], str | Mapping[str, str] | None]
 """Why files cannot be taken in together: one reason, or reasons by path; None where they can."""
-
-
-@dataclass(frozen=True, slots=True)
-class BadInput:
-    """Bad files with reasons; rows to set aside, by path; files that wait for the next commit.
-
-    `settings` are those that the rows were found with.
-    """
-
-    files: Mapping[str, str] = field(default_factory=dict)
-    rows: Mapping[str, tuple[BadRow, ...]] = field(default_factory=dict)
-    waiting: frozenset[str] = frozenset()
-    settings: SourceSettings | None = None
-
-    @property
-    def digests(self) -> frozenset[int]:
-        """What the rows to set aside are known by."""
-        return frozenset(row.digest for rows in self.rows.values() for row in rows)
 
 
 def find_bad_input(
@@ -187,7 +169,7 @@ def _bad_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> Bad
         if reading.keeps_bad_rows:
             good = kept.where(F.col(BAD_RECORD).isNull()).drop(BAD_RECORD)
         found = [unread, *_faulty(looking, good, places, allowed)]
-        return _verdict(paths, found, rows_max, settings)
+        return _sorted_out(paths, found, rows_max, settings)
     except ConfigError:
         return BadInput()
     except SPARK_FAILURES:
@@ -227,7 +209,7 @@ def _faulty(intake: Intake, source: DataFrame, places: Places, rows_max: int) ->
     return found
 
 
-def _verdict(
+def _sorted_out(
     paths: Sequence[str], found: Sequence[BadRows], rows_max: int | None, settings: SourceSettings
 ) -> BadInput:
     files: dict[str, str] = {}

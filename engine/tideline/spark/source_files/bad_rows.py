@@ -16,12 +16,12 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tideline.bad_input import BadRow
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.quoting import column_named
@@ -41,27 +41,6 @@ _BAD = "_tideline_bad"
 _DIGEST = "_tideline_digest"
 _RECORD = "_tideline_record"
 _PART = "_tideline_part"
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """One row; `record` is its text, or its values as JSON. `digest` knows it again by content."""
-
-    row: int
-    column: str
-    reason: str
-    record: str
-    digest: int
-    line: int | None = None
-
-    def to_json_object(self) -> dict[str, Any]:
-        content = {"row": self.row, "line": self.line, "column": self.column or None}
-        return {**content, "reason": self.reason, "record": self.record}
-
-    def __str__(self) -> str:
-        line = f" (line {self.line:,})" if self.line is not None else ""
-        column = f", column {self.column}" if self.column else ""
-        return f"row {self.row:,}{line}{column}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from tideline.testing.mutants.fault import Fault
 
 _RESUME = "engine/tideline/ingest/sources/resume.py"
 _RESUME_TESTS = ("engine/tests/ingest/sources/test_resume.py",)
+_LISTING = "engine/tideline/ingest/sources/files/listing.py"
 _NESTED_NUMBERS = "engine/tideline/spark/source_files/nested_numbers.py"
 _NESTED_NUMBERS_TESTS = ("engine/tests/spark/source_files/test_inferred_types.py", "-k", "inside")
 
 INGEST_FAULTS = (
     Fault(
         "the checkpoint forgets what it took before",
-        "engine/tideline/ingest/sources/checkpoint.py",
+        _LISTING,
         "taken=start.taken | {file.identity for file in files},",
         "taken=frozenset(file.identity for file in files),",
         ("engine/tests/ingest/sources/test_checkpoint.py", "-k", "not in_any_order"),
@@ -27,30 +28,30 @@ INGEST_FAULTS = (
     ),
     Fault(
         "the floor of a checkpoint passes files that were not taken",
-        "engine/tideline/ingest/sources/checkpoint.py",
-        "        if too_young or file.identity not in taken:\n            break\n",
-        "        if too_young:\n            break\n        taken.add(file.identity)\n",
+        _LISTING,
+        "            if too_young or file.identity not in taken:\n                break\n",
+        "            if too_young:\n                break\n            taken.add(file.identity)\n",
         ("engine/tests/ingest/sources/test_checkpoint.py",),
     ),
     Fault(
         "the watermark of a checkpoint goes back with an older file",
-        "engine/tideline/ingest/sources/checkpoint.py",
+        _LISTING,
         "watermark=max(start.watermark, newest),",
         "watermark=newest,",
         ("engine/tests/ingest/sources/test_checkpoint.py", "-k", "not in_any_order"),
     ),
     Fault(
         "files that left the landing prefix hide as many late ones",
-        "engine/tideline/ingest/sources/checkpoint.py",
-        "settled = min(start.settled, _count_settled(landing, start.floor))",
+        _LISTING,
+        "settled = min(start.settled, self._count_at(start.floor))",
         "settled = start.settled",
         ("engine/tests/ingest/sources/test_checkpoint.py", "-k", "not in_any_order"),
     ),
     Fault(
         "a prefix that moved keeps a checkpoint that is not about it",
         _RESUME,
-        '    return checkpoint.prefix in ("", claim.prefix, claim.former_prefix)\n',
-        "    return bool(checkpoint.prefix or claim.prefix)\n",
+        'return is_alike and checkpoint.address in ("", claim.address, claim.former_address)\n',
+        "return is_alike and bool(checkpoint.address or claim.address)\n",
         _RESUME_TESTS,
     ),
     Fault(
@@ -62,7 +63,7 @@ INGEST_FAULTS = (
     ),
     Fault(
         "a name that is given back falls behind the one that continued",
-        _RESUME,
+        "engine/tideline/ingest/sources/checkpoint.py",
         "    return max(found, key=lambda one: one.generation, default=None)\n",
         "    return found[0] if found else None\n",
         _RESUME_TESTS,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tideline.ingest.operation.operation import Location
+from tideline.ingest.location import Location
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import (
     LAKE_CATALOGS,

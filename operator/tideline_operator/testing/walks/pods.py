@@ -13,9 +13,11 @@ from collections.abc import Callable
 from enum import Enum
 
 from tideline.errors import ConflictError, TidelineError
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.files.declared import DeclaredFiles
+from tideline.ingest.sources.files.listing import files_of
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
@@ -154,19 +156,21 @@ class PretendedPods:
 
     def _note_taken(self, operation: Operation, result: OperationResult) -> None:
         work = operation.work
-        if not isinstance(work, IngestFiles) or result.outcome is not Outcome.SUCCEEDED:
+        if not isinstance(work, IngestRange) or result.outcome is not Outcome.SUCCEEDED:
             return
         location = operation.table.location.uri
         taken = self.taken_by(location, work.name)
         if work.former_name:
             taken |= self.taken_by(location, work.former_name)
-        for file in work.files:
+        assert isinstance(work.source, DeclaredFiles)
+        files = files_of(work.range).files
+        for file in files:
             if file.identity in taken:
                 self.twice.append(f"ingest {work.name} took {file.path} into {location} twice")
             taken[file.identity] += 1
-        if work.taken is not AfterIngest.KEEP:
-            landing = self._open_store(work.landing)
-            for file in work.files:
+        if work.source.settles:
+            landing = self._open_store(work.source.landing)
+            for file in files:
                 landing.delete(file.path)
 
     def _collect_garbage(self) -> None:

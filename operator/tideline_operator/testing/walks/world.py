@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tideline.ingest.operation.operation import Location
-from tideline.ingest.sources.files.listing import ArrivedFile, FileFormat, list_arrived
+from tideline.ingest.location import Location
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3.client import S3Connection, S3Credentials

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.ingest.sources.files.listing import (
-    ArrivedFile,
-    FileFormat,
-    FileListing,
-    list_arrived,
-    list_arrived_after,
-)
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileFormat, FileListing
+from tideline.ingest.sources.files.look import list_arrived, list_arrived_after
 from tideline.ingest.sources.files.quarantine import (
     note_path,
     quarantine,
@@ -42,7 +39,9 @@ def objects(*found: tuple[str, int, int]) -> list[ObjectInfo]:
 
 
 def test_a_prefix_that_does_not_exist_is_empty(store: ObjectStore) -> None:
-    assert list_arrived(store, FileFormat.PARQUET) == FileListing()
+    found = list_arrived(store, FileFormat.PARQUET)
+    assert replace(found, settle_ms=0, exists=True) == FileListing()
+    assert found.exists is (store.local_path("") is None)
 
 
 def test_hidden_and_empty_files_are_not_looked_at(store: ObjectStore) -> None:
@@ -66,7 +65,7 @@ def test_files_with_other_endings_are_left_alone_and_counted(
     found = FileListing.of(objects(*[(path, 1, 0) for path in (*taken, *left)]), file_format)
     assert sorted(paths(found)) == sorted(taken)
     assert found.strangers == tuple(sorted(left))
-    described = found.describe_strangers(file_format)
+    described = found.describe_others()
     assert described is not None
     assert described.startswith(f"left alone {counted(len(left), 'file')} ")
     assert left[0] in described
@@ -90,7 +89,7 @@ def test_names_that_no_object_can_have_keep_no_other_file_out(tmp_path: Path) ->
     ):
         assert paths(landing) == ["good.csv"]
         assert len(landing.unnamable) == 4
-        assert landing.describe_strangers(FileFormat.CSV) == (
+        assert landing.describe_others() == (
             "left alone 4 files whose name has a control character or is not UTF-8, to be renamed: "
             r"'bell\x07.csv', 'del\x7f/a.csv', 'new\nline.csv', ..."
         )
@@ -116,7 +115,7 @@ def test_links_out_of_the_folder_are_not_followed_and_keep_no_other_file_out(
         list_arrived_after(store, FileFormat.CSV, "a", lambda _: False),
     ):
         assert sorted(paths(landing)) == ["good.csv", "inside.csv"]
-        assert landing.describe_strangers(FileFormat.CSV) == (
+        assert landing.describe_others() == (
             "left alone 3 files of another kind, such as a link out of the folder or a fifo: "
             "'fifo.csv', 'folder', 'in/file.csv'"
         )
@@ -172,23 +171,21 @@ def test_rows_set_aside_are_counted_by_name_and_keep_no_file_out(store: ObjectSt
     path = quarantine_rows(store, file, rows * 3, before)
     assert path == f"_quarantine/in/a.csv.{file.identity}.3.rows.jsonl"
     landing = list_arrived(store, FileFormat.CSV)
-    assert (paths(landing), landing.bad_rows) == (["in/a.csv"], 3)
-    assert landing.describe_quarantine() == "3 rows of 1 file set aside in _quarantine/"
+    assert (paths(landing), landing.set_aside.rows) == (["in/a.csv"], 3)
+    assert landing.set_aside.words == "3 rows of 1 file set aside in _quarantine/"
     (again,) = landing.rows_set_aside
     assert again.identity == file.identity
     # A run that died before its commit left another number of rows.
     quarantine_rows(store, file, rows, landing)
     landing = list_arrived(store, FileFormat.CSV)
-    assert landing.bad_rows == 1
+    assert landing.set_aside.rows == 1
     line = store.get(landing.rows_set_aside[0].path).decode()
     assert json.loads(line) == {"file": "in/a.csv", **rows[0]}
     quarantine(store, file, reason="Malformed", now_ms=7)
     landing = list_arrived(store, FileFormat.CSV)
-    assert landing.describe_quarantine() == (
-        "1 file and 1 row of 1 other file set aside in _quarantine/"
-    )
+    assert landing.set_aside.words == ("1 file and 1 row of 1 other file set aside in _quarantine/")
     release_rows(store, file, landing)
-    assert list_arrived(store, FileFormat.CSV).bad_rows == 0
+    assert list_arrived(store, FileFormat.CSV).set_aside.rows == 0
 
 
 def test_what_others_put_into_the_quarantine_is_no_row(store: ObjectStore) -> None:

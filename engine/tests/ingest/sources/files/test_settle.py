@@ -14,22 +14,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.execute import clear_landing as clearing
-from tideline.ingest.execute import ingest_files
+from tideline.ingest.execute import ingest as ingest_files
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import IngestBatch
-from tideline.ingest.execute.table_access import locate, open_table
+from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.operation.operation import IngestFiles, Location, Operation, TableTarget
+from tideline.ingest.locate import locate
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.files import settle
 from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.listing import FileFormat, list_arrived
-from tideline.ingest.sources.files.plan import plan_batch
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
+from tideline.ingest.sources.files.position import FilesPosition
+from tideline.ingest.sources.files.reader import FilesSource
+from tideline.ingest.sources.source import Limits, Nothing
 from tideline.storage.copying import copy_object
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.file_ingests import ingest_of_files
 
 NOW_MS = 4_000_000_000_000
 FILES = ("1.parquet", "2.parquet", "day=3/3.parquet")
@@ -44,7 +50,7 @@ class Feed:
     """A landing folder, a folder for moved files and a table."""
 
     folder: Path
-    taken: AfterIngest
+    after_ingest: AfterIngest
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -57,7 +63,7 @@ class Feed:
 
     @property
     def moved_to(self) -> Location | None:
-        is_moved = self.taken is AfterIngest.MOVE
+        is_moved = self.after_ingest is AfterIngest.MOVE
         return Location(f"file://{self.folder}/moved/here") if is_moved else None
 
     def land(self, path: str, first_id: int, at_s: int) -> None:
@@ -76,18 +82,20 @@ class Feed:
     def run(self, files_max: int = 100) -> OperationResult:
         checkpoint, store = self.checkpoint(), locate(self.landing).open()
         landing = list_arrived(store, FileFormat.PARQUET)
-        batch = plan_batch(landing, checkpoint, files_max=files_max, now_ms=NOW_MS, settle_ms=0)
-        work = IngestFiles(
+        position = None if checkpoint is None else checkpoint.position
+        planned = landing.at_once().plan(position, Limits(files_max, NOW_MS))
+        settings = {"after_ingest": self.after_ingest, **self.more}
+        work = ingest_of_files(
             name="landing",
             landing=self.landing,
             file_format=FileFormat.PARQUET,
-            files=batch.files,
+            files=() if isinstance(planned, Nothing) else planned.files,
             generation=checkpoint.generation if checkpoint else 0,
             write_operation="insert",
-            taken=self.taken,
             moved_to=self.moved_to,
+            **settings,
         )
-        operation = Operation("feed-ingest-1", self.target, replace(work, **self.more))
+        operation = Operation("feed-ingest-1", self.target, work)
         # As a Job gets it.
         read = Operation.from_json_object(operation.to_json_object())
         return execute_operation(read, session_factory=no_spark)
@@ -135,7 +143,7 @@ def test_what_was_taken_in_leaves_and_all_else_stays(feed: Feed) -> None:
     result = feed.run(files_max=3)
     assert (result.outcome, result.source_files, result.files_cleared) == (Outcome.SUCCEEDED, 3, 3)
     assert feed.landed() == sorted(["later.parquet", *others])
-    if feed.taken is AfterIngest.MOVE:
+    if feed.after_ingest is AfterIngest.MOVE:
         assert feed.moved() == sorted(FILES)
         assert (feed.folder / "moved/here" / FILES[0]).read_bytes() == body
         assert f"3 files taken in and moved to file://{feed.folder}/moved/here" in result.notes
@@ -177,7 +185,7 @@ def test_after_a_death_behind_the_commit_the_next_operation_clears(
         raise SimulatedCrash("right behind the commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ingest_files, "clear_landing", die)
+        patched.setattr(FilesSource, "settle", die)
         with pytest.raises(SimulatedCrash):
             feed.run()
     assert (feed.landed(), feed.ids()) == (sorted(FILES), [0, 1, 10, 11, 20, 21])
@@ -198,7 +206,7 @@ def test_after_a_death_behind_the_commit_the_next_operation_clears(
     ids=["before", "after"],
 )
 @pytest.mark.parametrize(
-    ("taken", "place"),
+    ("after_ingest", "place"),
     [
         (AfterIngest.MOVE, "landing"),
         (AfterIngest.MOVE, "moved"),
@@ -209,14 +217,14 @@ def test_after_a_death_behind_the_commit_the_next_operation_clears(
 def test_a_death_at_any_write_of_the_clearing_loses_no_file(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    taken: AfterIngest,
+    after_ingest: AfterIngest,
     place: str,
     planned: Callable[[int], FaultPlan],
 ) -> None:
-    feed = Feed(tmp_path, taken)
+    feed = Feed(tmp_path, after_ingest)
     feed.land_all()
     bodies = {path: (feed.folder / "landing" / path).read_bytes() for path in FILES}
-    feed.more = {"taken": AfterIngest.KEEP}
+    feed.more = {"after_ingest": AfterIngest.KEEP}
     feed.run()
     feed.more = {}
     deaths = 0
@@ -233,13 +241,13 @@ def test_a_death_at_any_write_of_the_clearing_loses_no_file(
             deaths += 1
         else:
             break
-        if feed.taken is AfterIngest.MOVE:
+        if feed.after_ingest is AfterIngest.MOVE:
             for path, body in bodies.items():
                 places = (feed.folder / "landing" / path, feed.folder / "moved/here" / path)
                 assert any(file.is_file() and file.read_bytes() == body for file in places), path
         feed.run()
         assert feed.landed() == []
-        assert feed.moved() == (sorted(FILES) if feed.taken is AfterIngest.MOVE else [])
+        assert feed.moved() == (sorted(FILES) if feed.after_ingest is AfterIngest.MOVE else [])
         assert feed.ids() == [0, 1, 10, 11, 20, 21], "nothing goes in twice"
     assert deaths >= len(FILES)
 
@@ -261,22 +269,27 @@ def faulty(patch: pytest.MonkeyPatch, place: str, plan: FaultPlan) -> Iterator[N
             return FaultyStore(self.inner.open(), plan if is_chosen else FaultPlan())
 
     with patch.context() as patched:
-        patched.setattr(clearing, "locate", lambda at: Faulty(locate(at)))
+        patched.setattr(settle, "locate", lambda at: Faulty(locate(at)))
         yield
+
+
+def floored_position(checkpoint: Checkpoint) -> FilesPosition:
+    position = checkpoint.position
+    assert isinstance(position, FilesPosition)
+    return replace(position, floor=position.watermark, settled=3, taken=frozenset())
 
 
 def test_a_file_that_may_have_arrived_late_is_never_cleared(removing: Feed) -> None:
     removing.land_all()
-    removing.more = {"taken": AfterIngest.KEEP}
+    removing.more = {"after_ingest": AfterIngest.KEEP}
     removing.run()
     checkpoint = removing.checkpoint()
     assert checkpoint is not None
-    floored = replace(checkpoint, floor=checkpoint.watermark, settled=3, taken=frozenset())
+    floored = replace(checkpoint, position=floored_position(checkpoint))
     removing.land("late.parquet", 70, 5)
     removing.more = {}
     seen: Callable[..., Any] = lambda *_: {"landing": floored}  # noqa: E731
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(clearing, "current_checkpoints", seen)
         patched.setattr(ingest_files, "current_checkpoints", seen)
         removing.run()
     assert removing.landed() == sorted([*FILES, "late.parquet"])
@@ -294,7 +307,7 @@ def test_a_file_that_is_replaced_while_it_is_copied_stays(
             moving.land(FILES[1], 50, 3_000)
 
     with monkeypatch.context() as patched:
-        patched.setattr(clearing, "copy_object", replacing)
+        patched.setattr(settle, "copy_object", replacing)
         result = moving.run()
     assert (result.files_cleared, moving.landed()) == (2, [FILES[1]])
     moving.run()
@@ -321,7 +334,7 @@ def test_trouble_in_clearing_is_noted_and_the_commit_stands(
     with faulty(monkeypatch, "landing", FaultPlan(unavailable_calls=frozenset({1}))):
         result = feed.run()
     assert (result.outcome, result.files_cleared) == (Outcome.SUCCEEDED, 0)
-    assert "files that were taken in are still in the landing prefix" in result.notes[-1]
+    assert "files that were taken in are still in the source" in result.notes[-1]
     assert (feed.landed(), feed.ids()) == (sorted(FILES), [0, 1, 10, 11, 20, 21])
     with faulty(monkeypatch, "landing", FaultPlan(unavailable_calls=frozenset({1}))):
         again = feed.run()
@@ -334,7 +347,7 @@ def test_trouble_in_clearing_is_noted_and_the_commit_stands(
 def s3_feed(feed: Feed, s3_location: StoreLocation) -> Iterator[tuple[Feed, ObjectStore]]:
     options = s3_location.options
     root = s3_location.uri.removesuffix("/table")
-    is_moved = feed.taken is AfterIngest.MOVE
+    is_moved = feed.after_ingest is AfterIngest.MOVE
     landing = Location(f"{root}/landing", options)
     feed.more = {
         "landing": landing,
@@ -357,4 +370,4 @@ def test_on_s3_as_in_a_folder(s3_feed: tuple[Feed, ObjectStore], tmp_path: Path)
     assert [*store.list("landing")] == []
     moved = sorted(info.path for info in store.list("moved"))
     expected = [f"moved/{number}.parquet" for number in range(3)]
-    assert moved == (expected if feed.taken is AfterIngest.MOVE else [])
+    assert moved == (expected if feed.after_ingest is AfterIngest.MOVE else [])

@@ -1,7 +1,7 @@
-"""What lies in a landing prefix: files to take in, files set aside, files that are none of ours.
+"""What lies in a landing prefix: files to take in, files set aside, files that are none of ours;
+and which of them come next. Values in, values out.
 
-A file is known by path, time and size together: a file that is replaced or touched is a new
-arrival. Names beginning with `.` or `_`, at any depth, and empty files are not looked at; files
+Names beginning with `.` or `_`, at any depth, and empty files are not looked at; files
 whose name does not end as the format asks are counted and left alone, and so are names that no
 object of a store can have: those with a control character, or that are not Unicode. So are links
 out of a local folder, fifos, sockets and devices: nothing outside of the folder is read.
@@ -16,18 +16,23 @@ a user deletes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from hashlib import blake2b
 
-from tideline.storage.local.listing import list_regular
-from tideline.storage.object_store import ObjectInfo, ObjectStore, is_possible_path
+from tideline.ingest.sources.files.arrived import IDENTITY_BYTES, Arrival, ArrivedFile, FileRange
+from tideline.ingest.sources.files.position import (
+    FLOOR_DISTANCE_MS,
+    NAMES_OVERLAP,
+    TAKEN_MAX,
+    FilesPosition,
+)
+from tideline.ingest.sources.source import Backlog, Limits, Nothing, Position, Range, SetAside
+from tideline.storage.object_store import ObjectInfo, is_possible_path
 from tideline.wording import counted
 
 QUARANTINE = "_quarantine"
 ROWS_ENDING = ".rows.jsonl"
-IDENTITY_BYTES = 8
 _IDENTITY_DIGITS = 2 * IDENTITY_BYTES
 _COMPRESSIONS = ("", ".gz", ".bz2", ".zst")
 _NAMES_SHOWN = 3
@@ -54,33 +59,6 @@ class FileFormat(Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
-    """Where a file stands in the order of arrival: its time, then its path."""
-
-    modified_ms: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class ArrivedFile:
-    """One file; `path` is relative to the landing prefix."""
-
-    path: str
-    size_bytes: int
-    modified_ms: int
-
-    @property
-    def position(self) -> Position:
-        return Position(self.modified_ms, self.path)
-
-    @property
-    def identity(self) -> str:
-        """16 hexadecimal digits that change with path, time or size."""
-        text = f"{self.modified_ms}\0{self.size_bytes}\0{self.path}"
-        return blake2b(text.encode(), digest_size=IDENTITY_BYTES).hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class RowsSetAside:
     """An object that holds `rows` rows of the file of that identity; `path` is its own."""
@@ -95,7 +73,8 @@ class FileListing:
     """One listing: `files` in order of arrival, `quarantined` kept out by a note, and the rows of
     files that were set aside one by one.
 
-    A listing that is not whole has only what sorts after the path `after`.
+    A listing that is not whole has only what sorts after the path `after`. A file younger than
+    `settle_ms` may still be being written.
     """
 
     files: tuple[ArrivedFile, ...] = ()
@@ -105,6 +84,9 @@ class FileListing:
     irregular: tuple[str, ...] = ()
     rows_set_aside: tuple[RowsSetAside, ...] = ()
     after: str = ""
+    file_format: FileFormat = FileFormat.PARQUET
+    settle_ms: int = 0
+    exists: bool = True
 
     @classmethod
     def of(
@@ -131,7 +113,7 @@ class FileListing:
                 files.append(ArrivedFile(found.path, found.size_bytes, found.modified_ms))
             else:
                 strangers.append(found.path)
-        files.sort(key=lambda file: file.position)
+        files.sort(key=lambda file: file.arrival)
         return cls(
             tuple(file for file in files if file.identity not in noted),
             tuple(file for file in files if file.identity in noted),
@@ -140,6 +122,7 @@ class FileListing:
             tuple(sorted(ascii(path) for path in irregular if not _is_hidden(path))),
             tuple(sorted(rows, key=lambda item: item.path)),
             after,
+            file_format,
         )
 
     @property
@@ -148,16 +131,86 @@ class FileListing:
         return not self.after
 
     @property
-    def bad_rows(self) -> int:
-        """How many rows wait in the quarantine."""
-        return sum(item.rows for item in self.rows_set_aside)
+    def set_aside(self) -> SetAside:
+        """What waits in the quarantine."""
+        rows = sum(item.rows for item in self.rows_set_aside)
+        words = _quarantine_text(len(self.quarantined), self.rows_set_aside)
+        return SetAside(len(self.quarantined), rows, words)
 
-    def describe_quarantine(self) -> str | None:
-        """A sentence about what waits in the quarantine; None when nothing does."""
-        return _quarantine_text(len(self.quarantined), self.rows_set_aside)
+    def at_once(self) -> FileListing:
+        return replace(self, settle_ms=0)
 
-    def describe_strangers(self, file_format: FileFormat) -> str | None:
+    def plan(self, after: Position | None, limits: Limits) -> FileRange | Nothing:
+        """The next files by (time, path). One that may still be being written waits."""
+        pending = self._pending(after)
+        ready = [file for file in pending if not self._is_unsettled(file, limits.now_ms)]
+        if ready:
+            return FileRange(tuple(ready[: limits.parts_max]), self.after)
+        if not pending:
+            return Nothing()
+        reason = f"{counted(len(pending), 'file')} may not be completely written yet"
+        return Nothing(max(file.modified_ms for file in pending) + self.settle_ms, reason)
+
+    def backlog(self, after: Position | None, limits: Limits) -> Backlog:
+        """What waits."""
+        known, pending = _of_files(after), self._pending(after)
+        ready = [file for file in pending if not self._is_unsettled(file, limits.now_ms)]
+        return Backlog(
+            parts=len(ready),
+            size_bytes=sum(file.size_bytes for file in ready),
+            unsettled=len(pending) - len(ready),
+            late=0 if known is None else max(0, self._count_at(known.floor) - known.settled),
+            remembered=0 if known is None else sum(map(known.remembers, self.files)),
+            oldest_ms=min((file.modified_ms for file in pending), default=None),
+        )
+
+    def still_there(self, planned: Range, after: Position | None) -> FileRange:
+        """The files of a plan that are as they were, and not taken in since."""
+        known, files = _of_files(after), files_of(planned)
+        present = {file.identity for file in self.files}
+        kept = (file for file in files.files if file.identity in present)
+        left = tuple(file for file in kept if known is None or not known.has_taken(file))
+        return FileRange(left, files.start)
+
+    def advance(
+        self, after: Position | None, taken: Range, *, taken_max: int = TAKEN_MAX
+    ) -> FilesPosition:
+        """The position after `taken` (never empty) went in, by the landing prefix as it is now."""
+        files = files_of(taken).files
+        newest = max(file.arrival for file in files)
+        start = _of_files(after) or FilesPosition(newest)
+        if self.is_whole:
+            present = {file.identity for file in (*self.files, *self.quarantined)}
+            settled = min(start.settled, self._count_at(start.floor))
+            start = replace(start, settled=settled, taken=start.taken & present)
+        grown = replace(
+            start,
+            watermark=max(start.watermark, newest),
+            taken=start.taken | {file.identity for file in files},
+        )
+        return self._with_floor(grown, taken_max) if self.is_whole else grown
+
+    def look_after(self, position: Position) -> str:
+        """As many names as the overlap before the first file that waits, or before the end.
+
+        Where names sort by time, a look may leave out the paths up to this one. A file that arrives
+        below it later is in a whole listing alone.
+        """
+        first = min((file.path for file in self._pending(position)), default=None)
+        settled = (file.path for file in (*self.files, *self.quarantined))
+        names = sorted(path for path in settled if first is None or path < first)
+        return names[-NAMES_OVERLAP - 1] if len(names) > NAMES_OVERLAP else self.after
+
+    def is_drained(self, position: Position) -> bool:
+        return not self._pending(position)
+
+    def was_read_to(self, position: Position) -> bool:
+        known = _of_files(position)
+        return known is not None and any(map(known.remembers, self.files))
+
+    def describe_others(self) -> str | None:
         """A sentence about files left alone because of their name; None when there are none."""
+        file_format = self.file_format
         endings = " or ".join(file_format.endings)
         reasons = (
             (self.strangers, f"whose name does not end in {endings}"),
@@ -172,33 +225,50 @@ class FileListing:
         ]
         return f"left alone {'; '.join(said)}" if said else None
 
+    def _pending(self, after: Position | None) -> list[ArrivedFile]:
+        known = _of_files(after)
+        return [file for file in self.files if known is None or not known.has_taken(file)]
 
-def list_arrived(store: ObjectStore, file_format: FileFormat) -> FileListing:
-    """List the landing prefix that is the root of `store`; empty when it does not exist.
+    def _is_unsettled(self, file: ArrivedFile, now_ms: int) -> bool:
+        # A time in the future comes from another clock and says nothing about writing.
+        return now_ms - self.settle_ms < file.modified_ms <= now_ms
 
-    Raises StorageUnavailableError.
-    """
-    found, irregular = list_regular(store)
-    return FileListing.of(found, file_format, irregular)
+    def _count_at(self, floor: Arrival | None) -> int:
+        if floor is None:
+            return 0
+        return sum(1 for file in self.files if file.arrival <= floor)
+
+    def _with_floor(self, position: FilesPosition, taken_max: int) -> FilesPosition:
+        """Let the floor pass the oldest files while there are too many identities.
+
+        It never passes a file that is not taken in yet, nor one younger than the distance allows.
+        """
+        excess = len(position.taken) - taken_max
+        floor, settled, taken = position.floor, position.settled, set(position.taken)
+        for file in self.files:
+            if excess <= 0:
+                break
+            if floor is not None and file.arrival <= floor:
+                continue
+            too_young = file.modified_ms > position.watermark.modified_ms - FLOOR_DISTANCE_MS
+            if too_young or file.identity not in taken:
+                break
+            floor, settled, excess = file.arrival, settled + 1, excess - 1
+            taken.remove(file.identity)
+        return replace(position, floor=floor, settled=settled, taken=frozenset(taken))
 
 
-def list_arrived_after(
-    store: ObjectStore, file_format: FileFormat, after: str, is_known: Callable[[ArrivedFile], bool]
-) -> FileListing:
-    """List what sorts after the path `after`; everything where that is empty.
+def files_of(taken: Range) -> FileRange:
+    """A range as one of files. Raises TypeError where it is of another kind of source."""
+    if not isinstance(taken, FileRange):
+        raise TypeError(f"no range of files: {taken}")
+    return taken
 
-    One request where nothing is new: notes about files in the quarantine are only looked for when
-    there is a file that is not known. Raises StorageUnavailableError.
-    """
-    if not after:
-        return list_arrived(store, file_format)
-    found, irregular = list_regular(store, after)
-    landing = FileListing.of(found, file_format, irregular, after=after)
-    has_notes = after < f"{QUARANTINE}/"
-    if has_notes or all(map(is_known, landing.files)):
-        return landing
-    noted = (*found, *store.list(QUARANTINE))
-    return FileListing.of(noted, file_format, irregular, after=after)
+
+def _of_files(position: Position | None) -> FilesPosition | None:
+    if position is None or isinstance(position, FilesPosition):
+        return position
+    raise TypeError(f"no position in files: {position}")
 
 
 def _rows_set_aside(path: str) -> list[RowsSetAside]:

@@ -16,7 +16,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tideline.ingest.sources.files.listing import QUARANTINE, ROWS_ENDING, ArrivedFile, FileListing
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import QUARANTINE, ROWS_ENDING, FileListing
 from tideline.storage.object_store import ObjectStore
 
 

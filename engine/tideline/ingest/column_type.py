@@ -7,7 +7,9 @@ decimal(p,s), array<T>, map<string,T>, struct<name:T,...>, nested at most eight 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 PRIMITIVE_TYPES = (
     "boolean",
@@ -65,6 +67,19 @@ class Column:
     name: str
     type: ColumnType
     nullable: bool = True
+
+
+def columns_object(columns: Iterable[Column]) -> list[list[Any]]:
+    """The columns as JSON."""
+    return [[column.name, str(column.type), column.nullable] for column in columns]
+
+
+def read_columns(content: Any) -> tuple[Column, ...]:
+    """Columns from what `columns_object` gave."""
+    return tuple(
+        Column(str(name), ColumnType.parse(kind), bool(nullable))
+        for name, kind, nullable in content
+    )
 
 
 def plain_name(kind: str) -> str:

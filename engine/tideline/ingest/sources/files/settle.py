@@ -1,7 +1,7 @@
 """Moving, or removing, landing files whose rows are in the table.
 
-1. The table is read: only files are cleared whose identity a completed commit names. A file that
-   merely counts as taken in (`Checkpoint.floor`) stays, for it may have arrived late.
+1. Only files are cleared whose identity a completed commit names. A file that merely counts as
+   taken in (`FilesPosition.floor`) stays, for it may have arrived late.
 2. The landing prefix is listed. What is in a table below it stays, and is named.
 3. Files to be moved are copied, then the prefix is listed again: one that was replaced meanwhile is
    a new arrival, and stays.
@@ -17,18 +17,17 @@ listing and the delete loses the new one: give files new names.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tideline.errors import InvalidDataError, ObjectNotFoundError
-from tideline.ingest.execute.table_access import Progress, locate, open_table
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.operation.operation import IngestFiles, Operation
-from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.after_ingest import AfterIngest
-from tideline.ingest.sources.files.listing import ArrivedFile, FileListing
-from tideline.ingest.sources.resume import newest_of
+from tideline.ingest.locate import locate
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.declared import DeclaredFiles
+from tideline.ingest.sources.files.listing import FileListing
+from tideline.ingest.sources.files.position import FilesPosition
+from tideline.ingest.sources.source import Settled
 from tideline.storage.copying import copy_object
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.listing import list_regular
@@ -39,43 +38,23 @@ from tideline.wording import counted
 _COPIES_AT_ONCE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """How many files, and how many bytes, have left the landing prefix; `folder` is where they are
-    now, empty where they were removed."""
-
-    files: int = 0
-    size_bytes: int = 0
-    folder: str = ""
-
-    @property
-    def words(self) -> str:
-        done = f"moved to {self.folder}" if self.folder else "removed"
-        return f"{counted(self.files, 'file')} taken in and {done}"
-
-
-def clear_landing(operation: Operation, work: IngestFiles, progress: Progress) -> Cleared:
+def settle_files(
+    files: DeclaredFiles, position: FilesPosition, progress: Callable[[str], None]
+) -> Settled:
     """Clear the landing prefix of what the table has taken in; see the module's text.
 
-    Raises InvalidDataError naming a table that lies in the landing prefix, CorruptTableError,
-    StorageUnavailableError.
+    Raises InvalidDataError naming a table that lies in the landing prefix, StorageUnavailableError.
     """
-    table = open_table(operation.table, operation.writer)
-    checkpoints = current_checkpoints(table, work.name, work.former_name)
-    checkpoint = newest_of(checkpoints, work.name, work.former_name)
-    if checkpoint is None or work.taken is AfterIngest.KEEP:
-        return Cleared()
-    store = locate(work.landing).open()
-    seen = _seen(store, work, checkpoint)
-    if seen.taken and work.moved_to is not None:
+    store = locate(files.landing).open()
+    seen = _seen(store, files, position)
+    if seen.taken and files.moved_to is not None:
         progress(f"moving {counted(len(seen.taken), 'file')}")
-        _copy(store, locate(work.moved_to).open(), seen.taken)
+        _copy(store, locate(files.moved_to).open(), seen.taken)
         copied = {file.identity for file in seen.taken}
-        seen = _seen(store, work, checkpoint, copied)
-    _remove(store, work, seen)
-    size_bytes = sum(file.size_bytes for file in seen.taken)
-    folder = work.moved_to.uri if work.moved_to is not None else ""
-    return Cleared(len(seen.taken), size_bytes, folder)
+        seen = _seen(store, files, position, copied)
+    _remove(store, seen)
+    done = "removed" if files.moved_to is None else f"moved to {files.moved_to.uri}"
+    return Settled(len(seen.taken), f"{counted(len(seen.taken), 'file')} taken in and {done}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +67,13 @@ class _Seen:
 
 def _seen(
     store: ObjectStore,
-    work: IngestFiles,
-    checkpoint: Checkpoint,
+    declared: DeclaredFiles,
+    position: FilesPosition,
     identities: Container[str] | None = None,
 ) -> _Seen:
     objects, _ = list_regular(store)
-    files = FileListing.of(objects, work.file_format).files
-    taken = tuple(file for file in files if checkpoint.remembers(file))
+    files = FileListing.of(objects, declared.file_format).files
+    taken = tuple(file for file in files if position.remembers(file))
     if identities is not None:
         taken = tuple(file for file in taken if file.identity in identities)
     nested = nested_tables(found.path for found in objects)
@@ -121,11 +100,11 @@ def _copy(store: ObjectStore, target: ObjectStore, files: Iterable[ArrivedFile])
             pass
 
 
-def _remove(store: ObjectStore, work: IngestFiles, seen: _Seen) -> None:
+def _remove(store: ObjectStore, seen: _Seen) -> None:
     allowed = {file.path for file in seen.taken}
     scope = DeleteScope(
         store,
-        f"ingest {work.name}",
+        "files that were taken in",
         objection=lambda path: None if path in allowed else "it was not taken in",
         nested=seen.nested,
     )

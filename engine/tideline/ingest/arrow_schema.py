@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.column_type import Column, ColumnType
 
 _PRIMITIVES = {
     "boolean": pa.bool_(),

@@ -1,0 +1,77 @@
+"""The kinds of sources: a new one is a folder here, and a line in `KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from tideline.errors import ConfigError
+from tideline.ingest.sources.files.arrived import FileRange
+from tideline.ingest.sources.files.declared import DeclaredFiles, landing_uri
+from tideline.ingest.sources.files.listing import FileListing
+from tideline.ingest.sources.files.look import describe_quarantine
+from tideline.ingest.sources.files.position import KIND, FilesPosition
+from tideline.ingest.sources.source import Available, Declared, Position, Range, Source
+from tideline.storage.object_store import ObjectStore
+
+KIND_KEY = "kind"
+"""In stored JSON. Files, which were the first kind, are not named."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """A kind of source. `reader` is where the function is that makes a Source of a declared one,
+    `module:name`: it is loaded where rows move, for a planner has neither Arrow nor Spark.
+
+    `uri_of` gives the URI of the source that a checkpoint of a table names by its address.
+    `describe_set_aside` says what waits for a person there, where that is a store.
+    """
+
+    name: str
+    declared: type[Declared]
+    available: type[Available]
+    range: type[Range]
+    position: type[Position]
+    reader: str
+    uri_of: Callable[[str, str], str] = lambda address, _: address
+    describe_set_aside: Callable[[ObjectStore], str | None] | None = None
+
+    def open(self, declared: Declared) -> Source:
+        """What reads the source."""
+        module, _, name = self.reader.partition(":")
+        return cast(Source, getattr(import_module(module), name)(declared))
+
+
+FILES = SourceKind(
+    name=KIND,
+    declared=DeclaredFiles,
+    available=FileListing,
+    range=FileRange,
+    position=FilesPosition,
+    reader="tideline.ingest.sources.files.reader:FilesSource",
+    uri_of=landing_uri,
+    describe_set_aside=describe_quarantine,
+)
+
+KINDS = {kind.name: kind for kind in (FILES,)}
+
+
+def kind_named(name: str) -> SourceKind:
+    """Raises ConfigError where this release has no such kind."""
+    if name not in KINDS:
+        raise ConfigError(
+            f"this release knows no source of this kind, but {', '.join(KINDS)}", value=name
+        )
+    return KINDS[name]
+
+
+def stored_kind(name: str) -> dict[str, str]:
+    """How stored JSON names a kind."""
+    return {} if name == FILES.name else {KIND_KEY: name}
+
+
+def kind_of_stored(content: Mapping[str, Any]) -> SourceKind:
+    """The kind that stored JSON names. Raises ConfigError as `kind_named`."""
+    return kind_named(str(content.get(KIND_KEY, FILES.name)))
