@@ -6,11 +6,13 @@ The import name and the command are `tideline`; that name on PyPI belongs to ano
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 
 DISTRIBUTION = "tideline-lakehouse"
 
 
+@cache
 def installed_version() -> str:
     """That of this installation: `0.1.0`."""
     return version(DISTRIBUTION)
