@@ -51,7 +51,7 @@ def main() -> None:
         archive_table(table, config)
         measured["archive"] = {"seconds": time.monotonic() - started, "peak_mb": float("nan")}
         measured["open, all archived"] = measure(lambda: look(table.location))
-        for file in table.archived().files()[1:]:
+        for file in table.commits.archive().files()[1:]:
             table.store.delete(file.path)
         measured["open, few archived"] = measure(lambda: look(table.location))
     if wanted.json:

@@ -25,7 +25,7 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
     bench.tideline.create(path, bench.input.base)
     bench.tideline.write(path, bench.input.base, operation="bulk_insert")
     table = LakeTable.open(str(path))
-    files = [f"{path}/{file.path}" for file in table.hoodie_table.list_base_files()]
+    files = [f"{path}/{file.path}" for file in table.hoodie_table.files.base_files()]
     for turn in bench.turns():
         our_seconds, our_rows = _timed(table.to_arrow)
         plain_seconds, plain_rows = _timed(ds.dataset(files, format="parquet").to_table)

@@ -280,7 +280,7 @@ def test_an_update_to_what_stands_for_the_stored_value_is_refused(tmp_path: Path
     )
     hoodie = table.hoodie_table
     with hoodie.lock().acquire(timeout_s=10):
-        hoodie.update_properties({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
+        hoodie.properties.update({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
     table = tideline.open(table.uri)
     table.write([{"id": "a", "v": "x"}])
     with pytest.raises(ConfigError, match="a null stands for the stored value"):

@@ -150,7 +150,7 @@ class LakeTable(TableWords):
     @property
     def schema(self) -> pa.Schema | None:
         """The table's columns as they are now; None where no write has said any yet."""
-        return self.hoodie_table.table_schema(self.timeline())
+        return self.hoodie_table.schemas.newest(self.timeline())
 
     def timeline(self) -> ActiveTimeline:
         """The instants of the table as they are now."""

@@ -58,7 +58,7 @@ class RowBatch:
 
         found = arrow_table(rows)
         if found is None and isinstance(rows, (list, tuple)):
-            found = dict_rows(rows, table.table_schema(table.timeline()))
+            found = dict_rows(rows, table.schemas.newest(table.timeline()))
         if found is not None:
             reason = why_spark(found.nbytes, table, config, zone=running_zone())
             if reason is None:

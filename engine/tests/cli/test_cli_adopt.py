@@ -264,7 +264,7 @@ def test_the_number_of_buckets_is_asked_of_stored_keys(keys: int, capsys: Captur
     count = "hoodie.bucket.index.num.buckets"
     table = SmallTable.in_memory({"hoodie.index.type": "BUCKET", count: "4"})
     table.write("upsert", batch(range(keys), 1))
-    table.lake().hoodie_table.update_properties(dict.fromkeys((INDEX_TYPE, BUCKET_COUNT)))
+    table.lake().hoodie_table.properties.update(dict.fromkeys((INDEX_TYPE, BUCKET_COUNT)))
     report = adopt(table.location.uri, capsys)
     assert report["index"]["known_from"] == "its file ids"
     is_doubtful = any(f"declare {count}" in text for text in report["warnings"])

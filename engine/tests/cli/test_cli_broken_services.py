@@ -190,7 +190,7 @@ def test_a_compaction_whose_file_is_missing_names_it(
 ) -> None:
     instant, _ = planned(table, COMPACTION)
     opened = open_fresh(table.location)
-    files = opened.list_base_files() if kind == "base" else opened.list_log_files()
+    files = opened.files.base_files() if kind == "base" else opened.files.log_files()
     missing = files[0].path
     opened.store.delete(missing)
     for _ in range(2):
@@ -208,7 +208,7 @@ def test_a_clustering_whose_file_is_missing_keeps_rows_and_plan(
 ) -> None:
     instant, _ = planned(table, CLUSTERING)
     opened = open_fresh(table.location)
-    files = opened.list_base_files() if kind == "base" else opened.list_log_files()
+    files = opened.files.base_files() if kind == "base" else opened.files.log_files()
     missing = files[0].path
     opened.store.delete(missing)
     assert run(["execute", "clustering", table.location.uri, *OPTIONS]) == 1
@@ -306,7 +306,7 @@ def test_a_half_merged_archive_whose_plan_is_broken_loses_nothing(
 
 
 def archived_instants(table: SmallTable) -> set[Instant]:
-    return {entry.instant for entry in open_fresh(table.location).archived().completed()}
+    return {entry.instant for entry in open_fresh(table.location).commits.archive().completed()}
 
 
 def test_a_compaction_plan_with_odd_values_is_refused(table: SmallTable, capsys: Captured) -> None:

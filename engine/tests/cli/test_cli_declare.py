@@ -33,7 +33,7 @@ def table() -> Iterator[SmallTable]:
     behind_s = time.time() - made.fake_clock.now_ms() / 1000
     made.fake_clock.advance(behind_s - 3600)
     made.write("insert", batch(range(4), 1))
-    hoodie(made).update_properties({TIMEZONE: None})
+    hoodie(made).properties.update({TIMEZONE: None})
     yield made
     made.forget()
 
@@ -58,7 +58,7 @@ def test_declared_once_every_command_knows_it(table: SmallTable, capsys: Capture
     assert capsys.readouterr().out == (
         f"The instants of {uri} are those of clocks in Asia/Kolkata.\n"
     )
-    assert hoodie(table).zone == KOLKATA
+    assert hoodie(table).instants.zone == KOLKATA
     for command in (["execute", "cleaning", uri], ["plan", uri], ["check", uri]):
         assert run(command) == 0
     assert "taken for UTC" not in capsys.readouterr().out
@@ -75,7 +75,7 @@ def test_what_cannot_be_declared_is_refused(table: SmallTable, capsys: Captured)
     uri = table.location.uri
     assert run(["declare", uri, "--timezone", "Middle/Earth"]) == 2
     assert "no time zone of this name" in capsys.readouterr().err
-    hoodie(table).update_properties({TIMELINE_TIMEZONE: "UTC"})
+    hoodie(table).properties.update({TIMELINE_TIMEZONE: "UTC"})
     assert run(["declare", uri, "--timezone", "Asia/Kolkata"]) == 2
     assert "says that the table is UTC" in capsys.readouterr().err
     assert TIMEZONE not in hoodie(table).config.properties
@@ -126,10 +126,10 @@ def test_an_index_that_cannot_be_is_not_declared(capsys: Captured) -> None:
     assert run(["declare", uri, "--index", "GLOBAL_SIMPLE"]) == 2
     assert "the table has a bucket index" in capsys.readouterr().err
     table.write("upsert", batch(range(100), 1))
-    hoodie(table).update_properties({INDEX_TYPE: None})
+    hoodie(table).properties.update({INDEX_TYPE: None})
     assert run(["declare", uri, "--index", "GLOBAL_SIMPLE"]) == 2
     indexed = SmallTable.in_memory()
-    hoodie(indexed).update_properties({METADATA_PARTITIONS: "files,record_index"})
+    hoodie(indexed).properties.update({METADATA_PARTITIONS: "files,record_index"})
     assert run(["declare", indexed.location.uri, "--index", "SIMPLE"]) == 2
     assert "drop it with Hudi first" in capsys.readouterr().err
     assert run(["declare", indexed.location.uri, "--index", "RECORD_INDEX"]) == 0

@@ -101,7 +101,7 @@ def test_a_lock_that_another_writer_keeps_exits_with_3(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tideline.open(uri).hoodie_table
-    table.update_properties(
+    table.properties.update(
         {
             "hoodie.write.lock.wait_time_ms": "50",
             "hoodie.write.lock.client.wait_time_ms_between_retry": "10",

@@ -208,14 +208,14 @@ def test_show_names_the_zone_of_the_instants(uri: str, capsys: pytest.CaptureFix
 
     assert zone() == "UTC: the table is UTC by its properties"
     table = open_table(StoreLocation.of(uri))
-    table.update_properties({"hoodie.table.timeline.timezone": "LOCAL"})
+    table.properties.update({"hoodie.table.timeline.timezone": "LOCAL"})
     assert zone() == "UTC: nothing shows the time zone of its instants"
-    table.declare_zone("Asia/Kolkata")
-    instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
-    completed = table.completed_now(table.timelines.to_inflight(instant))
+    table.instants.declare_zone("Asia/Kolkata")
+    instant = table.timelines.create_requested(table.instants.next_time(), Action.COMMIT)
+    completed = table.instants.completed_now(table.timelines.to_inflight(instant))
     table.timelines.publish(completed, table.layout.timeline.encode_commit(CommitMetadata({})))
     assert zone() == "+05:30 from UTC, not declared: nothing is written"
-    table.update_properties({"tideline.timezone": "Asia/Kolkata"})
+    table.properties.update({"tideline.timezone": "Asia/Kolkata"})
     assert zone() == "Asia/Kolkata: declared"
 
 

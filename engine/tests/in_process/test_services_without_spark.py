@@ -73,7 +73,7 @@ class Lake:
 
     def log_files(self) -> int:
         hoodie = self.table.hoodie_table
-        view = hoodie.file_system_view(hoodie.timeline())
+        view = hoodie.files.view(hoodie.timeline())
         slices = [piece for part in view.partitions for piece in view.latest_slices(part)]
         return sum(len(piece.log_files) for piece in slices)
 

@@ -65,7 +65,7 @@ def test_both_engines_archive_one_table_and_read_each_others_archives(
     options = {**ARCHIVING, **metadata_table, **version_options(table_version)}
     for version in range(7, 13):
         hudi_peer.write(uri, batch(range(4), version), operation="upsert", options=options)
-    read = open_fresh(table.location).archived()
+    read = open_fresh(table.location).commits.archive()
     numbers = [file.number for file in read.files()]
     if metadata == "false" and table_version == 6:
         assert numbers[-1] == 1
@@ -89,7 +89,7 @@ def test_both_engines_archive_one_table_and_read_each_others_archives(
     known = {str(time) for time in (*ours, *kept_by_hudi, *again)}
     assert {item.time for item in hudi_peer.archived_timeline(uri)} >= known
     active = {instant.time for instant in open_fresh(table.location).timeline().completed()}
-    found = {entry.instant.time for entry in open_fresh(table.location).archived().commits()}
+    found = {entry.instant.time for entry in open_fresh(table.location).commits.archive().commits()}
     assert not active & found
     expected = sorted([(f"k{n:03d}", VALUES.get(n, 6)) for n in range(8)])
     assert table.values() == expected

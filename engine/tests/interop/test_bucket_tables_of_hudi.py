@@ -106,7 +106,7 @@ class HudisTable:
 
     def file_ids(self) -> dict[str, list[str]]:
         hoodie = self.lake.hoodie_table
-        view = hoodie.read_view(hoodie.timeline())
+        view = hoodie.files.read_view(hoodie.timeline())
         return {
             partition: [piece.file_id for piece in view.latest_slices(partition)]
             for partition in view.partitions

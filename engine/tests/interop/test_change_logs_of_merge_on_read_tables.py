@@ -114,7 +114,7 @@ class ChangesLogged:
         return sorted(images, key=repr)
 
     def logs_of_changes(self) -> list[LogFile]:
-        return [log for log in self.table.list_log_files() if log.is_cdc]
+        return [log for log in self.table.files.log_files() if log.is_cdc]
 
     def dies_before_its_commit(self, rows: pa.Table) -> InstantTime:
         """A write that is left as a process leaves it that dies right before its commit."""

@@ -75,7 +75,7 @@ def test_services_of_one_run_while_the_other_writes(concurrent_table: Concurrent
     completed = timeline.completed()
     assert len(completed.of(Action.CLEAN)), f"nothing was cleaned: {served}"
     left = [str(instant) for instant in timeline]
-    assert any(table.table.archived().completed()), f"nothing was archived: {served}, {left}"
+    assert any(table.table.commits.archive().completed()), f"nothing was archived: {served}, {left}"
 
     compacted = completed.of(Action.COMMIT).newest_time()
     hudis = {

@@ -68,7 +68,7 @@ def differences(found: pa.Table, expected: pa.Table, columns: list[str]) -> list
 
 def base_files(uri: str) -> list[Path]:
     table = LakeTable.open(uri).hoodie_table
-    return [Path(uri) / file.path for file in table.list_base_files()]
+    return [Path(uri) / file.path for file in table.files.base_files()]
 
 
 def newest(uri: str) -> Path:

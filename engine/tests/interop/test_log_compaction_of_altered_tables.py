@@ -55,7 +55,7 @@ def test_hudi_reads_and_compacts_what_our_log_compaction_left(
     table.sql("alter table {t} drop column b")
     table.sql("alter table {t} add columns (b string)")
     table.reshape(lambda row: {**{k: v for k, v in row.items() if k != "b"}, "b": None})
-    found = table.lake.hoodie_table.table_schema(table.lake.hoodie_table.timeline())
+    found = table.lake.hoodie_table.schemas.newest(table.lake.hoodie_table.timeline())
     assert found is not None
     names = list(found.names)
     table.reshape(lambda row: {name: row[name] for name in names})

@@ -93,7 +93,7 @@ class SharedTable:
         return instant.time
 
     def command_logs(self) -> list[LogFile]:
-        logs = open_fresh(self.ours.location).list_log_files()
+        logs = open_fresh(self.ours.location).files.log_files()
         return [log for log in logs if log.size_bytes < 200]
 
     @property

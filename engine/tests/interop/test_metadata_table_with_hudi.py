@@ -111,7 +111,7 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) 
 
 
 def test_our_metadata_table_is_read_and_continued(shared: Shared) -> None:
-    shared.table.update_properties(ON)
+    shared.table.properties.update(ON)
     shared.write("insert", batch(range(6), 1))
     shared.check()
     for v in range(2, COMMITS_PER_COMPACTION + 4):
@@ -133,7 +133,7 @@ def test_our_metadata_table_is_read_and_continued(shared: Shared) -> None:
 
 
 def test_a_listing_that_is_stale_would_be_noticed(shared: Shared) -> None:
-    shared.table.update_properties(ON)
+    shared.table.properties.update(ON)
     shared.write("insert", batch(range(6), 1))
     shared.check()
     next(shared.path.glob("p0/*.parquet")).unlink()

@@ -113,7 +113,7 @@ def test_the_rows_are_those_that_were_written(
     assert list(path.rglob("*.orc"))
     assert not list(path.glob("p*/*.parquet"))
     table = open_table(StoreLocation.of(path))
-    table.declare_zone(WEST)
+    table.instants.declare_zone(WEST)
     assert by_key(merged_rows(table)) == NOW
     lake = LakeTable(table)
     assert by_key(lake.snapshot(spark).toArrow()) == NOW

@@ -105,7 +105,7 @@ def insert(table: AlteredTable, *numbers: int) -> None:
 
 def table_order(table: AlteredTable) -> list[str]:
     hoodie = table.lake.hoodie_table
-    schema = hoodie.table_schema(hoodie.timeline())
+    schema = hoodie.schemas.newest(hoodie.timeline())
     assert schema is not None
     return list(schema.names)
 

@@ -137,7 +137,7 @@ def test_hudi_executes_a_clustering_that_we_scheduled(shared: Shared) -> None:
     instant = shared.schedule(lambda table: schedule_clustering(table, config, commits_max=1))
     shared.call("run_clustering", "execute", f", instants => '{instant.time}'")
     shared.check(before)
-    view = shared.table.file_system_view(shared.table.timeline())
+    view = shared.table.files.view(shared.table.timeline())
     assert [len(view.latest_slices(part)) for part in view.partitions] == [1, 1]
 
 

@@ -95,7 +95,7 @@ def test_nothing_is_wrong_with_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_the_schema_names_the_columns_of_the_files(name: str) -> None:
-    schema = table_of(name).table_schema(table_of(name).timeline())
+    schema = table_of(name).schemas.newest(table_of(name).timeline())
     assert schema is not None
     for file in base_files(name):
         columns = [one for one in pq.read_schema(file).names if not one.startswith("_hoodie_")]
@@ -108,7 +108,7 @@ def test_every_commit_reads_and_wrote_to_known_partitions(name: str) -> None:
     commits = [table.timelines.read_commit(one) for one in table.timeline().writes().completed()]
     assert commits
     written = {partition for commit in commits for partition in commit.partition_to_write_stats}
-    assert written <= set(table.partitions())
+    assert written <= set(table.files.partitions())
 
 
 @pytest.mark.parametrize("name", READABLE)
@@ -183,14 +183,14 @@ def test_pending_plans_name_the_groups_they_are_about(tmp_path: Path) -> None:
                 (folder / ".hoodie" / name).unlink(missing_ok=True)
     assert set(plans.values()) == {"compaction", "replacecommit"}
     table = open_fresh(StoreLocation.of(folder))
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     named = [*view.pending_compaction.items(), *view.pending_clustering.items()]
     assert {str(time) for _, time in named} == set(plans)
 
 
 def test_log_files_hang_on_their_slices() -> None:
     table = table_of(MERGE_ON_READ)
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     slices = [piece for name in view.partitions for piece in view.latest_slices(name)]
     with_logs = [piece for piece in slices if piece.log_files]
     assert with_logs
@@ -201,8 +201,8 @@ def test_log_files_hang_on_their_slices() -> None:
 def test_overwritten_groups_are_replaced() -> None:
     table = table_of(OVERWRITTEN)
     timeline = table.timeline()
-    replaced = table.replaced_groups(timeline)
-    view = table.file_system_view(timeline)
+    replaced = table.commits.replaced_groups(timeline)
+    view = table.files.view(timeline)
     live = {item.group for name in view.partitions for item in view.latest_base_files(name)}
     assert replaced
     assert not live & set(replaced)
@@ -274,7 +274,7 @@ def test_files_without_meta_columns_have_nothing_in_their_footers() -> None:
 
 
 def test_the_archive_is_read_newest_first() -> None:
-    archived = table_of(MERGE_ON_READ).archived()
+    archived = table_of(MERGE_ON_READ).commits.archive()
     times = [entry.instant.time for entry in archived.completed()]
     assert times
     assert times == sorted(times, reverse=True)

@@ -106,7 +106,7 @@ class Theirs:
         return sorted(zip(rows["op"].to_pylist(), rows["ts_ms"].to_pylist(), strict=True))
 
     def logs_of_changes(self) -> list[LogFile]:
-        return [log for log in self.table.list_log_files() if log.is_cdc]
+        return [log for log in self.table.files.log_files() if log.is_cdc]
 
     def dies_before_its_commit(self, rows: pa.Table) -> InstantTime:
         """A write that is left as a process leaves it that dies right before its commit."""
@@ -183,7 +183,7 @@ def test_a_table_that_logs_its_changes_is_read_cleaned_and_mended(
     gone = {item["path"] for item in cleaned.to_json_object()["deleted"]}
     assert {log.path for log in before if log.instant < newest} <= gone
     left = logged.logs_of_changes()
-    bases = {(file.group, file.instant) for file in logged.table.list_base_files()}
+    bases = {(file.group, file.instant) for file in logged.table.files.base_files()}
     assert left and all((log.group, log.instant) in bases for log in left)
     assert not [one for one in logged.lake.check() if str(one.severity) == "error"]
 

@@ -132,7 +132,7 @@ def test_writers_of_both_engines_take_turns_in_the_zone_of_hudi(
         elsewhere.write(batch([0], 9))
 
     table = elsewhere.table()
-    table.update_properties({TIMEZONE: zone.name})
+    table.properties.update({TIMEZONE: zone.name})
     _compact(table)
     elsewhere.check()
     elsewhere.write_with_hudi(batch([2, 3], 10))
@@ -205,7 +205,7 @@ def test_hudis_instants_around_a_change_of_daylight_saving_are_seen_not_to_be_ut
     shared.peer = hudi_peer_in("Etc/GMT+7")
     shared.write_with_hudi(batch(range(5), 2))
     table = shared.table()
-    known = table.known_zone(table.timeline())
+    known = table.instants.known_zone(table.timeline())
     assert known.basis is ZoneBasis.NOT_UTC
     with pytest.raises(ConfigError, match=r"-07:00 from UTC"):
         shared.write(batch([0], 9))

@@ -113,7 +113,7 @@ def test_a_declared_global_index_is_followed(
     options = {"hoodie.index.type": index, **NEW_GROUPS}
     table = HudisTable(tmp_path / "t", spark, hudi_peer, table_type, options)
     table.write_with_hudi("upsert", rows("abc", "p1", 1))
-    table.lake.hoodie_table.update_properties({INDEX_TYPE: index})
+    table.lake.hoodie_table.properties.update({INDEX_TYPE: index})
     table.write("upsert", rows("an", "p2", 2))
     table.check(("a", "p2", 2), ("b", "p1", 1), ("c", "p1", 1), ("n", "p2", 2))
     table.write_with_hudi("upsert", rows("ab", "p3", 3))
@@ -131,7 +131,7 @@ def test_a_declared_global_index_outlives_a_rename_of_sparks_sql(
     options = {"hoodie.index.type": "GLOBAL_SIMPLE", **NEW_GROUPS}
     table = HudisTable(tmp_path / "t", spark, hudi_peer, COPY_ON_WRITE, options)
     table.write_with_hudi("upsert", rows("abc", "p1", 1))
-    table.lake.hoodie_table.set_properties({INDEX_TYPE: "GLOBAL_SIMPLE"})
+    table.lake.hoodie_table.properties.set({INDEX_TYPE: "GLOBAL_SIMPLE"})
     table.write("upsert", rows("a", "p1", 2))
     name = hudi_peer.table_at(str(table.folder))
     hudi_peer.run_statement(f"alter table {name} rename to {name}_renamed")

@@ -175,7 +175,7 @@ def test_tables_of_hudi_change_their_version(
 def test_a_table_of_hudi_in_another_zone(tmp_path: Path, hudi_peer_in: HudiPeerIn) -> None:
     peer = hudi_peer_in(FAR_AWAY)
     shared = hudis(tmp_path / "shared", peer, 6, TableType.MERGE_ON_READ)
-    shared.small.lake().hoodie_table.update_properties({TIMEZONE: FAR_AWAY})
+    shared.small.lake().hoodie_table.properties.update({TIMEZONE: FAR_AWAY})
     shared.change(9)
     shared.check("after the change")
     shared.write_with_hudi("upsert", batch([1, 30], 30), **version_options(9))

@@ -68,7 +68,7 @@ def data_files(table: LakeTable) -> list[Path]:
 def name_catalog(table: LakeTable, uri: str, **others: str) -> None:
     """What an author of the folder can write there."""
     named = {PUBLISH: ICEBERG, PUBLISH_IDENTIFIER: "shop.flights", PUBLISH_CATALOG_URI: uri}
-    table.hoodie_table.update_properties({**named, **others})
+    table.hoodie_table.properties.update({**named, **others})
 
 
 def published_in(table: LakeTable, folder: Path) -> str:
@@ -138,7 +138,7 @@ def test_a_publication_is_given_up_without_asking_a_stranger(
     before = data_files(table)
     LakeTable.open(uri).run("cleaning")
     assert len(data_files(table)) < len(before)
-    properties = table.hoodie_table.reload_config().properties
+    properties = table.hoodie_table.properties.reload().properties
     assert not any(name.startswith(PUBLISH) for name in properties)
 
 

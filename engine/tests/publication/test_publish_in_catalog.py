@@ -217,7 +217,7 @@ def test_two_that_publish_first_make_one_table(case: Case, monkeypatch: pytest.M
 
 def unreachable(case: Case, environment: pytest.MonkeyPatch) -> None:
     table = LakeTable.open(str(case.folder)).hoodie_table
-    table.update_properties({PUBLISH_CATALOG_URI: "http://127.0.0.1:9"})
+    table.properties.update({PUBLISH_CATALOG_URI: "http://127.0.0.1:9"})
     environment.setenv(VARIABLE, "http://127.0.0.1:9")
 
 
@@ -288,7 +288,7 @@ def test_a_table_has_one_publication(sql: Case) -> None:
     sql.publish(table)
     with pytest.raises(ConfigError, match="give it up"):
         table.publish(catalog=sql.uri, identifier="shop.other")
-    assert table.hoodie_table.reload_config().properties[PUBLISH_IDENTIFIER] == "shop.flights"
+    assert table.hoodie_table.properties.reload().properties[PUBLISH_IDENTIFIER] == "shop.flights"
 
 
 def test_a_publication_in_the_folder_does_not_move_to_a_catalog(sql: Case) -> None:
@@ -310,7 +310,7 @@ def test_a_table_of_the_catalog_that_is_anothers_is_left_alone(sql: Case) -> Non
     second.write(row(2))
     with pytest.raises(UnsupportedTableError, match="not a publication of this one"):
         second.publish(catalog=sql.uri, identifier=sql.identifier)
-    assert PUBLISH_IDENTIFIER not in second.hoodie_table.reload_config().properties
+    assert PUBLISH_IDENTIFIER not in second.hoodie_table.properties.reload().properties
     assert sql.values() == [1]
 
 
@@ -334,7 +334,7 @@ def test_the_address_may_be_in_the_environment_alone(
     table = sql.create()
     table.write(row(1))
     table.publish(catalog="lake", identifier=sql.identifier)
-    properties = table.hoodie_table.reload_config().properties
+    properties = table.hoodie_table.properties.reload().properties
     assert properties[PUBLISH_CATALOG] == "lake"
     assert PUBLISH_CATALOG_URI not in properties
     assert load_catalog("lake").load_table(sql.identifier).scan().to_arrow()["v"].to_pylist() == [1]

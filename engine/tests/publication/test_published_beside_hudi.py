@@ -76,7 +76,7 @@ def test_hudi_reads_and_writes_a_published_table(
     LakeTable.open(str(folder)).write(rows([1], 3))
     assert by_pyiceberg(folder) == values(hudi_peer.read(str(folder))) == wanted | {"k1": 3}
     assert LakeTable.open(str(folder)).check() == ()
-    assert "metadata" not in LakeTable.open(str(folder)).hoodie_table.partitions()
+    assert "metadata" not in LakeTable.open(str(folder)).hoodie_table.files.partitions()
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_what_hudi_archives_and_cleans_between_two_publications_is_caught_up_wit
         keys = [2, 2 * v] if v > 4 else [1, 2, v]
         hudi_peer.write(str(folder), rows(keys, v), operation="upsert", options=options)
     opened = LakeTable.open(str(folder))
-    assert opened.hoodie_table.archived().files()
+    assert opened.hoodie_table.commits.archive().files()
     opened.publish()
     assert by_pyiceberg(folder) == values(hudi_peer.read(str(folder)))

@@ -139,7 +139,7 @@ def test_columns_without_content_are_left_out() -> None:
 
 
 def test_bins_double(table: LakeTable) -> None:
-    view = table.hoodie_table.read_view(table.timeline())
+    view = table.hoodie_table.files.read_view(table.timeline())
     slices = [piece for path in view.partitions for piece in view.latest_slices(path)]
     (one,) = size_bins(slices, 1 << 20)
     assert (one.from_bytes, one.files, one.is_small) == (0, 3, True)

@@ -60,7 +60,7 @@ def test_a_history_of_writes_gives_the_rows_of_the_model(
         if operation == "compaction":
             is_compacting = is_compacting or schedule_compaction(table)
         elif operation == "delete_partition":
-            partitions = set(open_fresh(table.location).partitions())
+            partitions = set(open_fresh(table.location).files.partitions())
             if not is_compacting and partitions >= set(rows["part"].to_pylist()):
                 table.write(operation, rows, options=options)
                 model = after_write(model, operation, rows)
@@ -78,7 +78,7 @@ def test_a_history_of_writes_gives_the_rows_of_the_model(
 def schedule_compaction(table: SmallTable) -> bool:
     """A compaction of every file group that has logs, left pending."""
     opened = open_fresh(table.location, clock=table.clock)
-    view = opened.file_system_view(opened.timeline())
+    view = opened.files.view(opened.timeline())
     operations = [
         {
             "baseInstantTime": str(piece.base_instant),
@@ -93,6 +93,6 @@ def schedule_compaction(table: SmallTable) -> bool:
     ]
     if operations:
         body = encode_container("HoodieCompactionPlan", {"operations": operations, "version": 2})
-        time = opened.next_time()
+        time = opened.instants.next_time()
         opened.timelines.create_requested(time, Action.COMPACTION, body)
     return bool(operations)

@@ -53,7 +53,7 @@ def hoodie(table: SmallTable) -> HoodieTable:
 
 def slice_of(table: SmallTable, partition: str = "p0") -> FileSlice:
     opened = hoodie(table)
-    (piece,) = opened.file_system_view(opened.timeline()).latest_slices(partition)
+    (piece,) = opened.files.view(opened.timeline()).latest_slices(partition)
     return piece
 
 
@@ -68,7 +68,7 @@ def schedule_compaction(table: SmallTable, partition: str = "p0") -> InstantTime
         "partitionPath": partition,
     }
     body = encode_container("HoodieCompactionPlan", {"operations": [operation], "version": 2})
-    time = opened.next_time()
+    time = opened.instants.next_time()
     opened.timelines.create_requested(time, Action.COMPACTION, body)
     return time
 
@@ -81,7 +81,7 @@ def schedule_clustering(table: SmallTable, partition: str = "p0") -> InstantTime
     group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
     plan = {"inputGroups": [group], "strategy": None, "version": 1}
     record = {"operationType": "CLUSTER", "clusteringPlan": plan, "version": 1}
-    time = opened.next_time()
+    time = opened.instants.next_time()
     body = encode_container("HoodieRequestedReplaceMetadata", record)
     requested = opened.timelines.create_requested(time, Action.REPLACECOMMIT, body)
     opened.timelines.to_inflight(requested)
@@ -166,7 +166,7 @@ def test_a_file_group_under_compaction_takes_no_inserts(table: SmallTable) -> No
     options = {"hoodie.parquet.small.file.limit": "1000000"}
     table.write("insert", batch([101], 3), options=options)
     opened = hoodie(table)
-    slices = opened.file_system_view(opened.timeline()).latest_slices("p1")
+    slices = opened.files.view(opened.timeline()).latest_slices("p1")
     assert len(slices) == 2
     assert before in {piece.file_id for piece in slices}
 

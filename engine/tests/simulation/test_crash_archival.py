@@ -61,7 +61,7 @@ def archive(
 def completed(table: SmallTable) -> tuple[list[Instant], list[Instant]]:
     """Archived and active completed instants, oldest first."""
     opened = open_fresh(table.location, clock=table.clock)
-    archived = opened.archived().completed()
+    archived = opened.commits.archive().completed()
     return sorted(entry.instant for entry in archived), list(opened.timeline().completed())
 
 
@@ -109,7 +109,7 @@ def test_dying_before_any_write_loses_and_doubles_nothing(
 
 def left_over(table: SmallTable) -> bool:
     """Whether a merge or a version of the archive is unfinished."""
-    archived = open_fresh(table.location).archived()
+    archived = open_fresh(table.location).commits.archive()
     if isinstance(archived, LsmHistory):
         return bool(history_leftovers(archived))
     return has_unfinished_merge(archived)

@@ -242,7 +242,7 @@ def test_dying_while_switching_off_the_metadata_table(
     carrying = prepared.copy()
     hoodie = open_fresh(carrying.location, clock=carrying.clock)
     off = {"hoodie.metadata.enable": "false"}
-    hoodie.update_properties({"hoodie.table.metadata.partitions": "files", **off})
+    hoodie.properties.update({"hoodie.table.metadata.partitions": "files", **off})
     for name in ("files/x.hfile", ".hoodie/hoodie.properties"):
         carrying.store().put(f".hoodie/metadata/{name}", b"stale")
 
@@ -267,7 +267,7 @@ def test_dying_while_switching_off_the_metadata_table(
         table.fake_clock.advance(LONG_S)
         table.write("upsert", NEXT)
         hoodie = open_fresh(table.location, clock=table.clock)
-        hoodie.update_properties({})
+        hoodie.properties.update({})
         assert hoodie.config.metadata_partitions == ()
         assert_sound(table, f"died before write {number}, {paths[number - 1]}")
         table.forget()

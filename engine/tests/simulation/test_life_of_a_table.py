@@ -36,7 +36,7 @@ LONG_S = 3600.0
 def commits(table: SmallTable) -> set[InstantTime]:
     opened = open_fresh(table.location, clock=table.clock)
     active = opened.timeline().of(*COMMIT_ACTIONS).completed()
-    archived = opened.archived().commits()
+    archived = opened.commits.archive().commits()
     return {item.time for item in active} | {entry.instant.time for entry in archived}
 
 
@@ -62,7 +62,7 @@ def test_all_services_of_a_table_with_deaths_in_between(kind: TableType, seed: i
         assert known <= commits(table), when
         known = commits(table)
         assert [one for one in table.lake().check(keys=True) if is_bad(one.check)] == [], when
-    assert open_fresh(table.location, clock=table.clock).archived().files()
+    assert open_fresh(table.location, clock=table.clock).commits.archive().files()
     table.forget()
 
 
@@ -80,7 +80,7 @@ def rows_of(table: SmallTable) -> dict[str, int]:
     """Merged rows as a fresh reader sees them; no key twice."""
     opened = open_fresh(table.location, clock=table.clock)
     timeline = opened.timeline()
-    view = opened.file_system_view(timeline)
+    view = opened.files.view(timeline)
     context = SliceContext.of(opened, timeline, SCHEMA)
     found = [
         (row["id"], row["v"])

@@ -171,7 +171,7 @@ def test_archival_loses_no_instant(place: Place) -> None:
 def every_instant(table: SmallTable) -> list[str]:
     """Completed instants, active or archived; one may be both until the next archival."""
     hoodie = open_fresh(table.location, clock=table.clock)
-    archived = (entry.instant.time for entry in hoodie.archived().completed())
+    archived = (entry.instant.time for entry in hoodie.commits.archive().completed())
     active = (instant.time for instant in hoodie.timeline().completed())
     return sorted({str(time) for time in (*archived, *active)})
 

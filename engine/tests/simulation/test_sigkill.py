@@ -60,7 +60,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = SmallTable.create(StoreLocation.of(str(folder)), properties=off)
     table.write("insert", batch(range(8), 1))
     hoodie = open_fresh(table.location)
-    hoodie.update_properties({"hoodie.table.metadata.partitions": "files"})
+    hoodie.properties.update({"hoodie.table.metadata.partitions": "files"})
     hoodie.store.put(".hoodie/metadata/files/x.hfile", b"stale")
     return folder
 
@@ -127,7 +127,7 @@ def test_a_writer_killed_right_after(
     assert table.values() == sorted(expected.items())
     hoodie = open_fresh(table.location)
     assert hoodie.config.metadata_partitions == ()
-    hoodie.update_properties({})  # finishes what a writer died in, as the next change would
+    hoodie.properties.update({})  # finishes what a writer died in, as the next change would
     assert unexplained_objects(hoodie) == []
     assert missing_files(hoodie) == []
     for instant in dead:
@@ -148,7 +148,7 @@ def test_a_writer_killed_at_any_moment(moment: int, table: SmallTable) -> None:
     table.write("upsert", NEXT)
     assert table.values() == sorted((dict(seen) | {"k000": 9, "k050": 9}).items())
     hoodie = open_fresh(table.location)
-    hoodie.update_properties({})
+    hoodie.properties.update({})
     assert unexplained_objects(hoodie) == []
     assert missing_files(hoodie) == []
     assert not list(folder_of(table).rglob(".tmp-*"))

@@ -87,7 +87,7 @@ def run(table: SmallTable, service: TableService) -> None:
 def runs_of(table: SmallTable, service: TableService) -> list[CommitMetadata]:
     """What the completed runs of a service that moves rows did."""
     hoodie = open_fresh(table.location)
-    commits = map(hoodie.read_commit, hoodie.timeline().of(*COMMIT_ACTIONS).completed())
+    commits = map(hoodie.commits.read, hoodie.timeline().of(*COMMIT_ACTIONS).completed())
     name = str(service)
     return [one for one in commits if one.extra_metadata.get("tideline.service.name") == name]
 

@@ -244,7 +244,7 @@ def with_note(rows: pa.Table, note: str) -> pa.Table:
 
 def columns(table: SmallTable) -> list[str]:
     hoodie = open_fresh(table.location, clock=table.clock)
-    schema = hoodie.table_schema(hoodie.timeline())
+    schema = hoodie.schemas.newest(hoodie.timeline())
     assert schema is not None
     return list(schema.names)
 

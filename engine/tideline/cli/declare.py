@@ -57,7 +57,7 @@ def declare_command(
     zone = TimelineZone.parse(timezone) if timezone is not None else None
     kind = IndexType.parse(index) if index is not None else None
     with nullcontext() if dry_run else table.lock().acquire():
-        config = table.reload_config()
+        config = table.properties.reload()
         changes: dict[str, str | None] = {}
         if zone is not None:
             config.zone_declared_as(zone.name)
@@ -66,7 +66,7 @@ def declare_command(
             require_declarable(table, kind)
             changes[INDEX_TYPE] = kind.value
         if not dry_run:
-            table.update_properties(changes)
+            table.properties.update(changes)
     doubt = doubt_of(zone, table.timeline().made_ms) if zone is not None else None
     if as_json:
         declared: dict[str, object] = (

@@ -49,7 +49,7 @@ def _slices(table: HoodieTable, partition: str | None, as_of: str | None) -> Ite
 
         slices = table_as_of(table, as_of).slices()
         return (one for one in slices if partition in (None, one.group.partition))
-    view = table.read_view(table.timeline(), None if partition is None else [partition])
+    view = table.files.read_view(table.timeline(), None if partition is None else [partition])
     return (piece for name in view.partitions for piece in view.latest_slices(name))
 
 

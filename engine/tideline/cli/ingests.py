@@ -19,7 +19,7 @@ def describe_ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[
 
     def read(instant: Instant) -> Mapping[str, str]:
         try:
-            return table.read_commit(instant).extra_metadata
+            return table.commits.read(instant).extra_metadata
         except CorruptTableError:
             # What is wrong with a commit is for `check` to say.
             return {}

@@ -95,7 +95,7 @@ def publish_command(
             dry_run=dry_run,
         )
     if always and not dry_run:
-        table.hoodie_table.set_properties({PUBLISH: ICEBERG})
+        table.hoodie_table.properties.set({PUBLISH: ICEBERG})
     if as_json:
         print_json({**plain(done), "dry_run": dry_run})
         return

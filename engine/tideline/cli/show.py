@@ -66,7 +66,7 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
     """What `show` prints: definition, schema and counts, from properties, timeline and listing."""
     config = table.config
     timeline = table.timeline()
-    schema_json = table.table_schema_json(timeline)
+    schema_json = table.schemas.newest_json(timeline)
     buckets = recognise_buckets(table, timeline).layout
     return {
         "name": config.name,
@@ -78,7 +78,7 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "ordering": list(config.ordering_fields),
         "key_generator": key_generator_text(config),
         "merge_mode": merging_text(config),
-        "timezone": _zone_text(table.known_zone(timeline)),
+        "timezone": _zone_text(table.instants.known_zone(timeline)),
         "index": config.index_type if buckets is None else IndexType.BUCKET.value,
         "buckets": None if buckets is None else str(buckets),
         "keys": described(table),
@@ -100,7 +100,7 @@ def _zone_text(known: KnownZone) -> str:
 
 
 def _counts(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, Any]:
-    view = table.read_view(timeline)
+    view = table.files.read_view(timeline)
     slices = [one for partition in view.partitions for one in view.latest_slices(partition)]
     newest = timeline.writes().completed().last()
     return {

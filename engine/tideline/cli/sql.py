@@ -83,7 +83,7 @@ def sql_command(
 def open_tables(
     given: Sequence[str], storage: Mapping[str, str]
 ) -> dict[str, HoodieTable | IcebergTable]:
-    """The tables by name. Raises ConfigError for a name given twice, and as `HoodieTable.open`."""
+    """The tables by name. Raises ConfigError for a name given twice, and as `open_table`."""
     found: dict[str, HoodieTable | IcebergTable] = {}
     for one in given:
         parts = _NAMED.fullmatch(one)

@@ -72,7 +72,7 @@ def list_instants_command(
     if total == 0:
         print_line("Nothing pending." if pending else "Nothing yet.")
         return
-    zone, now_ms = table.known_zone(timeline).reading_zone, table.clock.now_ms()
+    zone, now_ms = table.instants.known_zone(timeline).reading_zone, table.clock.now_ms()
     columns = (*_COLUMNS, "archived") if archived else _COLUMNS
     if rows:
         print_table(columns, [_row(row, zone, now_ms, columns) for row in rows])
@@ -90,7 +90,7 @@ def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
     time = InstantTime(text)
     found = table.timeline().find(time)
     if found is None:
-        archived = table.archived().find(frozenset({time})).get(time)
+        archived = table.commits.archive().find(frozenset({time})).get(time)
         found = None if archived is None else archived.instant
     if found is None:
         fate, meaning = "absent", "it is not visible and never will be: write again"
@@ -118,7 +118,7 @@ def _older(
     """Archived instants up to the limit, oldest first, and whether these are all."""
     matching = (
         entry
-        for entry in table.archived().completed()
+        for entry in table.commits.archive().completed()
         if entry.instant not in active and action in (None, str(entry.instant.action))
     )
     wanted = None if limit is None else limit - shown
@@ -134,7 +134,7 @@ def _describe_archived(entry: ArchivedEntry) -> dict[str, Any]:
 
 
 def _describe(table: HoodieTable, instant: Instant) -> dict[str, Any]:
-    return _described(instant, lambda: table.read_commit(instant))
+    return _described(instant, lambda: table.commits.read(instant))
 
 
 def _described(instant: Instant, read: Callable[[], CommitMetadata]) -> dict[str, Any]:

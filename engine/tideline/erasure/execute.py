@@ -221,7 +221,7 @@ def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -
 
 def _logs_left(table: HoodieTable, not_due: NotDue | None) -> list[str]:
     """Why logs are still there, if any are."""
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     groups = sum(
         bool(piece.log_files)
         for partition in view.partitions
@@ -235,7 +235,7 @@ def _logs_left(table: HoodieTable, not_due: NotDue | None) -> list[str]:
 
 def _older_versions(table: HoodieTable) -> set[tuple[FileGroupId, InstantTime]]:
     """Every version of a file group that is not the newest, or was replaced."""
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     return {
         (group.id, piece.base_instant)
         for partition in view.partitions

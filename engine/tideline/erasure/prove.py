@@ -100,7 +100,7 @@ def listed(table: HoodieTable) -> tuple[list[StoredFile], list[UnreadFile]]:
     """The data files in the folder, and what else there is that may hold rows."""
     files: list[StoredFile] = []
     others = []
-    for info in table.list_objects():
+    for info in table.files.objects():
         published = own_file(info.path, info.size_bytes)
         if published is not None:
             files.append(published)
@@ -150,7 +150,7 @@ def _holding(
     if not counts:
         return
     partitions = {split_path(path)[0] for path in counts if own_file(path, 0) is None}
-    view = table.view_of(table.list_files(partitions), timeline)
+    view = table.files.view_of(table.files.listing(partitions), timeline)
     versions: dict[str, Version] = {}
     for partition in view.partitions:
         for group in view.all_file_groups(partition):

@@ -7,6 +7,7 @@ from tideline.hudi.metadata_table.reader import MetadataListing
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.table.table_properties import TableProperties
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
@@ -26,5 +27,5 @@ def open_table(
     and UnsupportedTableError for a table version that is not read.
     """
     store = store or location.open()
-    config = config or load_table_config(store)
-    return HoodieTable(location, store, config, clock, MetadataListing(store, clock).read)
+    properties = TableProperties(store, clock, config or load_table_config(store))
+    return HoodieTable(location, properties, MetadataListing(store, clock).read)

@@ -279,7 +279,7 @@ class InProcessWriteEngine:
 
     def _reading(self, timeline: ActiveTimeline) -> SliceContext:
         """How to read slices whose logs show which keys they have."""
-        schema = self._table.table_schema(timeline)
+        schema = self._table.schemas.newest(timeline)
         return SliceContext.of(self._table, timeline, schema or stored_schema(self.schema))
 
     def _routed(self) -> RoutedRows:

@@ -119,7 +119,7 @@ def open_engine(
     timeline = table.timeline()
     keys = key_generator(table, timeline, replaces_all=replaces_all)
     try:
-        batch = _prepare(rows, table, table.table_schema(timeline), keys, operation, config)
+        batch = _prepare(rows, table, table.schemas.newest(timeline), keys, operation, config)
     except TidelineError as error:
         error.table = error.table or table.location.uri
         raise
@@ -141,7 +141,7 @@ def open_matched_engine(
     to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
     delete = WriteOperation.DELETE
     keys = KeyGenerator.from_config(table.config)
-    schema = table.table_schema(table.timeline())
+    schema = table.schemas.newest(table.timeline())
     try:
         if table.config.populate_meta_fields:
             batch = stored_rows(found, schema or pa.schema([]))

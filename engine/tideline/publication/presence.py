@@ -31,7 +31,7 @@ def is_published(table: HoodieTable, given: Mapping[str, str] | None = None) -> 
     and only the table's properties say in which catalog; CorruptTableError, UnsupportedTableError
     and StorageUnavailableError.
     """
-    place = stored_place(table.reload_config().properties, given)
+    place = stored_place(table.properties.reload().properties, given)
     try:
         metadata = operations_at(table, place).load().metadata
     except TableNotFoundError:

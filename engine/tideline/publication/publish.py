@@ -39,7 +39,7 @@ def preview_publication(
     place = PublishedTable(table, to)
     base = place.load()
     timeline = table.timeline()
-    columns = table.table_schema(timeline)
+    columns = table.schemas.newest(timeline)
     if columns is None or not len(timeline.completed()):
         return Published(None)
     if base is None:
@@ -67,7 +67,7 @@ def publish_table(
     for _ in RetryPolicy().attempts(table.clock):
         base = place.load()
         timeline = table.timeline()
-        columns = table.table_schema(timeline)
+        columns = table.schemas.newest(timeline)
         if columns is None or not len(timeline.completed()):
             return Published(None)
         if base is None:

@@ -144,7 +144,7 @@ class PublishedTable:
 def remember_merging(table: HoodieTable, *, merges: bool) -> None:
     """Keep in the table whether its logs are merged for readers of Iceberg."""
     if merges != merges_logs(table.config.properties):
-        table.set_properties({PUBLISH_MERGE: str(merges).lower()})
+        table.properties.set({PUBLISH_MERGE: str(merges).lower()})
 
 
 def merges_logs(properties: Mapping[str, str]) -> bool | None:
@@ -162,6 +162,6 @@ def remember_place(table: HoodieTable, place: CatalogPlace) -> None:
     if place == place_in(table.config.properties):
         return
     with table.lock().acquire():
-        table.reload_config()
+        table.properties.reload()
         PublishedTable(table, place).load()
-        table.update_properties({**without_place(), **place.to_properties()})
+        table.properties.update({**without_place(), **place.to_properties()})

@@ -188,7 +188,7 @@ class PublicationStep:
         found: set[str] = set()
         for instant in progress.new:
             try:
-                commit = self.table.read_commit(instant)
+                commit = self.table.commits.read(instant)
             except ObjectNotFoundError:
                 return None
             found.update(commit.partition_to_write_stats)
@@ -201,7 +201,7 @@ class PublicationStep:
         by_folder = PublishedPartitions.of(self.table.config, schema)
         if by_folder.specs != self.metadata.partition_specs:
             by_folder = replace(by_folder, specs=self.metadata.partition_specs, kinds=())
-        view = self.table.read_view(self.timeline, partitions)
+        view = self.table.files.read_view(self.timeline, partitions)
         wanted = {self._location(file): file for file in self._wanted(view)}
         merged = {self._location(one): one for one in self._merged(view)}
         listed = {file.file_path: file for file in self._listed(partitions, by_folder)}
@@ -285,7 +285,7 @@ class PublicationStep:
         if not progress.new or progress.undone or not is_known:
             return False
         moving = _REARRANGING | {_COMPACT} if self._merges_logs else _REARRANGING
-        notes = (self.table.commit_note(instant) for instant in progress.new)
+        notes = (self.table.commits.note(instant) for instant in progress.new)
         return all(note.operation_type in moving for note in notes)
 
     def _columns(self) -> tuple[tuple[MappedField, ...], Schema]:

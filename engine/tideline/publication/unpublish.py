@@ -31,9 +31,9 @@ def stop_publishing(table: HoodieTable) -> bool:
     What is published stays, and stays readable: cleaning continues to look after it.
     """
     with table.lock().acquire():
-        if PUBLISH not in table.reload_config().properties:
+        if PUBLISH not in table.properties.reload().properties:
             return False
-        table.update_properties({PUBLISH: None})
+        table.properties.update({PUBLISH: None})
         return True
 
 
@@ -51,7 +51,7 @@ def drop_publication(table: HoodieTable) -> int:
     scope = DeleteScope(table.store, "dropping the publication")
     for paths in (files.versions[:-1], files.versions[-1:], files.others, files.merged):
         scope.remove_many(paths)
-    table.set_properties(without_place())
+    table.properties.set(without_place())
     return len(files.paths())
 
 

@@ -141,7 +141,7 @@ def facts_of(
     """
     hoodie = table.hoodie_table
     timeline = table.timeline()
-    view = hoodie.read_view(timeline)
+    view = hoodie.files.read_view(timeline)
     slices = {path: tuple(view.latest_slices(path)) for path in view.partitions}
     everything = [piece for pieces in slices.values() for piece in pieces]
     small_bytes_max = _small_bytes(hoodie.config.properties)

@@ -100,7 +100,7 @@ class Life:
 def read_life(table: HoodieTable, slices: Iterable[FileSlice]) -> Life:
     """Play the timeline back; `slices` are the file slices of the table as it is now."""
     timeline = table.timeline()
-    zone = table.known_zone(timeline).reading_zone
+    zone = table.instants.known_zone(timeline).reading_zone
     active = frozenset(timeline.completed())
     files = _Files()
     played: list[tuple[Done, State]] = []
@@ -266,7 +266,7 @@ def _time(entry: _Entry) -> InstantTime:
 def _archived(table: HoodieTable, active: frozenset[Instant]) -> Iterator[_Entry]:
     """What left the active timeline, by time."""
     # The archive gives the newest first.
-    for entry in sorted(table.archived().completed(), key=lambda entry: entry.instant):
+    for entry in sorted(table.commits.archive().completed(), key=lambda entry: entry.instant):
         instant = entry.instant
         if instant in active:
             # A death between writing the archive and clearing the timeline leaves it in both.
@@ -287,7 +287,7 @@ def _active(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[_Entry]:
     for instant in timeline.completed():
         try:
             if instant.action in COMMIT_ACTIONS:
-                yield _Entry(instant, commit=table.read_commit(instant))
+                yield _Entry(instant, commit=table.commits.read(instant))
             elif instant.action is Action.CLEAN:
                 yield _Entry(instant, clean=table.timelines.read_record(instant))
             else:

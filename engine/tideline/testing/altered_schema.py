@@ -60,7 +60,7 @@ class Altering:
         """Change the columns as they are now."""
         table, instant = self.table, self.requested
         timeline = table.timeline()
-        columns = table.table_schema(timeline)
+        columns = table.schemas.newest(timeline)
         assert columns is not None
         history = schema_history(table, timeline)
         current = history.read_as if history else reconciled(NOTHING, with_meta_fields(columns))
@@ -91,7 +91,7 @@ def begin_altering(table: HoodieTable) -> Altering:
     """Request an ALTER's commit."""
     is_merged = table.config.table_type is TableType.MERGE_ON_READ
     action = Action.DELTACOMMIT if is_merged else Action.COMMIT
-    return Altering(table, table.timelines.create_requested(table.next_time(), action))
+    return Altering(table, table.timelines.create_requested(table.instants.next_time(), action))
 
 
 def alter(table: HoodieTable, change: Change) -> None:

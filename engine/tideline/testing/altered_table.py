@@ -84,7 +84,7 @@ class AlteredTable:
 
     def rows(self, *rows: Row) -> pa.Table:
         table = self.lake.hoodie_table
-        schema = table.table_schema(table.timeline())
+        schema = table.schemas.newest(table.timeline())
         assert schema is not None
         return pa.Table.from_pylist(list(rows), schema=schema)
 

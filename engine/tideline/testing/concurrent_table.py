@@ -415,8 +415,8 @@ def _commits(table: HoodieTable) -> Iterator[tuple[Instant, CommitMetadata]]:
     seen = set()
     for instant in table.timeline().completed().of(*COMMIT_ACTIONS):
         seen.add(instant.time)
-        yield instant, table.read_commit(instant)
-    for entry in table.archived().commits():
+        yield instant, table.commits.read(instant)
+    for entry in table.commits.archive().commits():
         if entry.instant.time not in seen:
             yield entry.instant, entry.commit_metadata()
 

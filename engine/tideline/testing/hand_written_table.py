@@ -86,7 +86,7 @@ class HandWrittenTable:
         return open_table(self.location)
 
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
-        self.open().update_properties(changes)
+        self.open().properties.update(changes)
 
     def path(self, relative: str) -> Path:
         native = self.location.open().local_path(relative)

@@ -76,7 +76,7 @@ class LifeState:
         if self.table.java_zone != "UTC":
             hoodie = self.lake().hoodie_table
             with hoodie.lock().acquire(timeout_s=10):
-                hoodie.update_properties({TIMEZONE: self.table.java_zone})
+                hoodie.properties.update({TIMEZONE: self.table.java_zone})
 
     def may_restore(self) -> bool:
         """Spark's catalog keeps columns that came after the savepoint."""

@@ -242,7 +242,7 @@ class MixedHistory:
     def _declare_zone(self) -> None:
         hoodie = self._lake().hoodie_table
         with hoodie.lock().acquire(timeout_s=10):
-            hoodie.update_properties({TIMEZONE: self.table.zone})
+            hoodie.properties.update({TIMEZONE: self.table.zone})
 
     def _lake(self) -> LakeTable:
         return LakeTable.open(self._uri)

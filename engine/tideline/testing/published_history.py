@@ -161,7 +161,7 @@ class PublishedHistory:
     def _drop(self) -> None:
         table = self._open()
         if table.hoodie_table.config.partition_fields:
-            table.delete_partitions(self._chance.choice(table.hoodie_table.partitions()))
+            table.delete_partitions(self._chance.choice(table.hoodie_table.files.partitions()))
 
     def _cluster(self) -> None:
         self._open().run("clustering")
@@ -203,7 +203,7 @@ def base_file_rows(table: LakeTable) -> pa.Table:
     """The rows of the newest base files, read without anything of Iceberg."""
     hoodie = table.hoodie_table
     assert table.schema is not None
-    view = hoodie.read_view(hoodie.timeline())
+    view = hoodie.files.read_view(hoodie.timeline())
     files = [file for one in view.partitions for file in view.latest_base_files(one)]
     tables = []
     for file in files:

@@ -160,7 +160,9 @@ class ServiceHistory:
         operation = self._random.choice(_OPERATIONS)
         rows = batch(self._random.sample(range(KEYS), self._random.randint(1, 5)), len(self.steps))
         partitions = set(rows["part"].to_pylist())
-        if operation == "delete_partition" and not partitions <= set(self._open().partitions()):
+        if operation == "delete_partition" and not partitions <= set(
+            self._open().files.partitions()
+        ):
             operation = "upsert"
         self._say(f"{operation} of {', '.join(rows['id'].to_pylist())}")
         after = replace(self._expected, rows=after_write(self._expected.rows, operation, rows))

@@ -211,10 +211,10 @@ class SmallTable:
         """
         hoodie = open_fresh(self.location, clock=self.clock)
         timeline = hoodie.timeline()
-        schema = hoodie.table_schema(timeline)
+        schema = hoodie.schemas.newest(timeline)
         assert schema is not None
         context = SliceContext.of(hoodie, timeline, schema, until)
-        view = hoodie.read_view(timeline)
+        view = hoodie.files.read_view(timeline)
         return sorted(
             (row["id"], row["v"])
             for partition in view.partitions

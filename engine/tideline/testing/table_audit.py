@@ -57,7 +57,7 @@ def open_fresh(
 def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> list[Row]:
     """Every stored row without Hudi's columns, doubled ones included, in one fixed order."""
     timeline = table.timeline() if timeline is None else timeline
-    view = table.read_view(timeline)
+    view = table.files.read_view(timeline)
     slices = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
     rows: list[Row] = []
     for piece in slices:
@@ -74,10 +74,10 @@ def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> lis
 def merged_rows(table: HoodieTable) -> pa.Table:
     """The same as a table of all columns."""
     timeline = table.timeline()
-    schema = table.table_schema(timeline)
+    schema = table.schemas.newest(timeline)
     assert schema is not None
     context = SliceContext.of(table, timeline, schema)
-    view = table.read_view(timeline)
+    view = table.files.read_view(timeline)
     batches = [
         batch
         for partition in view.partitions
@@ -88,7 +88,7 @@ def merged_rows(table: HoodieTable) -> pa.Table:
 
 
 def _merged_rows(table: HoodieTable, timeline: ActiveTimeline, piece: FileSlice) -> list[Row]:
-    schema = table.table_schema(timeline)
+    schema = table.schemas.newest(timeline)
     assert schema is not None, "commits that wrote logs have a schema"
     context = SliceContext.of(table, timeline, schema)
     batches = read_file_slice(table.store, piece, context, columns=schema.names)
@@ -104,10 +104,10 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
     completed = {(item.time, item.action) for item in timeline.completed()}
     commits = [
         *map(table.timelines.read_commit, timeline.completed().of(*COMMIT_ACTIONS)),
-        *(entry.commit_metadata() for entry in table.archived().commits()),
+        *(entry.commit_metadata() for entry in table.commits.archive().commits()),
     ]
     named = {stat.path for metadata in commits for stat in metadata.write_stats}
-    standing = {*_STANDING, *_archive_objects(table.archived())}
+    standing = {*_STANDING, *_archive_objects(table.commits.archive())}
     layout = table.timelines.layout
 
     def is_explained(path: str) -> bool:
@@ -134,13 +134,13 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
 def stale_listing(table: HoodieTable) -> list[str]:
     """What the metadata table, where one is kept, says otherwise than a listing of what is
     committed, and what nothing accounts for in it."""
-    if FILES not in table.reload_config().metadata_partitions:
+    if FILES not in table.properties.reload().metadata_partitions:
         return []
     metadata = MetadataTable(table.store, table.clock)
     timeline, own = table.timeline(), metadata.timeline()
     files = FILES_PARTITION.look_up(metadata.read(FILES_PARTITION))
-    listed = table.view_of(files.listing(), timeline)
-    found = table.view_of(table.list_files(), timeline)
+    listed = table.files.view_of(files.listing(), timeline)
+    found = table.files.view_of(table.files.listing(), timeline)
     wrong = [
         f"files lists other slices of {group}"
         for partition in {*listed.partitions, *found.partitions}
@@ -168,7 +168,7 @@ def _archive_objects(archived: ArchivedTimeline) -> Iterator[str]:
 def _undone_logs(table: HoodieTable) -> set[str]:
     """Log files of command blocks, and those all of whose blocks a later command takes back."""
     slices: dict[tuple[FileGroupId, InstantTime], list[LogFile]] = {}
-    for log in table.list_log_files():
+    for log in table.files.log_files():
         slices.setdefault((log.group, log.instant), []).append(log)
     found = set()
     for logs in slices.values():

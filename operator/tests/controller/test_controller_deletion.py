@@ -78,7 +78,7 @@ def test_where_the_table_is_published_is_said_for_the_catalog_is_not_asked(
 ) -> None:
     run_with_delete(case)
     place = CatalogPlace("lake", "sales.people").to_properties()
-    LakeTable.open(str(case.folder / "people")).hoodie_table.set_properties(place)
+    LakeTable.open(str(case.folder / "people")).hoodie_table.properties.set(place)
     delete(case)
     case.until(lambda: is_gone(case), "it is gone")
     assert files_of(case) == []

@@ -76,7 +76,7 @@ class Turns:
         )
         create_table(self.location.open(), definition, CLOCK)
         table = open_table(self.location, CLOCK)
-        table.update_properties(dict(changes or {}))
+        table.properties.update(dict(changes or {}))
         return table
 
     def turn(self) -> Condition:
@@ -256,7 +256,7 @@ def test_an_earlier_failure_of_a_service_that_is_left_out_blocks_nothing(
     place.status = operation_finished(started, result, CLOCK.now_ms())
     place.turn()
     assert condition(place.status, ConditionType.READY).reason == "OperationFailed"
-    table.update_properties({CDC_ENABLED: "true"})
+    table.properties.update({CDC_ENABLED: "true"})
     place.turn()
     assert not starts(place.actions)
     for kind in (ConditionType.READY, ConditionType.SERVICES_CURRENT):
@@ -266,8 +266,8 @@ def test_an_earlier_failure_of_a_service_that_is_left_out_blocks_nothing(
 def test_a_zone_is_declared_in_the_spec_and_then_the_table_is_adopted(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     table = place.make(LOCAL)
-    table.declare_zone("Asia/Karachi")
-    instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
+    table.instants.declare_zone("Asia/Karachi")
+    instant = table.timelines.create_requested(table.instants.next_time(), Action.COMMIT)
     table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())
     refused = place.turn()
     assert (refused.status, refused.reason) == (ConditionStatus.FALSE, "Refused")
@@ -293,7 +293,7 @@ def test_a_table_that_others_change_is_checked_again(tmp_path: Path) -> None:
     stats = CommitMetadata({}, "UPSERT", {"schema": "{}"})
     table.timelines.complete(table.timelines.to_inflight(instant), stats.encode())
     assert place.turn().reason == "Verified"
-    table.update_properties({CDC_ENABLED: "true"})
+    table.properties.update({CDC_ENABLED: "true"})
     assert place.turn().reason == "Refused"
-    table.update_properties({CDC_ENABLED: "false"})
+    table.properties.update({CDC_ENABLED: "false"})
     assert place.turn().reason == "Verified"

@@ -144,7 +144,7 @@ class History:
 
     def _write(self, word: str) -> None:
         table = self.table
-        timelines, time = table.timelines, table.next_time()
+        timelines, time = table.timelines, table.instants.next_time()
         if word == "cluster":
             self._complete(time, timelines.layout.clustering, "CLUSTER")
         elif word == "?cluster":
@@ -160,7 +160,7 @@ class History:
         elif word == "late":
             instant = timelines.to_inflight(timelines.create_requested(time, Action.DELTACOMMIT))
             self.small.fake_clock.advance(60)
-            self._complete(table.next_time(), *COMPLETED["compaction"])
+            self._complete(table.instants.next_time(), *COMPLETED["compaction"])
             self.small.fake_clock.advance(60)
             self._finish(instant, timelines.layout.encode_commit(CommitMetadata({}, "UPSERT", {})))
         elif word == "dead":
@@ -189,7 +189,7 @@ class History:
 
     def _finish(self, inflight: Instant, body: bytes) -> None:
         table = self.table
-        table.timelines.publish(table.completed_now(inflight), body)
+        table.timelines.publish(table.instants.completed_now(inflight), body)
 
     def _clean_body(self) -> bytes:
         last = self.table.timeline().of(*COMMIT_ACTIONS).completed().last()

@@ -49,9 +49,9 @@ def see(tmp_path: Path) -> See:
     definition = TableDefinition("people", ("id",), ("city",), ordering=("ts",), table_version=6)
     create_table(location.open(), definition, CLOCK)
     table = open_table(location, CLOCK)
-    table.update_properties({TIMELINE_TIMEZONE: "LOCAL"})
-    table.declare_zone(KOLKATA.name)
-    instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
+    table.properties.update({TIMELINE_TIMEZONE: "LOCAL"})
+    table.instants.declare_zone(KOLKATA.name)
+    instant = table.timelines.create_requested(table.instants.next_time(), Action.COMMIT)
     table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())
 
     def look(**spec: Any) -> Observed:

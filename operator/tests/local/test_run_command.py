@@ -80,7 +80,7 @@ class Workspace:
     def ids(self) -> list[int]:
         """The ids a reader sees, read without Spark."""
         table = self.table()
-        view = table.file_system_view(table.timeline())
+        view = table.files.view(table.timeline())
         found: list[int] = []
         for partition in view.partitions:
             for base_file in view.latest_base_files(partition):

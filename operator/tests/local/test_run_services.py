@@ -87,7 +87,7 @@ class Workspace:
     def rows(self) -> dict[int, str]:
         """What the newest base files hold, by id."""
         table = self.table()
-        view = table.file_system_view(table.timeline())
+        view = table.files.view(table.timeline())
         found: dict[int, str] = {}
         for partition in view.partitions:
             for base_file in view.latest_base_files(partition):
@@ -118,7 +118,7 @@ def test_cleaning_archival_and_clustering_run_by_themselves_on_copy_on_write(
     assert kinds.count("ingest") == FILES
     assert {"cleaning", "clustering", "archival"} <= set(kinds)
     assert workspace.rows() == expected()
-    assert len(list(workspace.table().archived().completed())) > 0
+    assert len(list(workspace.table().commits.archive().completed())) > 0
     clustering = next(event for event in done if event["kind"] == "clustering")
     (audit,) = clustering["audit"]
     assert {file["what"] for file in audit["files"]} == {"replaced", "written"}

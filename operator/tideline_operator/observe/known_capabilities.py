@@ -72,7 +72,7 @@ class KnownCapabilities:
     ) -> Adoption:
         """Decide whether the table may be worked on. Raises the errors of reading it."""
         is_ours = made_by_us(status, identity_of(table.config))
-        zone = table.known_zone(timeline)
+        zone = table.instants.known_zone(timeline)
         if is_ours:
             asks = any(service.asks_for_buckets for service in wanted_services(spec))
             index = IndexEvidence(buckets=self.buckets.look(table, timeline) if asks else None)

@@ -251,7 +251,7 @@ class Observer:
             hoodie = open_table(location, self._clock, store)
         except ObjectNotFoundError:
             return None
-        hoodie.declare_zone(service_settings(table.spec).get(TIMEZONE))
+        hoodie.instants.declare_zone(service_settings(table.spec).get(TIMEZONE))
         memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
@@ -353,7 +353,7 @@ class _Reader:
         def read_archived() -> Mapping[str, str]:
             if not self.timeline.has_archive:
                 return {}
-            return read_carried(self.hoodie.archived(), CHECKPOINT_PREFIX)
+            return read_carried(self.hoodie.commits.archive(), CHECKPOINT_PREFIX)
 
         def read(instant: Instant) -> Mapping[str, str]:
             return self._content(instant).extra_metadata
@@ -380,7 +380,7 @@ class _Reader:
             log_compactions=self._log_compactions(),
             last_clean=self._last_clean(),
             ingests=self._ingests_since_restore(),
-            zone=self.hoodie.known_zone(self.timeline),
+            zone=self.hoodie.instants.known_zone(self.timeline),
         )
 
     def with_archival_holds(self, seen: ObservedTable, now_ms: int) -> ObservedTable:
@@ -457,7 +457,7 @@ class _Reader:
 
 def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
     """Count the table's current files. Lists all of them."""
-    view = hoodie.read_view(timeline)
+    view = hoodie.files.read_view(timeline)
     limit = _number(hoodie, _SMALL_FILE_LIMIT)
     files = size_bytes = small_files = log_files = 0
     for partition in view.partitions:

@@ -105,7 +105,7 @@ def _objection(table: ResolvedTable, status: LakeTableStatus, hoodie: HoodieTabl
     time = InstantTime(newest)
     if time in {one.time for one in hoodie.timeline().completed()}:
         return None
-    if hoodie.archived().find(frozenset({time})):
+    if hoodie.commits.archive().find(frozenset({time})):
         return None
     return f"the table at the location does not have {newest}, the newest instant seen of it"
 

@@ -268,7 +268,7 @@ class SimulatedCluster:
         if found is not own:
             advanced = replace(advanced, took_over=work.former_name)
         after = {**before, work.name: advanced}
-        time = hoodie.next_time(timeline)
+        time = hoodie.instants.next_time(timeline)
         instant = hoodie.timelines.create_requested(time, Action.COMMIT)
         instant = hoodie.timelines.to_inflight(instant)
         extra = {INGEST_KEY: work.name, **checkpoint_metadata(after)}

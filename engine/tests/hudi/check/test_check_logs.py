@@ -31,7 +31,7 @@ def table() -> Iterator[SmallTable]:
 
 def log_paths(table: SmallTable) -> list[str]:
     opened = open_fresh(table.location, clock=table.clock)
-    view = opened.file_system_view(opened.timeline())
+    view = opened.files.view(opened.timeline())
     return [
         log.path
         for partition in view.partitions

@@ -76,7 +76,7 @@ def test_repairs_leave_the_inner_tables_alone(outer: SmallTable) -> None:
 
 
 def test_reads_and_writes_see_each_key_once(outer: SmallTable) -> None:
-    assert open_fresh(outer.location, clock=outer.clock).partitions() == ("p0", "p1")
+    assert open_fresh(outer.location, clock=outer.clock).files.partitions() == ("p0", "p1")
     assert outer.merged_values() == [(f"k{number:03d}", 6) for number in range(8)]
     outer.write("upsert", batch(range(8), 7))
     assert outer.merged_values() == [(f"k{number:03d}", 7) for number in range(8)]

@@ -74,7 +74,7 @@ def active(table: SmallTable) -> list[Instant]:
 def base_files(table: SmallTable) -> list[BaseFile]:
     """Those a reader reads."""
     opened = open_fresh(table.location, clock=table.clock)
-    view = opened.file_system_view(opened.timeline())
+    view = opened.files.view(opened.timeline())
     return [file for partition in view.partitions for file in view.latest_base_files(partition)]
 
 
@@ -148,7 +148,7 @@ def test_what_a_damaged_archive_may_have_replaced_is_not_missing(
     table: SmallTable, store: ObjectStore, old_group: BaseFile
 ) -> None:
     store.delete(old_group.path)
-    newest = open_fresh(table.location, clock=table.clock).archived().files()[0].path
+    newest = open_fresh(table.location, clock=table.clock).commits.archive().files()[0].path
     store.put(newest, store.get(newest)[:-20])
     assert old_group.path not in [path for _, _, path in findings(table)]
 
@@ -247,7 +247,7 @@ def phantom(table: SmallTable) -> str:
 
 
 def table_archive(table: SmallTable) -> list[ArchivedEntry]:
-    return list(open_fresh(table.location, clock=table.clock).archived().commits())
+    return list(open_fresh(table.location, clock=table.clock).commits.archive().commits())
 
 
 def test_a_file_of_an_instant_that_no_timeline_knows_is_an_error_for_a_person(
@@ -371,7 +371,7 @@ def test_leftovers_of_dead_writers_are_swept(table: SmallTable, store: ObjectSto
 
 
 def test_an_instant_in_both_timelines_is_finished(table: SmallTable, store: ObjectStore) -> None:
-    archived = open_fresh(table.location, clock=table.clock).archived()
+    archived = open_fresh(table.location, clock=table.clock).commits.archive()
     (first, *_) = sorted(entry.instant for entry in archived.commits())
     last = LAYOUT_V1.path(active(table)[0])
     store.put(LAYOUT_V1.path(first), store.get(last))
@@ -386,7 +386,7 @@ def test_a_damaged_archive_file_is_an_error_and_nothing_is_concluded_from_it(
     table: SmallTable, store: ObjectStore
 ) -> None:
     phantom(table)
-    (file,) = open_fresh(table.location, clock=table.clock).archived().files()
+    (file,) = open_fresh(table.location, clock=table.clock).commits.archive().files()
     store.put(file.path, store.get(file.path)[:-10])
     ((severity, message, path),) = findings(table)
     assert (severity, path) == ("error", file.path)
@@ -394,7 +394,7 @@ def test_a_damaged_archive_file_is_an_error_and_nothing_is_concluded_from_it(
 
 
 def test_a_lost_archive_is_noticed_as_a_hole(table: SmallTable, store: ObjectStore) -> None:
-    (file,) = open_fresh(table.location, clock=table.clock).archived().files()
+    (file,) = open_fresh(table.location, clock=table.clock).commits.archive().files()
     store.delete(file.path)
     store.put(".hoodie/archived/keep", b"")
     ((severity, message, _),) = findings(table)

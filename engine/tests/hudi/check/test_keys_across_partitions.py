@@ -23,13 +23,13 @@ def test_a_key_in_two_partitions_is_an_error_where_keys_are_unique() -> None:
     assert key_findings(table) == [within]
     doubled = ("error", "key 'k000' is stored 2 times in the table", None)
     assert key_findings(table, across_partitions=True) == [doubled, *across]
-    table.lake().hoodie_table.update_properties({INDEX_TYPE: "GLOBAL_SIMPLE"})
+    table.lake().hoodie_table.properties.update({INDEX_TYPE: "GLOBAL_SIMPLE"})
     because = "where keys are unique (tideline.index.type=GLOBAL_SIMPLE)"
     assert key_findings(table) == [
         ("error", f"key {key!r} is stored 2 times in the table, {because}", None)
         for key in ("k000", "k001")
     ]
-    table.lake().hoodie_table.update_properties(
+    table.lake().hoodie_table.properties.update(
         {INDEX_TYPE: None, METADATA_PARTITIONS: "record_index"}
     )
     assert [kind for kind, *_ in key_findings(table)] == ["error", "error"]

@@ -28,8 +28,8 @@ def gone(table: SmallTable, store: ObjectStore | None = None) -> list[bool] | No
     """Of the wanted keys, as the lookup of the table's only file group has it."""
     hoodie = open_fresh(table.location, store, table.clock)
     timeline = hoodie.timeline()
-    view = hoodie.read_view(timeline)
-    schema = hoodie.table_schema(timeline)
+    view = hoodie.files.read_view(timeline)
+    schema = hoodie.schemas.newest(timeline)
     assert schema is not None
     (candidate,) = lookup_candidates(
         view, TableType.MERGE_ON_READ, is_global=False, separates_deleted=True
@@ -49,7 +49,7 @@ def gone(table: SmallTable, store: ObjectStore | None = None) -> list[bool] | No
 def test_logs_that_delete_nothing_are_not_merged(table: SmallTable) -> None:
     assert gone(table) is None
     table.write("upsert", batch([0], 6))
-    (base,) = (file.path for file in table.lake().hoodie_table.list_base_files())
+    (base,) = (file.path for file in table.lake().hoodie_table.files.base_files())
     # The headers of the log are enough.
     table.store().delete(base)
     assert gone(table) is None

@@ -45,14 +45,14 @@ def test_a_global_index_is_kept_once(before: str | None) -> None:
 
 def test_what_says_it_already_and_what_cannot_be_declared_stays_as_it_is() -> None:
     with_index = SmallTable.in_memory()
-    with_index.lake().hoodie_table.update_properties({METADATA_PARTITIONS: "files,record_index"})
+    with_index.lake().hoodie_table.properties.update({METADATA_PARTITIONS: "files,record_index"})
     in_buckets = SmallTable.in_memory(
         {HUDI_INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
     )
     of_hudi = SmallTable.in_memory({HUDI_INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "2"})
     of_hudi.write("insert", batch(range(4), 1))
     forgotten = (INDEX_TYPE, "hoodie.bucket.index.num.buckets", "hoodie.bucket.index.hash.field")
-    of_hudi.lake().hoodie_table.update_properties(dict.fromkeys(forgotten))
+    of_hudi.lake().hoodie_table.properties.update(dict.fromkeys(forgotten))
     for table in (with_index, in_buckets, of_hudi):
         before = properties(table)
         assert not kept(table)

@@ -29,7 +29,7 @@ FORGOTTEN = dict.fromkeys((INDEX_TYPE, "hoodie.bucket.index.num.buckets"))
 def with_record_index(table: SmallTable, partitioned: str | None = None) -> SmallTable:
     """What Hudi's properties say once it has built the index; `partitioned` as it defines it."""
     hoodie = table.lake().hoodie_table
-    hoodie.update_properties({METADATA_PARTITIONS: "column_stats,files,record_index"})
+    hoodie.properties.update({METADATA_PARTITIONS: "column_stats,files,record_index"})
     if partitioned is not None:
         options = {"indexOptions": {"isPartitioned": partitioned}}
         definitions = {"indexDefinitions": {"record_index": options, "column_stats": {}}}
@@ -57,7 +57,7 @@ def test_one_that_is_being_built_says_it_too() -> None:
     table = SmallTable.in_memory()
     assert global_index(table.lake().hoodie_table) is None
     building = {METADATA_PARTITIONS: "files", METADATA_PARTITIONS_INFLIGHT: "record_index"}
-    table.lake().hoodie_table.update_properties(building)
+    table.lake().hoodie_table.properties.update(building)
     assert index_of(table) is IndexType.RECORD_INDEX
 
 
@@ -121,8 +121,8 @@ def test_buckets_are_recognised_next_to_a_record_index() -> None:
     buckets = {HUDI_INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
     table = SmallTable.in_memory(buckets)
     table.write("upsert", batch(range(200), 1))
-    table.lake().hoodie_table.update_properties({INDEX_TYPE: "RECORD_INDEX"})
-    table.lake().hoodie_table.update_properties(
+    table.lake().hoodie_table.properties.update({INDEX_TYPE: "RECORD_INDEX"})
+    table.lake().hoodie_table.properties.update(
         {"hoodie.bucket.index.num.buckets": None, "hoodie.bucket.index.hash.field": None}
     )
     index = table.lake().writer.config_for_rows(None).index
@@ -136,7 +136,7 @@ def test_without_partitions_there_is_no_difference() -> None:
     store = location.open()
     config = create_table(store, TableDefinition("orders", ("id",)), clock)
     table = open_table(location, clock, store, config)
-    table.update_properties({METADATA_PARTITIONS: "files,record_index"})
+    table.properties.update({METADATA_PARTITIONS: "files,record_index"})
     assert global_index(table) is None
 
 
@@ -159,7 +159,7 @@ def test_a_declared_index_that_the_properties_lost_is_set_again(version: int) ->
     index = IndexType.GLOBAL_SIMPLE.value
     table = SmallTable.in_memory({HUDI_INDEX: index}, table_version=version)
     table.write("insert", batch(range(4), 1))
-    table.lake().hoodie_table.update_properties({INDEX_TYPE: None})
+    table.lake().hoodie_table.properties.update({INDEX_TYPE: None})
     moved = pa.table({"id": ["k000"], "part": ["p1"], "v": [2]})
     with pytest.raises(ConflictError, match="RENAME TO of Spark SQL; it is set again"):
         table.write("upsert", moved)
@@ -171,6 +171,6 @@ def test_a_declared_index_that_the_properties_lost_is_set_again(version: int) ->
 def test_an_index_that_is_declared_instead_is_not_taken_for_a_loss() -> None:
     table = SmallTable.in_memory({HUDI_INDEX: IndexType.GLOBAL_SIMPLE.value})
     table.write("insert", batch(range(4), 1))
-    table.lake().hoodie_table.update_properties({INDEX_TYPE: IndexType.SIMPLE.value})
+    table.lake().hoodie_table.properties.update({INDEX_TYPE: IndexType.SIMPLE.value})
     table.write("upsert", batch(range(2), 2))
     assert index_of(table) is IndexType.SIMPLE

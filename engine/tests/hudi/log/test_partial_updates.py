@@ -52,7 +52,7 @@ def test_stored_rows_and_logs_fill_each_other_up() -> None:
     table.write("upsert", rows(("a", 6, None, "two"), ("b", 4, 7, "older")))
     table.write("upsert", rows(("a", 7, 3, None)))
     table.write("delete", rows(("c", 6, None, None)))
-    open_fresh(table.location).update_properties(
+    open_fresh(table.location).properties.update(
         {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
     )
     found = merged_rows(open_fresh(table.location)).select(["id", "v", "n", "text"]).to_pylist()

@@ -35,7 +35,7 @@ def opened(folder: Path, plan: FaultPlan | None = None) -> HoodieTable:
 def make_table(folder: Path, *, partitions: str = "", inflight: str = "", files: bool) -> None:
     store = StoreLocation.of(folder).open()
     create_table(store, TableDefinition("orders", ("id",)), SystemClock())
-    opened(folder).update_properties({PARTITIONS: partitions, INFLIGHT: inflight})
+    opened(folder).properties.update({PARTITIONS: partitions, INFLIGHT: inflight})
     if files:
         store.put(FILES, b"HFILE")
         store.put(".hoodie/metadata/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
@@ -71,14 +71,14 @@ def test_afterwards_nothing_of_it_is_in_use(
 def test_it_is_noticed_when_switched_on_after_the_table_was_opened(tmp_path: Path) -> None:
     make_table(tmp_path, files=False)
     table = opened(tmp_path)
-    opened(tmp_path).update_properties({PARTITIONS: "files"})
+    opened(tmp_path).properties.update({PARTITIONS: "files"})
     assert disable_metadata_table(table) is True
     assert is_off(tmp_path)
 
 
 def test_a_table_without_the_properties_is_left_alone(tmp_path: Path) -> None:
     make_table(tmp_path, files=False)
-    opened(tmp_path).update_properties({PARTITIONS: None, INFLIGHT: None})
+    opened(tmp_path).properties.update({PARTITIONS: None, INFLIGHT: None})
     before = (tmp_path / ".hoodie/hoodie.properties").read_bytes()
     assert disable_metadata_table(opened(tmp_path)) is False
     assert (tmp_path / ".hoodie/hoodie.properties").read_bytes() == before
@@ -131,11 +131,11 @@ def test_a_rollback_switches_off_what_took_the_instant_in(is_known: bool) -> Non
     small = SmallTable.in_memory(table_version=6)
     small.write("insert", batch(range(4), 1))
     table = small.lake().hoodie_table
-    dead = table.timelines.create_requested(table.next_time(), Action.COMMIT)
+    dead = table.timelines.create_requested(table.instants.next_time(), Action.COMMIT)
     table.timelines.to_inflight(dead)
-    table.update_properties({PARTITIONS: "files"})
-    time = dead.time if is_known else table.next_time()
-    known = Instant(time, Action.DELTACOMMIT, State.COMPLETED, table.next_time())
+    table.properties.update({PARTITIONS: "files"})
+    time = dead.time if is_known else table.instants.next_time()
+    known = Instant(time, Action.DELTACOMMIT, State.COMPLETED, table.instants.next_time())
     table.store.put(f".hoodie/metadata/{table.timelines.path(known)}", b"")
     small.fake_clock.advance(3_600)
     (rolled,) = small.lake().recover()

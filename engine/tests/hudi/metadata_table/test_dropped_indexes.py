@@ -53,7 +53,7 @@ def is_kept(small: SmallTable) -> bool:
 def with_indexes(small: SmallTable, *names: str) -> HoodieTable:
     """Partitions of indexes as Hudi's SQL makes them: listed, defined, and with a file."""
     table = opened(small)
-    table.update_properties({METADATA_PARTITIONS: ",".join(sorted((FILES, *names)))})
+    table.properties.update({METADATA_PARTITIONS: ",".join(sorted((FILES, *names)))})
     for name in names:
         table.store.put(f"{METADATA_TABLE_PATH}/{name}/{name}-0000-0_0-0-0.hfile", b"h")
     defined = {name: {"indexName": name, "version": "V2"} for name in (*names, "column_stats")}
@@ -195,10 +195,10 @@ def test_a_build_of_which_anything_is_there_is_waited_for(small: SmallTable, sig
     elif sign == "folder":
         table.store.put(f"{METADATA_TABLE_PATH}/{BUILT}/{BUILT}-0000-0_0-0-0.hfile", b"h")
     elif sign == "property":
-        table.update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
+        table.properties.update({METADATA_PARTITIONS_INFLIGHT: BUILT})
     elif sign == "listed property":
         # Hudi adds the commits that came while it built.
-        with_indexes(small, BUILT).update_properties({METADATA_PARTITIONS_INFLIGHT: BUILT})
+        with_indexes(small, BUILT).properties.update({METADATA_PARTITIONS_INFLIGHT: BUILT})
     elif sign == "plan":
         table.store.put(table.timelines.path(instant.in_state(State.REQUESTED)), b"no plan")
     with pytest.raises(ConflictError, match="Hudi builds an index"):
@@ -237,16 +237,16 @@ def test_a_restore_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -
 def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) -> None:
     """A compaction has taken in what a dead writer committed there."""
     table = opened(small)
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
     died = table.timelines.to_inflight(pending)
-    completed = pending.in_state(State.COMPLETED, table.next_time())
+    completed = pending.in_state(State.COMPLETED, table.instants.next_time())
     gone = of_files(f"x_0-0-0_{died.time}.parquet")
     writer, metadata = MetadataWriter(table), MetadataTable(table.store, small.clock)
     writer.commit(completed, gone, table.timeline())
     timeline = metadata.timeline()
     stored: dict[MetadataPartition, StoredPartition] = {}
     stored[FILES_PARTITION] = metadata.stored(FILES_PARTITION, timeline)
-    writer._compact(stored, timeline, table.next_time())
+    writer._compact(stored, timeline, table.instants.next_time())
     small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
     building = index_build(small, State.INFLIGHT)
     listed = opened(small).config.metadata_partitions
@@ -263,7 +263,7 @@ def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) 
 
 def test_a_rollback_that_takes_nothing_from_the_index_is_done(small: SmallTable) -> None:
     table = opened(small)
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
     died = table.timelines.to_inflight(pending)
     small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
     index_build(small, State.INFLIGHT)
@@ -282,7 +282,7 @@ def test_a_repair_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) ->
 def test_check_compares_lists_folders_and_definitions(small: SmallTable) -> None:
     table = with_indexes(small, *INDEXES)
     table.store.delete(f"{METADATA_TABLE_PATH}/{INDEXES[0]}/{INDEXES[0]}-0000-0_0-0-0.hfile")
-    table.update_properties({METADATA_PARTITIONS: f"{FILES},{INDEXES[0]}"})
+    table.properties.update({METADATA_PARTITIONS: f"{FILES},{INDEXES[0]}"})
     errors = [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
     assert [one.message.split(":")[0] for one in errors] == [
         "expr_index_upper is listed, and has no folder",

@@ -162,7 +162,9 @@ def test_metadata_tables_of_hudi_list_what_is_there(version: str) -> None:
             continue
         assert FILES in table.config.metadata_partitions
         timeline = table.timeline()
-        assert table.view_of(listed, timeline) == table.view_of(table.list_files(), timeline), path
-        assert table.read_view(timeline) == table.view_of(listed, timeline)
+        assert table.files.view_of(listed, timeline) == table.files.view_of(
+            table.files.listing(), timeline
+        ), path
+        assert table.files.read_view(timeline) == table.files.view_of(listed, timeline)
         met += 1
     assert met >= 1

@@ -115,7 +115,7 @@ def test_it_is_compacted_and_old_slices_go(small: SmallTable) -> None:
     assert len(newest.log_files) <= COMMITS_PER_COMPACTION
     # Without the metadata table the same rows are found.
     rows = small.rows()
-    opened(small).update_properties({METADATA_PARTITIONS: ""})
+    opened(small).properties.update({METADATA_PARTITIONS: ""})
     assert small.rows() == rows
 
 
@@ -184,10 +184,10 @@ def test_a_partition_that_hudi_is_building_is_left_to_it(small: SmallTable) -> N
     table = opened(small)
     timelines = metadata_of(small).timelines
     building = timelines.create_requested(InstantTime("0" * 16 + "5"), Action.DELTACOMMIT)
-    table.update_properties({METADATA_PARTITIONS_INFLIGHT: "column_stats"})
+    table.properties.update({METADATA_PARTITIONS_INFLIGHT: "column_stats"})
     sweep_metadata_table(opened(small), table.timeline())
     assert metadata_of(small).timeline().find(building.time) == building
-    table.update_properties({METADATA_PARTITIONS_INFLIGHT: ""})
+    table.properties.update({METADATA_PARTITIONS_INFLIGHT: ""})
     sweep_metadata_table(opened(small), table.timeline())
     assert metadata_of(small).timeline().find(building.time) is None
 
@@ -196,8 +196,8 @@ def test_the_same_commit_again_is_no_second_one(small: SmallTable) -> None:
     """The reply of the store was lost after the commit to the metadata table."""
     table = opened(small)
     writer = MetadataWriter(table)
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
-    completed = pending.in_state(State.COMPLETED, table.next_time())
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
+    completed = pending.in_state(State.COMPLETED, table.instants.next_time())
     records = of_files("a_0-0-0_20260101000000000.parquet")
     writer.commit(completed, records, table.timeline())
     before = sorted((info.path, info.modified_ms) for info in small.store().list())
@@ -226,7 +226,7 @@ def test_what_cannot_be_gone_on_with_is_switched_off(small: SmallTable, broken: 
     expected = [(f"k{n:03d}", 1) for n in range(6)]
     assert sorted(small.values()) == expected
     table = opened(small)
-    table.update_properties({"hoodie.metadata.enable": None})
+    table.properties.update({"hoodie.metadata.enable": None})
     report = small.write("upsert", batch([1], 2))
     assert "switched off" in report.notes[0]
     assert opened(small).config.metadata_partitions == ()
@@ -244,7 +244,7 @@ def test_other_partitions_leave_the_list_before_their_files_go(small: SmallTable
     table = opened(small)
     stale = f"{METADATA_TABLE_PATH}/column_stats/.col-stats-0000-0_1.log.1_0-0-0"
     table.store.put(stale, b"statistics")
-    table.update_properties({METADATA_PARTITIONS: "files,column_stats"})
+    table.properties.update({METADATA_PARTITIONS: "files,column_stats"})
     copy = small.copy()
     report = copy.write("upsert", batch([1], 2))
     assert "dropped column_stats from" in report.notes[0]
@@ -314,8 +314,8 @@ def test_check_finds_what_is_listed_and_gone(small: SmallTable) -> None:
     first = table.timeline().completed().last()
     assert first is not None
     gone = of_files(f"x_0-0-0_{first.time}.parquet")
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
-    completed = pending.in_state(State.COMPLETED, table.next_time())
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
+    completed = pending.in_state(State.COMPLETED, table.instants.next_time())
     MetadataWriter(table).commit(completed, gone, table.timeline())
     table.timelines.remove(pending)
     (found,) = [one for one in check_table(table) if one.check == "metadata table"]
@@ -325,7 +325,7 @@ def test_check_finds_what_is_listed_and_gone(small: SmallTable) -> None:
 
 def test_what_no_commit_reads_is_noticed_by_check_and_by_a_compaction(small: SmallTable) -> None:
     """A base file is read when `files` is compacted."""
-    opened(small).update_properties({"hoodie.metadata.enable": None})
+    opened(small).properties.update({"hoodie.metadata.enable": None})
     store = small.store()
     for info in store.list(f"{METADATA_TABLE_PATH}/{FILES}"):
         if info.path.endswith(".hfile"):
@@ -357,11 +357,11 @@ def test_an_unreadable_one_is_an_error_that_repair_mends(small: SmallTable, is_w
 def test_who_lost_the_lock_publishes_nothing(small: SmallTable) -> None:
     """A writer sleeps for longer than its lease, somewhere within its commit."""
     table = opened(small)
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
-    completed = pending.in_state(State.COMPLETED, table.next_time())
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
+    completed = pending.in_state(State.COMPLETED, table.instants.next_time())
     metadata = CommitMetadata.of_stats((), operation_type="UPSERT", extra_metadata={})
     table.store.put(f"{METADATA_TABLE_PATH}/column_stats/x", b"statistics")
-    table.update_properties({METADATA_PARTITIONS: "files,column_stats"})
+    table.properties.update({METADATA_PARTITIONS: "files,column_stats"})
     timeline = table.timeline()
 
     def lost() -> None:
@@ -376,7 +376,7 @@ def test_who_lost_the_lock_publishes_nothing(small: SmallTable) -> None:
     with pytest.raises(ConflictError, match="ran out"):
         bootstrap_metadata_table(table, timeline, lost)
     assert opened(small).config.properties == before
-    table.update_properties({METADATA_PARTITIONS: FILES})
+    table.properties.update({METADATA_PARTITIONS: FILES})
     with pytest.raises(ConflictError, match="ran out"):
         record_commit(table, completed, metadata, timeline, guard=lost)
     assert metadata_of(small).timeline().completed().find(completed.time) is None
@@ -385,7 +385,7 @@ def test_who_lost_the_lock_publishes_nothing(small: SmallTable) -> None:
 def test_what_a_writer_left_that_was_rolled_back_in_its_sleep_is_swept_up(
     small: SmallTable,
 ) -> None:
-    time = opened(small).next_time()
+    time = opened(small).instants.next_time()
     metadata = metadata_of(small)
     metadata.timelines.to_inflight(metadata.timelines.create_requested(time, Action.DELTACOMMIT))
     log = f"{FILES}/.files-0000-0_{time}.log.1_0-0-0"
@@ -403,7 +403,7 @@ def test_a_file_that_came_after_its_instant_was_undone_goes_with_the_next_commit
     small: SmallTable, name: str
 ) -> None:
     """Its writer slept before the PUT, was rolled back meanwhile, and died on waking."""
-    late = f"{FILES}/{name.format(opened(small).next_time())}"
+    late = f"{FILES}/{name.format(opened(small).instants.next_time())}"
     metadata = metadata_of(small)
     metadata.store.put(late, b"too late")
     small.fake_clock.advance(1)
@@ -416,7 +416,7 @@ def test_a_writer_that_begins_between_two_looks_is_left_alone(small: SmallTable)
     """Hudi writes here before it takes the lock: in the table first, then its instant, its log."""
     table, metadata = opened(small), metadata_of(small)
     before, before_here = table.timeline(), metadata.timeline()
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
     table.timelines.to_inflight(pending)
     timelines = metadata.timelines
     timelines.to_inflight(timelines.create_requested(pending.time, Action.DELTACOMMIT))
@@ -448,8 +448,8 @@ def test_a_restore_makes_it_anew(small: SmallTable) -> None:
 def test_an_open_table_notices_that_it_was_switched_off(small: SmallTable) -> None:
     """It was switched off, but its files are still there; the next commit is not in them."""
     table = opened(small)
-    assert len(table.read_view(table.timeline()).partitions) == 2
-    opened(small).update_properties({METADATA_PARTITIONS: "", "hoodie.metadata.enable": None})
+    assert len(table.files.read_view(table.timeline()).partitions) == 2
+    opened(small).properties.update({METADATA_PARTITIONS: "", "hoodie.metadata.enable": None})
     left = {
         info.path: small.store().get(info.path) for info in small.store().list(METADATA_TABLE_PATH)
     }
@@ -457,23 +457,23 @@ def test_an_open_table_notices_that_it_was_switched_off(small: SmallTable) -> No
     for path, body in left.items():
         small.store().put(path, body)
     timeline = table.timeline()
-    assert table.read_view(timeline) == table.view_of(table.list_files(), timeline)
+    assert table.files.read_view(timeline) == table.files.view_of(table.files.listing(), timeline)
 
 
 def test_an_open_table_reads_one_that_was_made_anew(small: SmallTable) -> None:
     """Its first files have the names of those before."""
     table = opened(small)
-    table.read_view(table.timeline())
+    table.files.read_view(table.timeline())
     small.write("upsert", batch([1], 2), options=OFF)
     bootstrap_metadata_table(opened(small), opened(small).timeline())
     timeline = table.timeline()
-    assert table.read_view(timeline) == table.view_of(table.list_files(), timeline)
+    assert table.files.read_view(timeline) == table.files.view_of(table.files.listing(), timeline)
 
 
 def test_what_is_there_as_another_action_is_not_undone(small: SmallTable) -> None:
     """A compaction of Hudi's may have the time of an instant of the table."""
     table, timelines = opened(small), metadata_of(small).timelines
-    time = table.next_time()
+    time = table.instants.next_time()
     timelines.to_inflight(timelines.create_requested(time, Action.REPLACECOMMIT))
     assert not MetadataWriter(table).undo(time)
     undo_in_metadata_table(table, time)
@@ -483,14 +483,14 @@ def test_what_is_there_as_another_action_is_not_undone(small: SmallTable) -> Non
 def test_what_could_still_be_undone_is_not_compacted(small: SmallTable) -> None:
     """A writer died before its commit; those after it continue."""
     table = opened(small)
-    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
-    completed = pending.in_state(State.COMPLETED, table.next_time())
+    pending = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
+    completed = pending.in_state(State.COMPLETED, table.instants.next_time())
     records = of_files("a_0-0-0_20260101000000000.parquet")
     MetadataWriter(table).commit(completed, records, table.timeline())
     for _ in range(COMMITS_PER_COMPACTION + 1):
         small.fake_clock.advance(1)
-        one = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
-        done = one.in_state(State.COMPLETED, table.next_time())
+        one = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
+        done = one.in_state(State.COMPLETED, table.instants.next_time())
         MetadataWriter(table).commit(done, records, table.timeline())
         table.timelines.remove(one)
     timeline = metadata_of(small).timeline()

@@ -25,7 +25,7 @@ def requests(small: SmallTable, partitions: int) -> int:
     table = open_fresh(small.location, store, small.clock)
     timeline = table.timeline()
     before = store.calls
-    view = table.file_system_view(timeline)
+    view = table.files.view(timeline)
     assert len(view.partitions) == partitions
     return store.calls - before
 

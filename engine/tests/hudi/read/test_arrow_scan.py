@@ -60,7 +60,7 @@ def test_values_of_partition_columns_are_those_of_the_path() -> None:
     table = SmallTable.in_memory()
     table.write("insert", batch([0, 2], 1))
     hoodie = table.lake().hoodie_table
-    (piece,) = hoodie.file_system_view(hoodie.timeline()).latest_slices("p0")
+    (piece,) = hoodie.files.view(hoodie.timeline()).latest_slices("p0")
     assert piece.base_file is not None
     stored = pq.read_table(pa.BufferReader(table.store().get(piece.base_file.path)))
     nulls = pa.nulls(stored.num_rows, pa.string())
@@ -167,7 +167,7 @@ def test_an_empty_table_has_no_rows_and_its_columns() -> None:
 def test_a_missing_file_is_an_error_when_its_rows_are_reached(small: SmallTable) -> None:
     lake = small.lake()
     reader = lake.scan(["id"])
-    for file in lake.hoodie_table.list_base_files():
+    for file in lake.hoodie_table.files.base_files():
         small.store().delete(file.path)
     with pytest.raises(CorruptTableError, match="base file is missing"):
         reader.read_all()

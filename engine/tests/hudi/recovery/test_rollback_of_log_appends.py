@@ -73,7 +73,7 @@ def lake(table: SmallTable, store: ObjectStore | None = None) -> LakeTable:
 
 def slice_of(table: SmallTable, partition: str = "p0") -> FileSlice:
     opened = hoodie(table)
-    (piece,) = opened.file_system_view(opened.timeline()).latest_slices(partition)
+    (piece,) = opened.files.view(opened.timeline()).latest_slices(partition)
     return piece
 
 

@@ -313,7 +313,7 @@ def test_an_unreadable_merge_plan_is_taken_away(table: SmallTable) -> None:
 def test_a_metadata_table_holds_what_it_has_not_compacted(table: SmallTable) -> None:
     """Hudi's metadata table is read for its latest compaction, a table of its own."""
     opened = open_fresh(table.location, clock=table.clock)
-    opened.update_properties({"hoodie.table.metadata.partitions": "files"})
+    opened.properties.update({"hoodie.table.metadata.partitions": "files"})
     done = archive(table)
     assert done.not_due is not None
     assert "metadata table" in done.not_due.reason

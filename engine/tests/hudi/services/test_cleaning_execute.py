@@ -64,7 +64,7 @@ def clean(table: SmallTable, config: CleaningConfig = KEEP_ONE) -> tuple[Cleanin
 
 
 def base_files(table: SmallTable) -> set[str]:
-    return {file.path for file in opened(table).list_base_files()}
+    return {file.path for file in opened(table).files.base_files()}
 
 
 def cleans(table: SmallTable) -> list[Instant]:

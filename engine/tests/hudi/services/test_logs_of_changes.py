@@ -44,7 +44,7 @@ def logged() -> Iterator[SmallTable]:
         table.write("upsert", batch(range(4), version))
         table.fake_clock.advance(60)
     store = table.store()
-    for base in hoodie(table).list_base_files():
+    for base in hoodie(table).files.base_files():
         if base.instant != hoodie(table).timeline().instants[0].time:
             log = LogFile(base.partition, base.file_id, base.instant, 1, base.write_token, 3, True)
             store.put(log.path, b"cdc")
@@ -62,12 +62,12 @@ def lake(table: SmallTable) -> LakeTable:
 
 
 def logs(table: SmallTable) -> list[LogFile]:
-    return [log for log in hoodie(table).list_log_files() if log.is_cdc]
+    return [log for log in hoodie(table).files.log_files() if log.is_cdc]
 
 
 def test_they_are_no_logs_to_merge(logged: SmallTable) -> None:
     opened = hoodie(logged)
-    view = opened.read_view(opened.timeline())
+    view = opened.files.read_view(opened.timeline())
     pieces = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
     assert [len(piece.log_files) for piece in pieces] == [0, 0]
     assert [len(piece.cdc_files) for piece in pieces] == [1, 1]
@@ -89,7 +89,7 @@ def test_cleaning_takes_them_with_their_version(logged: SmallTable) -> None:
 def test_cleaning_takes_those_that_are_left_alone(logged: SmallTable) -> None:
     """An earlier clean took the base files of the second version and left the logs."""
     versions = sorted({log.instant for log in logs(logged)})
-    for base in hoodie(logged).list_base_files():
+    for base in hoodie(logged).files.base_files():
         if base.instant == versions[0]:
             logged.store().delete(base.path)
     assert lake(logged).run("cleaning", options={"hoodie.clean.commits.retained": "1"}).done
@@ -106,8 +106,8 @@ def test_a_savepoint_keeps_them(logged: SmallTable) -> None:
 def test_a_dead_writers_are_rolled_back(logged: SmallTable) -> None:
     store = logged.store()
     before = {info.path for info in store.list() if ".hoodie/" not in info.path}
-    (group, *_) = sorted({base.group for base in hoodie(logged).list_base_files()})
-    time = InstantTime(str(hoodie(logged).next_time()))
+    (group, *_) = sorted({base.group for base in hoodie(logged).files.base_files()})
+    time = InstantTime(str(hoodie(logged).instants.next_time()))
     for file in (
         BaseFile(group.partition, group.file_id, "0-9-9", time, 1),
         LogFile(group.partition, group.file_id, time, 1, "0-9-9", 1, is_cdc=True),
@@ -178,12 +178,12 @@ def test_rows_that_are_not_merged_here_are_clustered_where_they_have_no_logs() -
     table.write("upsert", batch([0], 2))
     update_table_properties(table.store(), {"hoodie.compaction.payload.class": "com.acme.Own"})
     opened = hoodie(table)
-    view = opened.file_system_view(opened.timeline())
+    view = opened.files.view(opened.timeline())
     config = ClusteringConfig(single_groups=True)
     plan = plan_clustering(view, config, reason="now", merges_logs=False)
     assert isinstance(plan, ClusteringPlan)
     assert plan.partitions == ("p1",)
-    logs_only = opened.file_system_view(opened.timeline(), ["p0"])
+    logs_only = opened.files.view(opened.timeline(), ["p0"])
     left = plan_clustering(logs_only, config, reason="now", merges_logs=False)
     assert isinstance(left, NotDue)
     assert "left alone" in left.reason

@@ -51,7 +51,7 @@ def table(prepared: SmallTable) -> Iterator[SmallTable]:
 
 def versions(table: SmallTable) -> list[str]:
     """The base files of p0, oldest first."""
-    files = open_fresh(table.location, clock=table.clock).list_base_files()
+    files = open_fresh(table.location, clock=table.clock).files.base_files()
     ordered = sorted(files, key=lambda file: file.instant)
     return [file.path for file in ordered if file.partition == "p0"]
 

@@ -98,7 +98,7 @@ def state(table: SmallTable, as_of: InstantTime | None = None) -> dict[str, tupl
     timeline = table_now.timeline()
     if as_of is not None:
         timeline = ActiveTimeline(timeline.up_to(as_of).instants)
-    view = table_now.file_system_view(timeline)
+    view = table_now.files.view(timeline)
     found = {}
     for partition in view.partitions:
         for piece in view.latest_slices(partition):
@@ -219,7 +219,7 @@ def writes_action(table: SmallTable) -> Action:
 
 def test_rollbacks_after_the_savepoint_are_forgotten(table: SmallTable) -> None:
     hoodie = opened(table)
-    requested = hoodie.timelines.create_requested(hoodie.next_time(), writes_action(table))
+    requested = hoodie.timelines.create_requested(hoodie.instants.next_time(), writes_action(table))
     assert requested.is_pending
     table.fake_clock.advance(7200)
     table.write("upsert", batch([3], 7))
@@ -229,7 +229,7 @@ def test_rollbacks_after_the_savepoint_are_forgotten(table: SmallTable) -> None:
 
 
 def test_the_metadata_table_is_switched_off(table: SmallTable) -> None:
-    opened(table).update_properties({METADATA_PARTITIONS: "files"})
+    opened(table).properties.update({METADATA_PARTITIONS: "files"})
     table.store().put(".hoodie/metadata/.hoodie/hoodie.properties", b"")
     restore_table(opened(table), savepoint_of(table))
     assert opened(table).config.properties[METADATA_PARTITIONS] == ""

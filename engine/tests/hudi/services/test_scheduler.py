@@ -112,7 +112,7 @@ def test_dropping_partitions_moves_no_rows_and_compacts_none(mor: SmallTable) ->
 
 def test_a_failure_after_the_commit_is_reported_and_not_raised(mor: SmallTable) -> None:
     options = {**DUE, "hoodie.compact.inline": "true"}
-    log = mor.lake().hoodie_table.list_log_files()[0]
+    log = mor.lake().hoodie_table.files.log_files()[0]
     local_services(mor, DUE).schedule(COMPACTION)
     mor.store().delete(log.path)
     assert after_commit(mor, options)["compaction"] == "failed"
@@ -122,7 +122,7 @@ def test_a_failure_after_the_commit_is_reported_and_not_raised(mor: SmallTable) 
 
 
 def test_what_the_table_is_not_for_is_left_out_and_said(mor: SmallTable) -> None:
-    mor.lake().hoodie_table.update_properties({CDC_ENABLED: "true"})
+    mor.lake().hoodie_table.properties.update({CDC_ENABLED: "true"})
     options = {**DUE, "hoodie.compact.inline": "true"}
     options["hoodie.fail.writes.on.inline.table.service.exception"] = "true"
     assert after_commit(mor, options) == {"compaction": "left out"}
@@ -146,7 +146,7 @@ def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
     assert services.refusal(PARTITION_TTL) is None
     hashing = {"hoodie.bucket.index.num.buckets": None, INDEX_TYPE: None}
     hoodie = table.lake().hoodie_table
-    hoodie.update_properties(hashing)
+    hoodie.properties.update(hashing)
     hoodie.store.put(f"{HASHING_METADATA_FOLDER}/p0/x.hashing_meta", b"{}")
     ttl = {"hoodie.partition.ttl.inline": "true"}
     refusal = table.lake().services(ttl).refusal(PARTITION_TTL)
@@ -191,7 +191,7 @@ def test_a_plan_shows_what_is_pending_and_whether_a_process_runs_it(mor: SmallTa
 
 def test_services_roll_back_what_dead_writers_left_first(mor: SmallTable) -> None:
     hoodie = mor.lake().hoodie_table
-    hoodie.timelines.create_requested(hoodie.next_time(), Action.DELTACOMMIT)
+    hoodie.timelines.create_requested(hoodie.instants.next_time(), Action.DELTACOMMIT)
     mor.fake_clock.advance(3600)
     assert len(local_services(mor, DUE).run(COMPACTION).done) == 1
     assert not len(mor.lake().timeline().pending())

@@ -124,7 +124,7 @@ def test_a_compaction_changes_no_row_and_leaves_no_log_to_merge(mor: SmallTable)
     assert done.metrics.rows_written == len(before)
     fresh = hoodie(mor)
     timeline = fresh.timeline()
-    view = fresh.file_system_view(timeline)
+    view = fresh.files.view(timeline)
     assert not any(p.log_files for part in view.partitions for p in view.latest_slices(part))
     commit = timeline.find(done.instant)
     assert commit == Instant(done.instant, Action.COMMIT, State.COMPLETED)
@@ -236,7 +236,7 @@ def test_a_failed_attempt_keeps_its_plan_and_leaves_nothing_else(mor: SmallTable
         run_compaction(mor, instant, after_files=fail)
     fresh = hoodie(mor)
     assert fresh.timeline().find(instant.time) == instant
-    assert not [f for f in fresh.list_base_files() if f.instant == instant.time]
+    assert not [f for f in fresh.files.base_files() if f.instant == instant.time]
     assert mor.merged_values() == before
     run_compaction(mor, instant)
     assert mor.merged_values() == before
@@ -258,7 +258,7 @@ def test_a_dead_attempt_is_undone_and_run_again(mor: SmallTable) -> None:
 def test_a_missing_log_file_is_named(mor: SmallTable) -> None:
     instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
     fresh = hoodie(mor)
-    log = fresh.list_log_files()[0]
+    log = fresh.files.log_files()[0]
     fresh.store.delete(log.path)
     with pytest.raises(CorruptTableError, match="missing") as caught:
         run_compaction(mor, instant)
@@ -296,7 +296,7 @@ def test_many_blocks_in_one_log_file_are_reason_enough_to_compact_logs(mor: Smal
     """Ours have a file a commit; Hudi continues in the file that is there."""
     fresh, config = hoodie(mor), LogCompactionConfig(blocks_min=2)
     before = mor.merged_values()
-    view = fresh.file_system_view(fresh.timeline())
+    view = fresh.files.view(fresh.timeline())
     for piece in (piece for part in view.partitions for piece in view.latest_slices(part)):
         bodies = [fresh.store.get(log.path) for log in piece.log_files]
         for log in piece.log_files:
@@ -319,7 +319,7 @@ def test_clustering_changes_no_row_and_replaces_every_group(
     done = cluster(cow, ClusteringConfig(sort_columns=("v", "id"), layout=layout))
     assert cow.values() == before
     fresh = hoodie(cow)
-    view = fresh.file_system_view(fresh.timeline())
+    view = fresh.files.view(fresh.timeline())
     assert [len(view.latest_base_files(part)) for part in view.partitions] == [1, 1]
     metadata = fresh.timelines.read_commit(
         Instant(done.instant, Action.REPLACECOMMIT, State.COMPLETED)
@@ -363,7 +363,7 @@ def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable)
             SERVICE,
             operation=Permission.CLUSTERING,
         )
-        begun.append((transaction, fresh.table_schema_json(transaction.timeline) or ""))
+        begun.append((transaction, fresh.schemas.newest_json(transaction.timeline) or ""))
 
     rows = batch([40], 4).append_column("note", pa.array(["new"]))
     cow.write("insert", rows, after_files=begin)
@@ -371,7 +371,7 @@ def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable)
     assert "note" not in schema_json
     transaction.commit([], operation_type="CLUSTER", schema_json=schema_json, extra_metadata={})
     fresh = hoodie(cow)
-    schema = fresh.table_schema(fresh.timeline())
+    schema = fresh.schemas.newest(fresh.timeline())
     assert schema is not None
     assert schema.names == [*batch([], 0).schema.names, "note"]
 
@@ -443,7 +443,7 @@ def test_a_plan_withdrawn_before_it_could_be_read_is_a_conflict(cow: SmallTable)
 
 
 def test_a_log_that_is_gone_holds_nothing_to_undo(mor: SmallTable) -> None:
-    log = hoodie(mor).list_log_files()[0]
+    log = hoodie(mor).files.log_files()[0]
     assert instants_in_log(mor.store(), log)
     mor.store().delete(log.path)
     assert instants_in_log(mor.store(), log) is None

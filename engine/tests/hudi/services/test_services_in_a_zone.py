@@ -69,7 +69,7 @@ def elsewhere(zone: TimelineZone) -> Iterator[SmallTable]:
     for number in range(3):
         made.write("upsert", batch(range(4), number))
         made.fake_clock.advance(1000)
-    opened(made).update_properties({TIMEZONE: None})
+    opened(made).properties.update({TIMEZONE: None})
     yield made
     made.forget()
 
@@ -165,7 +165,7 @@ def test_copied_objects_let_writers_go_on_and_what_depends_on_age_wait() -> None
     for number in range(4):
         original.write("upsert", batch(range(4), number))
         original.fake_clock.advance(HOUR_S)
-    opened(original).update_properties({TIMELINE_TIMEZONE: "LOCAL"})
+    opened(original).properties.update({TIMELINE_TIMEZONE: "LOCAL"})
     original.fake_clock.advance(500 * HOUR_S)
     table = original.copy()
     lake = table.lake()

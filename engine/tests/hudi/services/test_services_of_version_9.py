@@ -43,7 +43,7 @@ def hoodie(table: SmallTable) -> HoodieTable:
 
 def slices(table: SmallTable) -> tuple[FileSlice, ...]:
     opened = hoodie(table)
-    (group,) = opened.read_view(opened.timeline()).all_file_groups("p0")
+    (group,) = opened.files.read_view(opened.timeline()).all_file_groups("p0")
     return group.slices
 
 
@@ -113,7 +113,7 @@ def test_a_savepoint_is_restored(table: SmallTable) -> None:
     assert len(done.undone) == 3
     assert table.values() == [("k000", 3), ("k002", 3)]
     opened = hoodie(table)
-    assert {log.instant for log in opened.list_log_files()} <= {
+    assert {log.instant for log in opened.files.log_files()} <= {
         one.time for one in opened.timeline().completed()
     }
     table.write("upsert", batch([0], 6))

@@ -226,6 +226,6 @@ def test_what_clustering_replaced_is_cleaned_once_it_is_old_enough(table: SmallT
     assert isinstance(plan, CleaningPlan)
     clean_table(opened(table), KEEP_ONE)
     assert table.merged_values() == before
-    view = opened(table).file_system_view(opened(table).timeline())
+    view = opened(table).files.view(opened(table).timeline())
     live = {group.id for part in view.partitions for group in view.file_groups(part)}
     assert {group.id for part in view.partitions for group in view.all_file_groups(part)} == live

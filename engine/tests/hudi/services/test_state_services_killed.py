@@ -64,7 +64,7 @@ def test_a_service_killed_before_any_write_is_finished_by_the_next(
             run_state_service(StateServiceTask(table.location, service, time))
         assert table.values() == expected.values()
         # What a process died in next to the timeline goes with the next change and the next write.
-        opened.update_properties({})
+        opened.properties.update({})
         table.lake().recover()
         assert unexplained_objects(opened) == [], writes[number - 1]
         assert len(opened.timeline().pending()) == 0

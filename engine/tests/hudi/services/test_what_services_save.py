@@ -54,7 +54,7 @@ def cow() -> Iterator[SmallTable]:
 def scan(table: SmallTable) -> Benefit:
     """What one scan of the table opens, reads and merges now."""
     hoodie = table.lake().hoodie_table
-    view = hoodie.read_view(hoodie.timeline())
+    view = hoodie.files.read_view(hoodie.timeline())
     slices = [piece for name in view.partitions for piece in view.latest_slices(name)]
     logs = [log for piece in slices for log in piece.log_files]
     return Benefit(

@@ -80,7 +80,7 @@ def test_a_lost_index_is_found_in_the_archive_when_all_active_commits_are_anothe
 def test_the_schema_is_found_in_the_archive_when_no_active_commit_has_one(
     table: SmallTable,
 ) -> None:
-    schema = open_fresh(table.location, clock=table.clock).table_schema_json(
+    schema = open_fresh(table.location, clock=table.clock).schemas.newest_json(
         open_fresh(table.location, clock=table.clock).timeline()
     )
     assert schema is not None
@@ -89,7 +89,7 @@ def test_the_schema_is_found_in_the_archive_when_no_active_commit_has_one(
     rewrite(table, 3, schema=schema.replace('"v"', '"w"'))
     archive(table)
     opened = open_fresh(table.location, clock=table.clock)
-    found = opened.table_schema_json(opened.timeline())
+    found = opened.schemas.newest_json(opened.timeline())
     assert found is not None
     assert '"w"' in found
 
@@ -109,7 +109,7 @@ def test_an_archive_of_a_format_that_is_not_read_stops_no_plain_read(
         store.put(file.path, block[:version_at] + other + block[version_at + 4 :])
     opened = open_fresh(table.location, clock=table.clock)
     with pytest.raises(UnsupportedTableError, match="format version"):
-        opened.table_schema_json(opened.timeline())
+        opened.schemas.newest_json(opened.timeline())
     assert table.lake().to_arrow() == rows
     with pytest.raises(UnsupportedTableError, match="format version"):
         table.write("upsert", batch([1], 9))
@@ -122,15 +122,15 @@ def test_a_commit_archived_since_the_timeline_was_read_is_still_known(table: Sma
         table.write("upsert", batch(range(4), version))
     opened = open_fresh(table.location, clock=table.clock)
     timeline = opened.timeline()
-    replaced = opened.replaced_groups(timeline)
+    replaced = opened.commits.replaced_groups(timeline)
     assert replaced
     clean_table(opened, CleaningConfig(commits_retained=1))
     archive(table)
     late = open_fresh(table.location, clock=table.clock)
     assert not late.timeline().of(Action.REPLACECOMMIT).completed()
-    assert late.replaced_groups(timeline) == replaced
+    assert late.commits.replaced_groups(timeline) == replaced
     with pytest.raises(ObjectNotFoundError):
-        late.read_commit(Instant(InstantTime("20200101000000000"), Action.COMMIT, State.COMPLETED))
+        late.commits.read(Instant(InstantTime("20200101000000000"), Action.COMMIT, State.COMPLETED))
 
 
 def test_files_of_archived_commits_belong_to_the_table(table: SmallTable) -> None:
@@ -166,8 +166,8 @@ def requests(table: SmallTable) -> dict[str, int]:
     opened = open_fresh(table.location, store, table.clock)
     timeline = opened.timeline()
     counted["open"] = store.calls
-    opened.file_system_view(timeline)
-    opened.table_schema_json(timeline)
+    opened.files.view(timeline)
+    opened.schemas.newest_json(timeline)
     counted["look"] = store.calls
     table.write("upsert", batch(range(4), 8), store=store)
     counted["write"] = store.calls

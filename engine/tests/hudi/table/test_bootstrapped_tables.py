@@ -126,7 +126,7 @@ def test_a_condition_on_either_file_leaves_rows_of_the_other_with_theirs(
 
 def test_a_view_knows_the_source_of_each_skeleton(table: HandWrittenTable, tmp_path: Path) -> None:
     opened = table.open()
-    view = opened.read_view(opened.timeline())
+    view = opened.files.read_view(opened.timeline())
     (skeleton, whole) = view.latest_base_files("day=2024-01-01")
     assert (skeleton.is_skeleton, whole.is_skeleton) == (True, False)
     assert (skeleton.is_plain, whole.is_plain) == (False, True)

@@ -71,9 +71,9 @@ def test_hudi_s_writers_see_only_what_they_must_agree_with(tmp_path: Path) -> No
     config = LakeTable.open(table.uri).hoodie_table.config
     assert {**shared, **ours}.items() <= config.properties.items()
     # An update of the file keeps them apart, and a table of before has them under Hudi's names.
-    table.update_properties({"hoodie.clean.commits.retained": "9", "tideline.timezone": "UTC"})
+    table.properties.update({"hoodie.clean.commits.retained": "9", "tideline.timezone": "UTC"})
     assert table.config.properties["hoodie.clean.commits.retained"] == "3"
-    table.update_properties({"tideline.keeps.hoodie.clean.commits.retained": None})
+    table.properties.update({"tideline.keeps.hoodie.clean.commits.retained": None})
     assert table.config.properties["hoodie.clean.commits.retained"] == "9"
     assert [one for one in LakeTable.open(table.uri).check() if one.check == "properties"] == []
 
@@ -113,7 +113,7 @@ def test_hudi_need_not_doubt_how_keys_of_one_column_are_spelled(
     doubt = "hoodie.write.complex.keygen.validation.enable"
     assert (lake.hoodie_table.config.properties.get(doubt) == "false") is unchecked
     assert [one for one in lake.check() if one.check == "properties"] == []
-    lake.hoodie_table.update_properties({doubt: None})
+    lake.hoodie_table.properties.update({doubt: None})
     findings = [one for one in LakeTable.open(lake.uri).check() if one.check == "properties"]
     assert [str(one.severity) for one in findings] == (["note"] if unchecked else [])
 

@@ -74,7 +74,7 @@ def test_properties_say_what_hudi_set(path: str) -> None:
 @pytest.mark.parametrize("path", READABLE)
 def test_the_latest_base_files_hold_the_rows_of_the_table(path: str) -> None:
     table = table_of(path)
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     rows = 0
     for partition in view.partitions:
         for base_file in view.latest_base_files(partition):
@@ -88,9 +88,9 @@ def test_the_latest_base_files_hold_the_rows_of_the_table(path: str) -> None:
 @pytest.mark.parametrize("path", READABLE)
 def test_the_schema_names_the_columns_of_the_files(path: str) -> None:
     table = table_of(path)
-    schema = table.table_schema(table.timeline())
+    schema = table.schemas.newest(table.timeline())
     assert schema is not None
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     for partition in view.partitions:
         for base_file in view.latest_base_files(partition):
             columns = pq.read_schema(fixture_table(path) / base_file.path).names
@@ -108,12 +108,12 @@ def test_partitions_are_those_the_latest_files_were_written_to(path: str) -> Non
         for instant in table.timeline().writes().completed()
         for partition in table.timelines.read_commit(instant).partition_to_write_stats
     }
-    assert written <= set(table.partitions())
+    assert written <= set(table.files.partitions())
 
 
 def test_log_files_hang_on_their_slices() -> None:
     table = table_of(MERGED_ON_READ)
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     with_logs = [
         piece
         for partition in view.partitions
@@ -129,9 +129,9 @@ def test_log_files_hang_on_their_slices() -> None:
 def test_overwritten_groups_are_replaced() -> None:
     table = table_of(OVERWRITTEN)
     timeline = table.timeline()
-    replaced = table.replaced_groups(timeline)
+    replaced = table.commits.replaced_groups(timeline)
     assert replaced
-    view = table.file_system_view(timeline)
+    view = table.files.view(timeline)
     live = {item.group for name in view.partitions for item in view.latest_base_files(name)}
     assert not live & set(replaced)
     before = min(replaced.values(), key=lambda time: time.value)
@@ -159,7 +159,7 @@ def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
     table = open_table(StoreLocation.of(folder))
     timeline = table.timeline()
     assert len(timeline.pending()) == len(plans) > len(finished.pending())
-    view = table.file_system_view(timeline)
+    view = table.files.view(timeline)
     named = [*view.pending_compaction.items(), *view.pending_clustering.items()]
     assert {str(time) for _, time in named} == set(plans)
     groups = {group.id for name in view.partitions for group in view.all_file_groups(name)}

@@ -86,7 +86,7 @@ def test_a_bootstrapped_table_reads_as_hudi_reads_it() -> None:
 
 def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
     table = table_of(COMPACTED)
-    view = table.read_view(table.timeline())
+    view = table.files.read_view(table.timeline())
     (group,) = view.all_file_groups("")
     newest, oldest = group.slices
     assert [len(piece.log_files) for piece in (newest, oldest)] == [2, 2]
@@ -96,7 +96,7 @@ def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
 
 def test_a_group_of_logs_alone_is_read() -> None:
     table = table_of(LOGS_ALONE)
-    view = table.read_view(table.timeline())
+    view = table.files.read_view(table.timeline())
     pieces = [piece for name in view.partitions for piece in view.latest_slices(name)]
     assert any(piece.base_file is None and piece.log_files for piece in pieces)
 
@@ -104,23 +104,23 @@ def test_a_group_of_logs_alone_is_read() -> None:
 def test_the_history_has_the_commits_that_left_the_timeline() -> None:
     table = table_of(WITH_HISTORY)
     timeline = table.timeline()
-    archived = {entry.instant.time for entry in table.archived().commits()}
+    archived = {entry.instant.time for entry in table.commits.archive().commits()}
     assert timeline.start is not None
     assert archived
     assert max(archived) < timeline.start
     assert not archived & {one.time for one in timeline}
     for time in archived:
-        completed = table.archived_completion(time)
+        completed = table.commits.archived_completion(time)
         assert completed is not None
         assert completed > time
-        assert table.is_archived_commit(time)
+        assert table.commits.is_archived(time)
 
 
 @pytest.mark.parametrize("path", [COMPACTED, WITH_HISTORY])
 def test_every_commit_says_what_it_wrote(path: str) -> None:
     table = table_of(path)
     for instant in table.timeline().of(*COMMIT_ACTIONS).completed():
-        metadata = table.read_commit(instant)
+        metadata = table.commits.read(instant)
         assert metadata.write_stats
         assert metadata.schema_json is not None
         assert all((stat.path or "").startswith(stat.partition_path or "")
@@ -149,9 +149,9 @@ def test_nothing_changes_them(path: str) -> None:
         with pytest.raises(UnsupportedTableError, match="read, but not changed"):
             admit(table, operation)
     with pytest.raises(UnsupportedTableError, match="read, but not changed"):
-        table.update_properties({"tideline.timezone": "UTC"})
+        table.properties.update({"tideline.timezone": "UTC"})
     with pytest.raises(UnsupportedTableError, match="read, not written"):
-        table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+        table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
     assert stored(fixture_table(path)) == before
 
 

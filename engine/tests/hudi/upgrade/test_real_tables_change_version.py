@@ -81,4 +81,4 @@ def test_the_rows_are_those_from_before(path: str, version: int, tmp_path: Path)
 
 
 def instants_archived(table: HoodieTable) -> set[str]:
-    return {str(entry.instant.time) for entry in table.archived().completed()}
+    return {str(entry.instant.time) for entry in table.commits.archive().completed()}

@@ -42,7 +42,7 @@ def instants_of(table: SmallTable) -> list[tuple[InstantTime, Action]]:
     """All completed commits, archived ones too."""
     hoodie = opened(table)
     active = hoodie.timeline().of(*COMMIT_ACTIONS).completed()
-    archived = (entry.instant for entry in hoodie.archived().commits())
+    archived = (entry.instant for entry in hoodie.commits.archive().commits())
     return sorted({(one.time, one.action) for one in (*active, *archived)})
 
 
@@ -136,7 +136,7 @@ def test_a_table_that_was_open_reads_one_version_or_the_other(way: tuple[int, in
 @pytest.mark.parametrize("folder", ["timeline", "timeline/history", ".schema", "metadata"])
 def test_an_archive_in_the_way_stops_it(folder: str) -> None:
     table = table_with_a_past(6, TableType.COPY_ON_WRITE, {})
-    opened(table).update_properties({"hoodie.archivelog.folder": folder})
+    opened(table).properties.update({"hoodie.archivelog.folder": folder})
     rows = table.values()
     with pytest.raises(UnsupportedTableError, match="folders of their own"):
         change(table, 9)
@@ -150,7 +150,8 @@ def test_an_archive_that_hudi_left_is_history_as_well() -> None:
     (left,) = old.store().list(".hoodie/archived")
     table.store().put(left.path, old.store().get(left.path))
     known = set(instants_of(table)) | {
-        (entry.instant.time, entry.instant.action) for entry in opened(old).archived().commits()
+        (entry.instant.time, entry.instant.action)
+        for entry in opened(old).commits.archive().commits()
     }
     rows = table.values()
     change(table, 6)
@@ -294,7 +295,7 @@ def test_logs_of_older_slices_stop_a_downgrade(before: int) -> None:
     table.write("insert", batch(range(4), 1))
     table.write("upsert", batch([1], 2))
     local_services(table, ONCE).run(COMPACTION)
-    view = opened(table).view_of(opened(table).list_files(), opened(table).timeline())
+    view = opened(table).files.view_of(opened(table).files.listing(), opened(table).timeline())
     newest = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
     assert not any(piece.log_files for piece in newest)
     with pytest.raises(ConflictError, match="clean older ones"):

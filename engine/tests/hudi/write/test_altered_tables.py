@@ -74,10 +74,10 @@ def values(table: SmallTable, column: str) -> dict[str, Any]:
     """A column of every row as the product reads it."""
     fresh = hoodie(table)
     timeline = fresh.timeline()
-    schema = fresh.table_schema(timeline)
+    schema = fresh.schemas.newest(timeline)
     assert schema is not None
     context = SliceContext.of(fresh, timeline, schema)
-    view = fresh.read_view(timeline)
+    view = fresh.files.read_view(timeline)
     return {
         row["id"]: row[column]
         for partition in view.partitions
@@ -96,7 +96,7 @@ def newest(table: SmallTable) -> tuple[Instant, Found]:
     fresh = hoodie(table)
     instant = fresh.timeline().completed().last()
     assert instant is not None
-    return instant, dict(fresh.read_commit(instant).extra_metadata)
+    return instant, dict(fresh.commits.read(instant).extra_metadata)
 
 
 def names_of(latest_schema: str) -> dict[str, int]:
@@ -160,7 +160,7 @@ def test_a_plan_from_before_the_change_is_run_as_of_its_instant(table: SmallTabl
     fresh = hoodie(table)
     done = fresh.timeline().completed().find(instant.time)
     assert done is not None
-    assert names_of(fresh.read_commit(done).extra_metadata["latest_schema"])["v"] == 7
+    assert names_of(fresh.commits.read(done).extra_metadata["latest_schema"])["v"] == 7
     table.write("upsert", named(batch([3], 6), v="value"))
     assert values(table, "value") == expected(k002=5, k003=6)
 
@@ -254,7 +254,7 @@ def test_columns_that_such_a_writer_added_are_found_by_name(table: SmallTable) -
 
 def test_dropping_a_partition_carries_the_history_on(table: SmallTable) -> None:
     lake = table.lake()
-    known = lake.hoodie_table.table_schema_json(lake.timeline())
+    known = lake.hoodie_table.schemas.newest_json(lake.timeline())
     alter(hoodie(table), rename("v", "value"))
     _, altered = newest(table)
     table.write("delete_partition", batch([1], 0))

@@ -47,7 +47,7 @@ def lease(hoodie: HoodieTable) -> Iterator[Lease]:
 
 
 def complete(hoodie: HoodieTable, lease: Lease, heartbeat: Heartbeat) -> Instant:
-    requested = hoodie.timelines.create_requested(hoodie.next_time(), Action.COMMIT, b"")
+    requested = hoodie.timelines.create_requested(hoodie.instants.next_time(), Action.COMMIT, b"")
     pending = hoodie.timelines.to_inflight(requested, b"")
     completion = InstantCompletion(hoodie, heartbeat)
     completion.complete(pending, completion.completed_now(pending, hoodie.timeline()), b"{}", lease)
@@ -119,7 +119,7 @@ class InDoubt:
     def of(cls, small: SmallTable) -> InDoubt:
         store = AwayToCompletions(small.location.uri.removeprefix("memory://"))
         hoodie = open_fresh(small.location, store, small.clock)
-        requested = hoodie.timelines.create_requested(hoodie.reserve_time(), Action.COMMIT)
+        requested = hoodie.timelines.create_requested(hoodie.instants.reserve_time(), Action.COMMIT)
         pending = hoodie.timelines.to_inflight(requested)
         made = cls(hoodie, store, InstantCompletion(hoodie, heartbeat_of(hoodie)), pending)
         with pytest.raises(StorageUnavailableError):
@@ -156,7 +156,7 @@ def test_an_instant_that_may_have_completed_is_completed_at_that_time(in_doubt: 
 def test_it_is_not_completed_once_others_went_on(in_doubt: InDoubt) -> None:
     in_doubt.store.is_away = False
     hoodie = in_doubt.hoodie
-    hoodie.timelines.create_requested(hoodie.reserve_time(), Action.DELTACOMMIT)
+    hoodie.timelines.create_requested(hoodie.instants.reserve_time(), Action.DELTACOMMIT)
     with pytest.raises(ConflictError, match="others continued"):
         in_doubt.complete()
     assert not len(hoodie.timeline().completed())
@@ -166,9 +166,9 @@ def test_it_is_not_completed_once_others_went_on(in_doubt: InDoubt) -> None:
 def test_an_instant_completes_once_whatever_its_name() -> None:
     small = SmallTable.in_memory(table_version=9)
     hoodie = small.lake().hoodie_table
-    requested = hoodie.timelines.create_requested(hoodie.reserve_time(), Action.CLEAN)
+    requested = hoodie.timelines.create_requested(hoodie.instants.reserve_time(), Action.CLEAN)
     pending = hoodie.timelines.to_inflight(requested)
-    hoodie.complete(pending, b"")
+    hoodie.instants.complete(pending, b"")
     with pytest.raises(ConflictError, match="already completed"):
-        hoodie.complete(pending, b"")
+        hoodie.instants.complete(pending, b"")
     small.forget()

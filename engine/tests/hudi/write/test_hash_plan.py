@@ -35,7 +35,7 @@ def test_each_partition_is_looked_at_once_however_many_buckets_are_touched() -> 
     small = SmallTable.in_memory(BUCKETS)
     small.write("insert", batch(range(60), 1, partitions=2))
     table = open_fresh(small.location, clock=small.clock)
-    found = table.file_system_view(table.timeline())
+    found = table.files.view(table.timeline())
     view = CountedView(found.groups)
     counts = {(partition, bucket): 1 for partition in ("p0", "p1") for bucket in range(8)}
     plan, placement, profile = plan_by_hash(view, counts, WriteOperation.UPSERT, BucketHash(8))

@@ -42,7 +42,7 @@ def as_of_hudi(
     index = {"hoodie.index.type": "BUCKET", COUNT: "4", **properties}
     table = SmallTable.in_memory(index, table_type=table_type)
     table.write("upsert", batch(range(keys), 1))
-    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    table.lake().hoodie_table.properties.update(FORGOTTEN)
     return table
 
 
@@ -68,7 +68,7 @@ def test_rows_go_where_the_buckets_are(table_type: TableType) -> None:
         (f"k{number:03d}", 1 if number < 100 else 2) for number in range(300)
     ]
     hoodie = table.lake().hoodie_table
-    view = hoodie.read_view(hoodie.timeline())
+    view = hoodie.files.read_view(hoodie.timeline())
     assert [len(view.latest_slices(name)) for name in view.partitions] == [4, 4]
 
 
@@ -86,7 +86,7 @@ def test_properties_answer_without_a_look_and_other_tables_cost_little() -> None
         plain,
         lambda lake: (
             lake.writer.config_for_rows(None),
-            lake.hoodie_table.table_schema_json(lake.timeline()),
+            lake.hoodie_table.schemas.newest_json(lake.timeline()),
         ),
     )
     assert sum(path.endswith(".commit") for path in both) == 1
@@ -100,7 +100,7 @@ def test_a_random_id_of_digits_is_no_bucket() -> None:
         if info.path.endswith((".parquet", "commit")):
             renamed = info.path
             body = store.get(info.path)
-            for piece in table.lake().hoodie_table.list_base_files():
+            for piece in table.lake().hoodie_table.files.base_files():
                 random = piece.file_id.encode()
                 body = body.replace(random, b"48213377" + random[8:])
                 renamed = renamed.replace(piece.file_id, "48213377" + piece.file_id[8:])
@@ -140,7 +140,7 @@ def test_stored_rows_are_deleted_without_a_declaration(table_type: TableType) ->
         erased = table.lake().erase(condition_of(["k001"]), prove=True)
     assert erased.matching == 1 and erased.is_complete
     assert sorted(row["id"] for row in table.rows()) == ["k000", "k002", "k003"]
-    table.lake().hoodie_table.update_properties({"hoodie.index.type": "BLOOM"})
+    table.lake().hoodie_table.properties.update({"hoodie.index.type": "BLOOM"})
     with conditions_in_arrow():
         message = refused(lambda: table.lake().erase(condition_of(["k002"])))
     assert "stored twice" in message
@@ -149,24 +149,24 @@ def test_stored_rows_are_deleted_without_a_declaration(table_type: TableType) ->
 def test_more_partitions_are_asked_where_those_written_last_hold_few_keys() -> None:
     table = SmallTable.in_memory({"hoodie.index.type": "BUCKET", COUNT: "4"})
     table.write("upsert", batch(range(20), 1, partitions=20))
-    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    table.lake().hoodie_table.properties.update(FORGOTTEN)
     assert table.lake().writer.config_for_rows(None).index.num_buckets == 4
 
 
 def test_a_table_that_settings_call_otherwise_is_refused() -> None:
     table = as_of_hudi()
-    table.lake().hoodie_table.update_properties({"hoodie.index.type": "BLOOM"})
+    table.lake().hoodie_table.properties.update({"hoodie.index.type": "BLOOM"})
     assert "stored twice" in refused(lambda: table.write("upsert", batch([1], 2)))
 
 
 def test_file_groups_of_no_bucket_among_others() -> None:
     table = as_of_hudi()
-    table.lake().hoodie_table.update_properties({INDEX_TYPE: "SIMPLE"})
+    table.lake().hoodie_table.properties.update({INDEX_TYPE: "SIMPLE"})
     table.write(
         "upsert", batch(range(200, 210), 1), options={"hoodie.parquet.small.file.limit": "0"}
     )
     table.write("upsert", batch(range(100), 2))
-    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    table.lake().hoodie_table.properties.update(FORGOTTEN)
     layout = table.lake().writer.index.layout()
     assert layout is not None and layout.mixed
     message = refused(lambda: table.write("upsert", batch([1], 3)))
@@ -202,7 +202,7 @@ def test_rules_of_a_hashing_config_are_honoured() -> None:
     table.write("upsert", batch(range(100, 400), 2))
     assert len(table.rows()) == 400
     hoodie = table.lake().hoodie_table
-    view = hoodie.read_view(hoodie.timeline())
+    view = hoodie.files.read_view(hoodie.timeline())
     assert [len(view.latest_slices(name)) for name in view.partitions] == [4, 8]
     for option in ({COUNT: "5"}, {EXPRESSIONS: "p1,16"}):
         assert "hashing config fixes" in refused(
@@ -217,7 +217,7 @@ def test_a_partition_with_more_buckets_than_known_is_not_written() -> None:
     is_last = pc.equal(rows["part"], "p2")
     table.write("upsert", rows.filter(is_last))
     table.write("upsert", rows.filter(pc.invert(is_last)))
-    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    table.lake().hoodie_table.properties.update(FORGOTTEN)
     # The newest commit shows two partitions of four buckets.
     assert table.lake().writer.config_for_rows(None).index.num_buckets == 4
     message = refused(lambda: table.write("upsert", rows))
@@ -246,7 +246,7 @@ def test_consistent_hashing_places_rows_by_its_rings() -> None:
     expected = {f"k{n:03d}": 1 if n < 20 else 2 for n in range(60) if n not in (3, 50)}
     assert table.merged_values() == sorted(expected.items())
     hoodie = table.lake().hoodie_table
-    view = hoodie.read_view(hoodie.timeline())
+    view = hoodie.files.read_view(hoodie.timeline())
     for partition in view.partitions:
         prefixes = HashRing.first(partition, 4).prefixes
         ids = {piece.file_id for piece in view.latest_slices(partition)}
@@ -273,7 +273,7 @@ def test_stored_keys_show_which_fields_of_a_longer_key_are_hashed() -> None:
     wrong = RingHash({name: HashRing.first(name, 3) for name in ("p0", "p1", "p2")})
 
     def ask(hashed: RingHash, *partitions: str) -> None:
-        view = hoodie.file_system_view(timeline, partitions)
+        view = hoodie.files.view(timeline, partitions)
         require_hashed_fields(hoodie, timeline, view, hashed)
 
     # A new partition is checked with the keys of others.
@@ -281,7 +281,7 @@ def test_stored_keys_show_which_fields_of_a_longer_key_are_hashed() -> None:
         ask(right, *partitions)
     assert f"declare {BUCKET_HASH_FIELD}" in refused(lambda: ask(wrong, "p0", "p1"))
     # As Hudi leaves buckets, which it begins with logs.
-    for piece in hoodie.list_base_files():
+    for piece in hoodie.files.base_files():
         table.store().delete(piece.path)
     ask(right, "p0")
     assert "do not show" in refused(lambda: ask(wrong, "p0"))
@@ -291,7 +291,7 @@ def test_without_any_stored_key_hashed_fields_have_to_be_declared() -> None:
     table = with_rings(0)
     hoodie, timeline = table.lake().hoodie_table, table.lake().timeline()
     rings = {"p0": HashRing.first("p0", 4)}
-    view = hoodie.file_system_view(timeline, ("p0",))
+    view = hoodie.files.view(timeline, ("p0",))
     require_hashed_fields(hoodie, timeline, view, RingHash(rings, ("id",)))
     assert "do not show" in refused(
         lambda: require_hashed_fields(hoodie, timeline, view, RingHash(rings))
@@ -318,9 +318,9 @@ def test_what_breaks_rings_is_refused() -> None:
 
 def test_a_pending_resize_is_a_conflict_regardless_of_settings() -> None:
     table = with_rings()
-    table.lake().hoodie_table.update_properties({INDEX_TYPE: "SIMPLE"})
+    table.lake().hoodie_table.properties.update({INDEX_TYPE: "SIMPLE"})
     table.lake().schedule("clustering", options={"hoodie.clustering.inline.max.commits": "1"})
-    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    table.lake().hoodie_table.properties.update(FORGOTTEN)
     allows = {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
     for options in ({}, allows):
         with pytest.raises(ConflictError, match="resize"):
@@ -342,7 +342,7 @@ def test_a_ring_counts_once_its_resize_completed() -> None:
     def seen() -> HashRing | None:
         hoodie = table.lake().hoodie_table
         timeline = hoodie.timeline()
-        empty = hoodie.read_view(timeline, ())
+        empty = hoodie.files.read_view(timeline, ())
         return load_ring(hoodie.store, "p0", timeline, empty)
 
     assert seen() == ring
@@ -366,11 +366,11 @@ def test_rules_that_are_not_understood_stop_writes_alone(expressions: str | None
 def test_a_plan_of_hudi_to_resize_buckets_is_not_run() -> None:
     table = as_of_hudi()
     with_plan = table.lake()
-    with_plan.hoodie_table.update_properties({INDEX_TYPE: "SIMPLE"})
+    with_plan.hoodie_table.properties.update({INDEX_TYPE: "SIMPLE"})
     assert table.lake().schedule(
         "clustering", options={"hoodie.clustering.inline.max.commits": "1"}
     )
-    with_plan.hoodie_table.update_properties(FORGOTTEN)
+    with_plan.hoodie_table.properties.update(FORGOTTEN)
     assert "bucket index" in refused(lambda: table.lake().run("clustering"))
 
 

@@ -64,6 +64,6 @@ def test_appended_rows_are_found_by_it_when_the_markers_are_gone() -> None:
     assert len(report.rolled_back) == 1
     assert table.merged_values() == sorted({**dict(before), "k003": 5}.items())
     hoodie = open_fresh(table.location, clock=table.clock)
-    commands = [log for log in hoodie.list_log_files() if log.write_token == COMMAND_WRITE_TOKEN]
+    commands = [log for log in hoodie.files.log_files() if log.write_token == COMMAND_WRITE_TOKEN]
     assert sorted(log.partition for log in commands) == ["p0", "p1"]
     table.forget()

@@ -89,7 +89,7 @@ def test_only_logs_next_to_a_compaction_that_dropped_rows_are_looked_into(
         hoodie = open_fresh(table.location, clock=table.clock)
         timeline = hoodie.timeline()
         ask = may_have_rows_in_logs(hoodie, timeline)
-        view = hoodie.read_view(timeline)
+        view = hoodie.files.read_view(timeline)
         return [ask(piece) for name in view.partitions for piece in view.latest_slices(name)]
 
     table.fake_clock.advance(60)
@@ -115,7 +115,7 @@ def test_a_task_finds_rows_of_logs_and_marks_deleted_ones(
     hoodie = open_fresh(table.location, clock=table.clock)
     timeline, keys = hoodie.timeline(), ["k000", "k002", "k004"]
     candidates = lookup_candidates(
-        hoodie.read_view(timeline),
+        hoodie.files.read_view(timeline),
         TableType.MERGE_ON_READ,
         is_global=False,
         has_rows_in_logs=may_have_rows_in_logs(hoodie, timeline),
@@ -155,7 +155,7 @@ def test_a_file_group_of_flinks_is_known_by_its_id(appended: SmallTable) -> None
     store = appended.store()
     store.put(".hoodie/.aux/tideline-tokens.json", b"{}")
     assert not was_flink_here(store)
-    (base,) = appended.lake().hoodie_table.list_base_files()
+    (base,) = appended.lake().hoodie_table.files.base_files()
     bare = base.file_id.removesuffix("-0")
     assert (is_flink_file_id(base.file_id), is_flink_file_id(bare)) == (False, True)
     for info in list(store.list()):

@@ -71,7 +71,7 @@ def test_a_token_stands_in_the_commit_and_in_the_inflight_instant(table: SmallTa
     table.write("insert", ROWS, token="night-7", after_files=look)
     newest = hoodie.timeline().last()
     assert newest is not None
-    assert hoodie.read_commit(newest).extra_metadata[TOKEN_KEY] == "night-7"
+    assert hoodie.commits.read(newest).extra_metadata[TOKEN_KEY] == "night-7"
     assert seen == ["night-7"]
 
 
@@ -142,7 +142,7 @@ def test_the_newest_tokens_of_the_archive_are_remembered(table: SmallTable) -> N
         table.write("upsert", batch([n], 3), token=f"night-{n}")
         table.lake().run("cleaning", options=ARCHIVING)
         table.lake().run("archival", options=ARCHIVING)
-    archived = open_fresh(table.location).archived()
+    archived = open_fresh(table.location).commits.archive()
     assert read_archived_tokens(archived).instants.keys() >= {"night-0", "night-1", "night-2"}
     archived.store.delete(TOKENS_PATH)
     known = read_archived_tokens(archived, remembers=True, tokens_max=2)

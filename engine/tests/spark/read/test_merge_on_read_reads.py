@@ -242,10 +242,10 @@ def test_only_the_columns_of_a_query_are_asked_of_the_merge(
 def test_a_task_reads_no_other_columns_and_is_small(tmp_path: Path) -> None:
     table = updated_table(tmp_path).open()
     timeline = table.timeline()
-    schema = table.table_schema(timeline)
+    schema = table.schemas.newest(timeline)
     assert schema is not None
     context = SliceContext.of(table, timeline, schema)
-    (piece,) = table.file_system_view(timeline).latest_slices("d1")
+    (piece,) = table.files.view(timeline).latest_slices("d1")
     task = pickle.loads(pickle.dumps(SliceTask.of(piece, None)))
     reader = pickle.loads(pickle.dumps(slice_reader(context)))
     assert len(pickle.dumps(task)) < 2000
@@ -353,7 +353,7 @@ def test_a_broken_plan_of_a_clustering_stops_no_reader(tmp_path: Path, body: byt
     assert scan.commits is not None
     assert scan.commits.until == instant_time("3")
     with pytest.raises(CorruptTableError, match=r"path=\.hoodie/"):
-        opened.file_system_view(opened.timeline())
+        opened.files.view(opened.timeline())
 
 
 def test_widened_and_added_columns_are_read_from_old_files_and_blocks(

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tideline.errors import ConfigError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.read.point_in_time import parse_point_in_time
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_files import TableFiles
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
 from tideline.spark.read.frames import snapshot
@@ -180,7 +180,7 @@ def test_a_savepoint_can_be_read_though_its_surroundings_are_archived(
         read(spark, table, "3")
 
 
-class TableCleanedWhileListed(HoodieTable):
+class FilesCleanedWhileListed(TableFiles):
     """A real table that is committed to and cleaned between two of the reader's requests."""
 
     cleaned: HandWrittenTable | None = None
@@ -197,9 +197,9 @@ class TableCleanedWhileListed(HoodieTable):
 def test_a_clean_during_planning_loses_no_rows(
     spark: SparkSession, table: HandWrittenTable
 ) -> None:
-    TableCleanedWhileListed.cleaned = table
+    FilesCleanedWhileListed.cleaned = table
     opened = open_table(table.location)
-    opened.__class__ = TableCleanedWhileListed
+    opened.files.__class__ = FilesCleanedWhileListed
     found = {row["id"]: row["v"] for row in snapshot(spark, opened).collect()}
     assert found == {1: "newest", 2: "B"}
 
@@ -236,5 +236,5 @@ def test_what_is_no_time_is_refused(given: Any) -> None:
 
 def test_pending_clustering_hides_nothing(table: HandWrittenTable) -> None:
     table.begin("4", Action.REPLACECOMMIT)
-    view = table.open().file_system_view(table.open().timeline())
+    view = table.open().files.view(table.open().timeline())
     assert [file.file_id for file in view.latest_base_files("")] == ["a-0", "c-0"]

@@ -175,7 +175,7 @@ def test_any_character_may_be_in_a_partition_path(spark: SparkSession, tmp_path:
 def test_files_read_without_layout_give_their_names(spark: SparkSession, tmp_path: Path) -> None:
     table = daily_table(tmp_path / "t")
     opened = table.open()
-    files = opened.file_system_view(opened.timeline()).latest_base_files(DAYS[0])
+    files = opened.files.view(opened.timeline()).latest_base_files(DAYS[0])
     schema = T.StructType().add("id", "long")
     frame = read_base_files(spark, opened.location, files, schema)
     [row] = frame.select("id", "_metadata.file_name").collect()

@@ -117,7 +117,7 @@ def test_the_data_source_reads_the_same_rows(spark: SparkSession, path: str) -> 
 @pytest.mark.parametrize("path", MERGE_ON_READ)
 def test_a_read_optimised_read_has_what_the_base_files_hold(spark: SparkSession, path: str) -> None:
     table = table_of(path)
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     stored = sum(
         pq.read_metadata(fixture_table(path) / file.path).num_rows
         for partition in view.partitions

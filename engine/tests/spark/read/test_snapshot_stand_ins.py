@@ -65,7 +65,7 @@ def test_the_data_source_reads_the_same_rows(spark: SparkSession) -> None:
 
 def test_a_read_optimised_read_has_what_the_base_files_hold(spark: SparkSession) -> None:
     table = table_of("merge_on_read")
-    view = table.file_system_view(table.timeline())
+    view = table.files.view(table.timeline())
     stored = [
         key
         for partition in view.partitions

@@ -68,10 +68,10 @@ def create(folder: Path, table_type: str) -> LakeTable:
 def stored(table: LakeTable) -> list[dict[str, Any]]:
     hoodie = table.hoodie_table
     timeline = hoodie.timeline()
-    schema = hoodie.table_schema(timeline)
+    schema = hoodie.schemas.newest(timeline)
     assert schema is not None
     context = SliceContext.of(hoodie, timeline, schema)
-    view = hoodie.file_system_view(timeline)
+    view = hoodie.files.view(timeline)
     rows = [
         row
         for partition in view.partitions
@@ -98,7 +98,7 @@ def test_compaction_keeps_every_row_and_its_meta_columns(
     assert len(run.done) == 1
     assert stored(table) == before
     hoodie = table.hoodie_table
-    view = hoodie.file_system_view(hoodie.timeline())
+    view = hoodie.files.view(hoodie.timeline())
     assert not any(p.log_files for part in view.partitions for p in view.latest_slices(part))
     table.write(rows_of(range(100, 120), 4), "upsert", options=QUIET)
     again = table.plan("compaction", options=DUE).outcome
@@ -141,7 +141,7 @@ def test_clustering_keeps_every_row(
     assert len(run.done) == 1
     assert stored(table) == before
     hoodie = table.hoodie_table
-    view = hoodie.file_system_view(hoodie.timeline())
+    view = hoodie.files.view(hoodie.timeline())
     assert [len(view.latest_base_files(part)) for part in view.partitions] == [1, 1]
 
 
@@ -163,7 +163,7 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     assert str(instant.time) == time
     plan = stored_plan(hoodie, instant, ClusteringPlan)
     timeline = hoodie.timeline()
-    schema = hoodie.table_schema_json(timeline)
+    schema = hoodie.schemas.newest_json(timeline)
     assert schema is not None
     work = ServiceWork(instant.time, schema, timeline, table.writer.config_for_rows(None))
     if engine["tideline.engine.small"] == "spark":

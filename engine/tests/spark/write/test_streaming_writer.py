@@ -156,7 +156,7 @@ def test_services_that_a_stream_schedules_run_alongside_it(
     opened = open_fresh(table.location)
     assert not len(opened.timeline().pending())
     assert len(opened.timeline().of(Action.CLEAN).completed())
-    assert opened.archived().files()
+    assert opened.commits.archive().files()
     assert table.lake().check(keys=True) == ()
     found = tideline.open(table.location.uri).snapshot(spark).select("id", "v").collect()
     assert sorted((row["id"], row["v"]) for row in found) == expected(BATCHES)

@@ -149,7 +149,7 @@ def test_rows_without_meta_columns_are_deleted_by_the_keys_of_their_columns(
     spark: SparkSession, tmp_path: Path, small: str
 ) -> None:
     made = WrittenTable.create(spark, tmp_path / "t", SCHEMA, partition_by=["day"])
-    made.lake.hoodie_table.update_properties({"hoodie.populate.meta.fields": "false"})
+    made.lake.hoodie_table.properties.update({"hoodie.populate.meta.fields": "false"})
     made.lake.write(made.frame([(1, "d0", 10), (2, "d0", 11), (1, "d1", 12)]), "insert")
     options = {"tideline.engine.small": small}
     assert made.lake.delete("v = 10", options=options).rows_deleted == 1

@@ -82,7 +82,7 @@ def write_while(
 
 
 def fields(table: LakeTable) -> list[str]:
-    schema = table.hoodie_table.table_schema(table.timeline())
+    schema = table.hoodie_table.schemas.newest(table.timeline())
     return [] if schema is None else list(schema.names)
 
 

@@ -170,7 +170,7 @@ def test_a_bucket_begins_with_a_base_file_and_goes_on_in_logs(create: Create) ->
         ("z", "2"),
     ]
     with_groups = table.lake.hoodie_table
-    view = with_groups.file_system_view(with_groups.timeline())
+    view = with_groups.files.view(with_groups.timeline())
     assert len(view.latest_slices("north")) == 2
 
 

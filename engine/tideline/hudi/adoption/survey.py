@@ -47,7 +47,7 @@ def read_state(
     """Look at an open table; `published` are the paths of what it is published as. Raises
     only for a store that does not answer."""
     unreadable: list[str] = []
-    objects = _as_far_as_possible(table.list_objects, unreadable) or ()
+    objects = _as_far_as_possible(table.files.objects, unreadable) or ()
     commits = timeline.of(*COMMIT_ACTIONS).completed()
     newest = commits.last()
     partitions = frozenset(find_partitions(info.path for info in objects))
@@ -60,14 +60,16 @@ def read_state(
         newest=None if newest is None else str(newest.time),
         pending=tuple(_pending(table, one) for one in timeline.pending()),
         savepoints=tuple(str(one.time) for one in timeline.of(Action.SAVEPOINT).completed()),
-        has_archive=bool(_as_far_as_possible(table.archived().files, unreadable)),
+        has_archive=bool(_as_far_as_possible(table.commits.archive().files, unreadable)),
         files=None if view is None else FileCounts.of(view, small_bytes),
         stored_files=len(data),
         stored_bytes=sum(info.size_bytes for info in data),
         outside_partitions=sum(split_path(info.path)[0] not in partitions for info in data),
         has_metadata_table=any(info.path.startswith(_METADATA_TABLE) for info in objects),
         published_files=len(published),
-        foreign=_foreign((info for info in objects if info.path not in published), table.nested),
+        foreign=_foreign(
+            (info for info in objects if info.path not in published), table.files.nested
+        ),
         unreadable=tuple(unreadable),
     )
 
@@ -83,7 +85,7 @@ def _view(
         partition, name = split_path(info.path)
         if partition in listing:
             listing[partition].append((name, info.size_bytes))
-    return table.view_of(listing, timeline)
+    return table.files.view_of(listing, timeline)
 
 
 def _pending(table: HoodieTable, instant: Instant) -> PendingInstant:

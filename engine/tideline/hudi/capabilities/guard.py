@@ -22,7 +22,7 @@ def admit(table: HoodieTable, permission: Permission) -> ActiveTimeline:
     Raises UnsupportedTableError where the table is not for it, ConfigError where something has to
     be declared first.
     """
-    table.reload_config()
+    table.properties.reload()
     require_by_properties(table, permission)
     timeline = table.timeline()
     _require(table, permission, facts_of(table, permission, timeline))
@@ -36,17 +36,17 @@ def require_by_properties(table: HoodieTable, permission: Permission) -> None:
 
 def require(table: HoodieTable, permission: Permission) -> None:
     """Raise as `admit`, listing the timeline only where something of it matters."""
-    table.reload_config()
+    table.properties.reload()
     require_by_properties(table, permission)
-    by_zone = permission.makes_instants and not table.zone_is_declared
+    by_zone = permission.makes_instants and not table.instants.zone_is_declared
     if by_zone or permission.may_write_rows:
         _require(table, permission, facts_of(table, permission, table.timeline()))
 
 
 def facts_of(table: HoodieTable, permission: Permission, timeline: ActiveTimeline) -> Facts:
     """What speaks for or against the permission, but for buckets."""
-    schema_json = table.table_schema_json(timeline) if permission.may_write_rows else None
-    return Facts(table.config, table.known_zone(timeline), schema_json=schema_json)
+    schema_json = table.schemas.newest_json(timeline) if permission.may_write_rows else None
+    return Facts(table.config, table.instants.known_zone(timeline), schema_json=schema_json)
 
 
 def refused_by_properties(table: HoodieTable, permission: Permission) -> Refusal | None:

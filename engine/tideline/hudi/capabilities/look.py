@@ -64,7 +64,7 @@ def look_at(
 ) -> TableCapabilities:
     """The nature of the Hudi table at `location`, of one that is refused altogether as well.
 
-    `timezone` is declared as HoodieTable.declare_zone does. Raises ObjectNotFoundError where no
+    `timezone` is declared as TableInstants.declare_zone does. Raises ObjectNotFoundError where no
     table is, CorruptTableError for properties that cannot be read, ConfigError for a zone that
     cannot be.
     """
@@ -73,7 +73,7 @@ def look_at(
     if capabilities.is_refused:
         return capabilities
     table = open_table(location, clock, store, capabilities.config)
-    table.declare_zone(timezone)
+    table.instants.declare_zone(timezone)
     return read_capabilities(table)
 
 
@@ -91,11 +91,11 @@ def read_capabilities(
     commits = tuple(_newest_commits(table, timeline, unreadable))
     folder = _control_folder(table.store)
     recognised = _as_far_as_possible(lambda: recognise_buckets(table, timeline), unreadable)
-    schema_json = _as_far_as_possible(lambda: table.table_schema_json(timeline), unreadable)
+    schema_json = _as_far_as_possible(lambda: table.schemas.newest_json(timeline), unreadable)
     return TableCapabilities(
         table.uri,
         table.config,
-        table.known_zone(timeline),
+        table.instants.known_zone(timeline),
         index_capabilities(table, recognised or Recognition()),
         schema_evidence(commits, folder),
         writer_evidence(commits, folder, table.config),
@@ -131,7 +131,7 @@ def _newest_commits(
 ) -> Iterator[tuple[Instant, CommitMetadata]]:
     completed = reversed(timeline.of(*COMMIT_ACTIONS).completed().instants)
     for instant in islice(completed, COMMITS_READ):
-        metadata = _as_far_as_possible(partial(table.read_commit, instant), unreadable)
+        metadata = _as_far_as_possible(partial(table.commits.read, instant), unreadable)
         if metadata is not None:
             yield instant, metadata
 

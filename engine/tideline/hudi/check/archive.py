@@ -27,7 +27,7 @@ def check_archive(seen: Inspection) -> Iterator[Finding]:
             path=path,
             advice="put it back from a copy; what it held is lost to lookups only",
         )
-    archived = seen.table.archived()
+    archived = seen.table.commits.archive()
     if isinstance(archived, LsmHistory):
         for path in history_leftovers(archived):
             yield warning(NAME, "writing the archive did not finish", path=path, repair=_FINISH)

@@ -162,7 +162,7 @@ def _partitions(seen: Inspection) -> Iterator[Finding]:
 
 def _nested(seen: Inspection) -> Iterator[Finding]:
     """Tables below this one, which nothing of this one touches, and what their folders hide."""
-    tables = seen.table.nested
+    tables = seen.table.files.nested
     hidden = {root_around(path, tables) for path in stats_by_path(seen)} if tables else set()
     for root, format_name in sorted(tables.items()):
         if root in hidden:

@@ -148,7 +148,7 @@ class Inspection:
 
 def inspect_table(table: HoodieTable) -> Inspection:
     """Read the table. Raises only for a store that does not answer."""
-    objects = {info.path: info for info in table.list_objects()}
+    objects = {info.path: info for info in table.files.objects()}
     listing = table.timelines.listing()
     timeline = table.timelines.timeline_of(listing)
     states = tuple(timeline.made_ms)
@@ -210,8 +210,8 @@ def _view(
         pending_compaction=compaction,
         pending_clustering=clustering,
         slices=table.layout.slices,
-        archived=table.archived_completion,
-        sources=table.bootstrap_sources(),
+        archived=table.commits.archived_completion,
+        sources=table.files.bootstrap_sources(),
     )
 
 
@@ -240,7 +240,7 @@ def undone_instants(rollback: Mapping[str, Any]) -> frozenset[InstantTime]:
 
 
 def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
-    archived = table.archived()
+    archived = table.commits.archive()
     files = archived.files()
     completed: set[Instant] = set()
     stats: dict[str, WriteStat] = {}

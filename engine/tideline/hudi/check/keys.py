@@ -58,7 +58,7 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
         yield note(NAME, "the table has no record keys")
         return
     try:
-        schema = seen.table.table_schema(seen.timeline)
+        schema = seen.table.schemas.newest(seen.timeline)
     except TidelineError as broken:
         yield note(NAME, f"not looked into, the schema cannot be read: {broken.message}")
         return

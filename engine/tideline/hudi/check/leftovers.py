@@ -37,7 +37,7 @@ def check_leftovers(seen: Inspection) -> Iterator[Finding]:
                     instant=InstantTime(name),
                     repair=_SWEEP,
                 )
-    archive = seen.table.archived().directory
+    archive = seen.table.commits.archive().directory
     places = {*control_folders(seen.table), archive, "", *seen.view.partitions}
     for place in sorted(places):
         if has_unfinished(seen.table.store, place):

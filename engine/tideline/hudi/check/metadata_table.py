@@ -43,7 +43,7 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
                     NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=_REBUILD
                 )
     except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
-        if table.reload_config().keeps_metadata_table:
+        if table.properties.reload().keeps_metadata_table:
             yield error(
                 NAME,
                 f"it is in use, and cannot be read: {broken}",

@@ -78,7 +78,7 @@ def _deletion_scope(table: HoodieTable, paths: Iterable[str]) -> DeleteScope:
     """
     timeline = table.timeline()
     kept = savepointed_files(table, timeline)
-    planned = table.planned_groups(
+    planned = table.commits.planned_groups(
         timeline, Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING
     )
 
@@ -97,7 +97,7 @@ def _deletion_scope(table: HoodieTable, paths: Iterable[str]) -> DeleteScope:
         return None
 
     cleans = frozenset(path for path in paths if _is_clean(table, path))
-    return table.delete_scope("the repair", objection, control=cleans)
+    return table.files.delete_scope("the repair", objection, control=cleans)
 
 
 def _is_clean(table: HoodieTable, path: str) -> bool:

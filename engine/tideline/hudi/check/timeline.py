@@ -117,7 +117,7 @@ def _times(seen: Inspection) -> Iterator[Finding]:
                 advice="restore to a savepoint from before",
             )
     newest = seen.timeline.newest_time()
-    known = seen.table.known_zone(seen.timeline)
+    known = seen.table.instants.known_zone(seen.timeline)
     now_ms = seen.table.clock.now_ms()
     is_ahead = newest is not None and known.zone.earliest_ms(newest) > now_ms + _CLOCK_SKEW_MS
     if known.refusal is not None:

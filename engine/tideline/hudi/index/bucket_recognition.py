@@ -137,7 +137,7 @@ def _written(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[Sequence[
     for instant in islice(commits, COMMITS_MAX):
         # What cannot be read stops the operations that need it; the services that repair do not.
         with suppress(CorruptTableError, ObjectNotFoundError):
-            note = table.commit_note(instant)
+            note = table.commits.note(instant)
             if note.groups and not note.is_clustering:
                 yield note.groups
     listed = tuple(islice(_groups_in_folder(table), FILES_MAX))
@@ -158,7 +158,7 @@ def _slices(
     table: HoodieTable, timeline: ActiveTimeline, written: Sequence[FileGroupId]
 ) -> tuple[FileSlice, ...]:
     most = Counter(group.partition for group in written).most_common(PARTITIONS_MAX)
-    view = table.read_view(timeline, [partition for partition, _ in most])
+    view = table.files.read_view(timeline, [partition for partition, _ in most])
     return tuple(piece for partition in view.partitions for piece in view.latest_slices(partition))
 
 

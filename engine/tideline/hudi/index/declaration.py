@@ -54,10 +54,10 @@ def keep_unique(table: HoodieTable, kind: IndexType, timing: LockTiming) -> bool
     if not _lacks(table, kind):
         return False
     with table.lock(timing).acquire():
-        table.reload_config()
+        table.properties.reload()
         if not _lacks(table, kind) or undeclarable(table, kind) is not None:
             return False
-        table.update_properties({INDEX_TYPE: kind.value})
+        table.properties.update({INDEX_TYPE: kind.value})
     return True
 
 

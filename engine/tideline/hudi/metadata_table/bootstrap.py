@@ -70,7 +70,7 @@ def bootstrap_metadata_table(
     initial = {partition: partition.initial(table, timeline) for partition in KEPT}
     MetadataWriter(table, guard).first_commit(initial)
     listed = {METADATA_PARTITIONS: ",".join(KEPT_NAMES), METADATA_PARTITIONS_INFLIGHT: ""}
-    table.update_properties(listed, guard)
+    table.properties.update(listed, guard)
 
 
 def _properties(table: HoodieTable) -> dict[str, str]:

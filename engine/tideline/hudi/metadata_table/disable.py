@@ -48,7 +48,7 @@ def disable_metadata_table(
     again, unless they were under this very lock (`is_current`): another engine may have enabled it
     since the table was opened. Raises ConflictError while an index is built there.
     """
-    properties = (table.config if is_current else table.reload_config()).properties
+    properties = (table.config if is_current else table.properties.reload()).properties
     in_use = [
         key for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT) if properties.get(key)
     ]
@@ -58,9 +58,11 @@ def disable_metadata_table(
     if in_use:
         drop_definitions(table, guard=guard)
         off = dict.fromkeys((METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT), "")
-        table.update_properties(off | kept_index(table), guard)
+        table.properties.update(off | kept_index(table), guard)
     if exists:
-        scope = table.delete_scope("switching off the metadata table", control=_METADATA_TABLE)
+        scope = table.files.delete_scope(
+            "switching off the metadata table", control=_METADATA_TABLE
+        )
         guard()
         scope.remove_below(METADATA_TABLE_PATH)
     return bool(in_use) or exists

@@ -158,7 +158,7 @@ class FilesPartition:
                 if (file := parse_data_file(partition, name, size_bytes)) is not None
                 and timeline.is_committed(file.instant)
             }
-            for partition, files in table.list_files().items()
+            for partition, files in table.files.listing().items()
         }
         return _stored(ListedFiles(dict.fromkeys(states, FileState(0)), states).records())
 

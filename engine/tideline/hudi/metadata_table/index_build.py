@@ -69,7 +69,7 @@ def _has_failed(table: HoodieTable, instant: Instant) -> bool:
     built = _built(table, instant)
     if not built or not all(name.startswith(BELIEVED) for name in built):
         return False
-    config = table.reload_config()
+    config = table.properties.reload()
     below = table.store.list_directory(METADATA_TABLE_PATH).directories
     folders = {path.rpartition("/")[2] for path in below}
     in_work = config.properties.get(METADATA_PARTITIONS_INFLIGHT, "").split(",")

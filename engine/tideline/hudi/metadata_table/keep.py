@@ -119,7 +119,7 @@ def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
     where Hudi builds an index in it. Died after: as before, for the process that continues the
     rollback.
     """
-    if not table.reload_config().metadata_partitions:
+    if not table.properties.reload().metadata_partitions:
         return
     if not table.layout.keeps_metadata_table:
         disable_if_it_knows(table, time)
@@ -159,7 +159,7 @@ def _record(
         return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     mode, per_compaction = config.mode, config.commits_per_compaction
     may_be_kept = mode is not MetadataTableMode.OFF and table.layout.keeps_metadata_table
-    is_kept = may_be_kept and table.reload_config().keeps_metadata_table
+    is_kept = may_be_kept and table.properties.reload().keeps_metadata_table
     if not may_be_kept or (not is_kept and mode is not MetadataTableMode.ON):
         is_disabled = disable_metadata_table(table, guard, is_current=may_be_kept)
         return MetadataOutcome(is_disabled=is_disabled)
@@ -183,9 +183,11 @@ def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
     if others:
         drop_definitions(table, guard=guard)
         only_kept = {METADATA_PARTITIONS: ",".join(KEPT_NAMES), METADATA_PARTITIONS_INFLIGHT: ""}
-        table.update_properties(only_kept | kept_index(table), guard)
+        table.properties.update(only_kept | kept_index(table), guard)
         folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
-        scope = table.delete_scope("dropping partitions of the metadata table", control=folders)
+        scope = table.files.delete_scope(
+            "dropping partitions of the metadata table", control=folders
+        )
         for folder in folders:
             guard()
             scope.remove_below(folder)

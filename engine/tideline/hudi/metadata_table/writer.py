@@ -167,7 +167,7 @@ class MetadataWriter:
             for group, records in _by_group(initial).items()
         ]
         metadata = _commit_of(stats, operation_type="BULK_INSERT")
-        self._complete(inflight, metadata, self._table.zone.instant_at(now_ms))
+        self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
         """Take a commit back, whoever made it, and compactions under way; whether nothing of it is
@@ -210,7 +210,7 @@ class MetadataWriter:
 
     def _is_built(self) -> bool:
         """Whether a partition is being built that is not in use yet."""
-        config = self._table.reload_config()
+        config = self._table.properties.reload()
         return set(config.metadata_partitions_in_work) > set(config.metadata_partitions)
 
     def _holds(
@@ -307,7 +307,7 @@ class MetadataWriter:
 
     def _after(self, time: InstantTime) -> InstantTime:
         """The next time after this one, whatever the clock says."""
-        return self._table.zone.next_time(0, time)
+        return self._table.instants.zone.next_time(0, time)
 
     def _delete_pending(self, instant: Instant) -> None:
         """Delete what an instant wrote, then its pending objects."""

@@ -65,7 +65,7 @@ def time_meant(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) 
         return time
     meant = next((one.completed_at for one in commits if one.time == time), None)
     if timeline.has_archive:
-        meant = meant or table.archived_completion(time)
+        meant = meant or table.commits.archived_completion(time)
     if meant is None or time in archived_since(table, timeline, time).values():
         return time
     return meant

@@ -37,7 +37,7 @@ class BatchLimit:
         """
         end, commits, size_bytes = begin, 0, 0
         for instant in commits_in(table, table.timeline(), begin, newest):
-            metadata = table.read_commit(instant)
+            metadata = table.commits.read(instant)
             if changes_rows(metadata):
                 commits += 1
                 size_bytes += sum(stat.total_write_bytes for stat in metadata.write_stats)

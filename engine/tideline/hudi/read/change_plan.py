@@ -74,7 +74,7 @@ def plan_changes(
 
     @cache
     def read_commit(instant: Instant) -> CommitMetadata:
-        metadata = table.read_commit(instant)
+        metadata = table.commits.read(instant)
         return metadata if only is None else _narrowed(metadata, only)
 
     @cache
@@ -95,7 +95,7 @@ def plan_changes(
     _refuse_restored(table, timeline, begin, meant.end)
     if not commits:
         return ChangePlan(begin, begin, timeline, ())
-    listing = table.list_files(partitions(timeline))
+    listing = table.files.listing(partitions(timeline))
     planned = [
         _step(table, timeline, listing, read_commit(instant), instant) for instant in commits
     ]
@@ -159,7 +159,7 @@ def _step(
     touched = {partition: listing[partition] for partition in {one.partition for one in changed}}
 
     def slices(shown: ActiveTimeline) -> Slices:
-        view = table.view_of(touched, shown)
+        view = table.files.view_of(touched, shown)
         return {
             piece.group: piece
             for partition in view.partitions

@@ -64,7 +64,7 @@ def load_view(
     """
     for _ in _RETRIES.attempts():
         timeline = table.timeline()
-        view = table.read_view(shown(timeline), partitions(timeline))
+        view = table.files.read_view(shown(timeline), partitions(timeline))
         if _cleans(table.timeline()) <= _cleans(timeline):
             return timeline, view
     raise ConflictError("new cleans keep starting: try again", table=table.uri)
@@ -85,7 +85,7 @@ def find_files_gone(
     versions = whole_versions(table, timeline, view)
     born_later: set[FileGroupId] = set()
     for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
-        metadata = table.read_commit(instant)
+        metadata = table.commits.read(instant)
         for group, version in built_on(metadata):
             if version is None:
                 born_later.add(group)
@@ -117,14 +117,14 @@ def find_files_gone_by_completion(
         return _gone(as_of, f"commits up to {max(archived.values())} are archived")
     later = {one.time: one for one in commits if one.completed_at and one.completed_at > as_of}
     order = {one.time: one.completed_at for one in later.values()} | archived
-    entries = table.archived().find(frozenset(archived))
+    entries = table.commits.archive().find(frozenset(archived))
     versions = whole_versions(table, timeline, view)
     born_later: set[FileGroupId] = set()
     for time in sorted(order, key=lambda one: (str(order[one]), one)):
         if time not in later and time not in entries:
             return _gone(as_of, f"the archive changed while {time} was looked for in it; try again")
         active = later.get(time)
-        metadata = table.read_commit(active) if active else entries[time].commit_metadata()
+        metadata = table.commits.read(active) if active else entries[time].commit_metadata()
         for group, version in built_on(metadata):
             if version is None:
                 born_later.add(group)
@@ -157,7 +157,7 @@ def whole_versions(
 
 def has_archive(table: HoodieTable) -> bool:
     """Whether any instant of the table has been archived."""
-    listing = table.store.list_directory(table.archived().directory)
+    listing = table.store.list_directory(table.commits.archive().directory)
     return any(not _is_sidecar(info.path) for info in listing.objects)
 
 

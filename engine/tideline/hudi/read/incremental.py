@@ -130,7 +130,7 @@ def _planned(table: HoodieTable, asked: AskedRange) -> TableScan | FilesGone:
     if table.layout.timeline.has_completion_times:
         return plan_by_completion(table, asked)
     begin, end = asked.begin, asked.end
-    read_commit = cache(table.read_commit)
+    read_commit = cache(table.commits.read)
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
         """Those whose files have to be listed, None for all."""

@@ -38,7 +38,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 
 def plan_by_completion(table: HoodieTable, asked: AskedRange) -> TableScan | FilesGone:
     """The files and commits that completed in the range; or that its files have been cleaned."""
-    read_commit = cache(table.read_commit)
+    read_commit = cache(table.commits.read)
     meant = cache(partial(asked.meant, table))
 
     @cache

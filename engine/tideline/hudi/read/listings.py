@@ -74,7 +74,7 @@ def partitions_table(table: HoodieTable) -> pa.Table:
 def history_table(table: HoodieTable) -> pa.Table:
     """A row for each instant of the timeline, oldest first; null where a commit says nothing."""
     timeline = table.timeline()
-    zone = table.known_zone(timeline).reading_zone
+    zone = table.instants.known_zone(timeline).reading_zone
     rows = []
     for instant in timeline:
         row: dict[str, Any] = {
@@ -92,11 +92,11 @@ def history_table(table: HoodieTable) -> pa.Table:
 
 
 def _slices(table: HoodieTable) -> tuple[FileSlice, ...]:
-    return table.read_view(table.timeline()).all_latest_slices()
+    return table.files.read_view(table.timeline()).all_latest_slices()
 
 
 def _counts(table: HoodieTable, instant: Instant) -> dict[str, Any]:
-    metadata = table.read_commit(instant)
+    metadata = table.commits.read(instant)
     stats = metadata.write_stats
     return {
         "operation": metadata.operation_type.lower(),

@@ -24,9 +24,9 @@ def point_in_time(table: HoodieTable, given: Point) -> InstantTime:
     """
 
     def zone() -> TimelineZone:
-        if table.zone_is_declared:
-            return table.zone
-        return table.known_zone(table.timeline()).reading_zone
+        if table.instants.zone_is_declared:
+            return table.instants.zone
+        return table.instants.known_zone(table.timeline()).reading_zone
 
     return parse_point_in_time(given, zone)
 

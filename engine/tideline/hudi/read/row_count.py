@@ -16,7 +16,7 @@ def row_count(table: HoodieTable, timeline: ActiveTimeline, *, files_max: int) -
 
     Raises CorruptTableError for a file that cannot be read.
     """
-    slices = table.read_view(timeline).all_latest_slices()
+    slices = table.files.read_view(timeline).all_latest_slices()
     if len(slices) > files_max:
         return None
     rows = 0

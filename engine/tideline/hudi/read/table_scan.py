@@ -99,7 +99,7 @@ class TableScan:
 
 def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
     """The columns a read has: of a table without any schema yet, the meta columns only."""
-    user_columns = table.table_schema(timeline)
+    user_columns = table.schemas.newest(timeline)
     schema = user_columns if user_columns is not None else pa.schema([])
     return with_meta_fields(schema) if table.config.populate_meta_fields else schema
 

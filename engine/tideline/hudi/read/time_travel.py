@@ -116,7 +116,7 @@ def _earliest_readable(
 ) -> InstantTime | None:
     """The first commit after a time from which on all can be read. What a savepoint keeps may be
     read before it."""
-    listing = table.list_files()
+    listing = table.files.listing()
     saved = timeline.savepointed_times()
     commits = sorted(timeline.of(*COMMIT_ACTIONS).completed(), key=effective_time)
     counted = [one for one in commits[:-1] if one.time not in saved] + commits[-1:]
@@ -130,7 +130,7 @@ def _earliest_readable(
         shown = timeline
         if table.layout.timeline.has_completion_times:
             shown = timeline_as_of(table, timeline, time)
-        return _gone(table, timeline, shown, table.view_of(listing, shown), time) is None
+        return _gone(table, timeline, shown, table.files.view_of(listing, shown), time) is None
 
     at = bisect_left(times, True, key=is_readable)
     return times[at] if at < len(times) else None
@@ -157,7 +157,7 @@ def _refuse_future(table: HoodieTable, timeline: ActiveTimeline, time: InstantTi
 
 def _now(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime:
     """The present in the table's digits; the latest it can be where their zone is not certain."""
-    known = table.known_zone(timeline)
+    known = table.instants.known_zone(timeline)
     ahead_ms = 0 if known.knows_age else _UNKNOWN_ZONE_MS
     return known.reading_zone.instant_at(table.clock.now_ms() + ahead_ms)
 
@@ -180,7 +180,10 @@ def _refuse_unfinished(table: HoodieTable, timeline: ActiveTimeline, time: Insta
         newest = max(map(effective_time, timeline.completed()), default=time)
         pending = timeline.writes().pending().first() if newest < time else None
         settled = table.clock.now_ms() - LISTING_MARGIN_MS
-        if pending is None or table.known_zone(timeline).reading_zone.epoch_ms(time) < settled:
+        if (
+            pending is None
+            or table.instants.known_zone(timeline).reading_zone.epoch_ms(time) < settled
+        ):
             return
     else:
         pending = first_pending_write(table, timeline)

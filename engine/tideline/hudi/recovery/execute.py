@@ -234,7 +234,7 @@ def _roll_back(
     timeline = table.timeline()
     if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
         return None
-    time = table.reserve_time(timeline)
+    time = table.instants.reserve_time(timeline)
     body = encode_container("HoodieRollbackPlan", plan.to_avro(table.hadoop_uri))
     requested = timelines.create_requested(time, Action.ROLLBACK, body)
     return _perform(table, requested, plan, keeps_plan=keeps_plan, is_alive=is_alive)
@@ -295,9 +295,9 @@ def _perform(
     if not keeps_plan:
         remove_pending_states(table, failed)
     elapsed_ms = table.clock.now_ms() - started_ms
-    started = table.zone.instant_at(started_ms)
+    started = table.instants.zone.instant_at(started_ms)
     record = undone.to_avro(table.hadoop_uri, started=started, elapsed_ms=elapsed_ms)
-    table.complete(inflight, encode_container("HoodieRollbackMetadata", record))
+    table.instants.complete(inflight, encode_container("HoodieRollbackMetadata", record))
     marked, late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:
         remove_unfinished(table.store, partition)
@@ -346,7 +346,7 @@ def _undo_late_files(
         log_rollbacks=tuple(item for item in now.log_rollbacks if not set(item.log_files) <= known),
     )
     # The first command block may come before what a late task appended, so it gets one of its own.
-    return now, undo_files(table, late, table.next_time() if late.log_rollbacks else time)
+    return now, undo_files(table, late, table.instants.next_time() if late.log_rollbacks else time)
 
 
 def _remove_markers(table: HoodieTable, plan: RollbackPlan) -> None:
@@ -370,7 +370,7 @@ def _appended_logs(
 
 
 def _list_data_files(table: HoodieTable) -> tuple[BaseFile | LogFile, ...]:
-    return (*table.list_base_files(), *table.list_log_files())
+    return (*table.files.base_files(), *table.files.log_files())
 
 
 def _marked_logs(table: HoodieTable, markers: tuple[Marker, ...]) -> tuple[LogFile, ...]:
@@ -380,7 +380,7 @@ def _marked_logs(table: HoodieTable, markers: tuple[Marker, ...]) -> tuple[LogFi
         return ()
     parsed = (
         LogFile.parse(partition, name, size_bytes)
-        for partition, files in table.list_files(partitions).items()
+        for partition, files in table.files.listing(partitions).items()
         for name, size_bytes in files
     )
     return tuple(log for log in parsed if log is not None)

@@ -55,7 +55,7 @@ def was_committed(table: HoodieTable, timeline: ActiveTimeline, time: InstantTim
     if not timeline.is_committed(time):
         return False
     try:
-        return not table.archived().lacks(time)
+        return not table.commits.archive().lacks(time)
     except (CorruptTableError, ObjectNotFoundError):
         return True
 

@@ -103,7 +103,7 @@ def deletion_scope(table: HoodieTable, plan: RollbackPlan) -> DeleteScope:
             return f"instant {file.instant} wrote it, not {plan.instant}"
         return None
 
-    return table.delete_scope(f"the rollback of {plan.instant}", objection)
+    return table.files.delete_scope(f"the rollback of {plan.instant}", objection)
 
 
 def instants_in_log(store: ObjectStore, log: LogFile) -> frozenset[str] | None:

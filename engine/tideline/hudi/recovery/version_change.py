@@ -50,7 +50,7 @@ def finish_version_change(table: HoodieTable, guard: Guard = unguarded) -> bool:
     for layout in _layouts(table, text):
         if layout.timeline.version != table.layout.timeline.version:
             delete_timeline(table, layout, guard)
-    table.update_properties({VERSION_CHANGE: None}, guard)
+    table.properties.update({VERSION_CHANGE: None}, guard)
     return True
 
 
@@ -63,7 +63,7 @@ def delete_timeline(table: HoodieTable, layout: TableLayout, guard: Guard = ungu
     listed = table.store.list_directory(archive.directory).objects
     archived = [info.path for info in listed if archive.owns(info.path.rpartition("/")[2])]
     found = frozenset((*_instants(table, layout), *archived))
-    scope = table.delete_scope("a change of the table's version", control={*found, moved})
+    scope = table.files.delete_scope("a change of the table's version", control={*found, moved})
     guard()
     scope.remove_many(sorted(found))
     scope.remove(moved)
@@ -73,7 +73,9 @@ def delete_instants(table: HoodieTable, layout: TableLayout, guard: Guard = ungu
     """Delete the instants alone, where the timeline of a layout is about to be written."""
     found = frozenset(_instants(table, layout))
     guard()
-    table.delete_scope("a change of the table's version", control=found).remove_many(sorted(found))
+    table.files.delete_scope("a change of the table's version", control=found).remove_many(
+        sorted(found)
+    )
 
 
 def _instants(table: HoodieTable, layout: TableLayout) -> list[str]:

@@ -22,7 +22,7 @@ def with_sizes(
     because another process has done what was planned.
     """
     wanted = tuple(slices)
-    listing = table.list_files({piece.group.partition for piece in wanted})
+    listing = table.files.listing({piece.group.partition for piece in wanted})
     sizes = {partition: dict(files) for partition, files in listing.items()}
     return tuple(_sized(table, piece, sizes[piece.group.partition], instant) for piece in wanted)
 

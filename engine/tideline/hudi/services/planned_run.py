@@ -80,7 +80,7 @@ def execute_planned_run(
             run.check(transaction.timeline)
         # Files are read by the schema in force at their instant, which may be older than today's.
         before = transaction.timeline.before(instant.time)
-        schema_json = table.table_schema_json(before) or ""
+        schema_json = table.schemas.newest_json(before) or ""
         history = schema_history(table, before)
         moved = run.move(
             ServiceWork(

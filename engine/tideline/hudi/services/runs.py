@@ -50,7 +50,7 @@ class TableServices:
         """What the service would do now; changes nothing. Raises ConfigError as `run` does."""
         service = _known(service)
         timeline = self.table.timeline()
-        warning = self.table.require_zone(timeline).warning
+        warning = self.table.instants.require_zone(timeline).warning
         refused = self.refusal(service, timeline)
         outcome = NotDue(refused.reason) if refused else service.plan(self.context, timeline)
         if isinstance(outcome, Explanation):

@@ -169,7 +169,7 @@ class ServiceTransaction:
             carried = carried_metadata(self.table, timeline, extra_metadata)
             # A write that began before us may have added a column since our rows were read.
             before = timeline.before(self.instant)
-            schema_json = self.table.table_schema_json(before) or schema_json
+            schema_json = self.table.schemas.newest_json(before) or schema_json
             kept = unchanged_history(self.table, before, history, self.instant)
             version = save_history(self.table, timeline, self.instant, kept) if kept else {}
             metadata = CommitMetadata.of_stats(

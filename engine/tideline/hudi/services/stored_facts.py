@@ -51,7 +51,7 @@ class StoredFacts:
 
     @property
     def zone(self) -> KnownZone:
-        return self.table.known_zone(self.timeline)
+        return self.table.instants.known_zone(self.timeline)
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -110,7 +110,7 @@ def read_archival_holds(table: HoodieTable, timeline: ActiveTimeline) -> Archiva
 def _schema_commit(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime | None:
     """The newest commit of no service, where it names the version of a schema history."""
     for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        note = table.commit_note(instant)
+        note = table.commits.note(instant)
         if not note.is_service:
             return instant.time if note.latest_schema is not None else None
     return None

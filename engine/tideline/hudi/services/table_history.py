@@ -72,7 +72,7 @@ def written_partitions(table: HoodieTable, instants: Iterable[Instant]) -> froze
     """The partitions that completed commits wrote to or replaced file groups of."""
     found: set[str] = set()
     for instant in instants:
-        metadata = table.read_commit(instant)
+        metadata = table.commits.read(instant)
         found |= set(metadata.partition_to_write_stats)
         found |= set(metadata.partition_to_replace_file_ids or ())
     return frozenset(found)
@@ -94,7 +94,7 @@ def log_compactions(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[I
     return frozenset(
         instant.time
         for instant in (commits.after(last.time) if last else commits)
-        if table.read_commit(instant).operation_type == LOG_COMPACT
+        if table.commits.read(instant).operation_type == LOG_COMPACT
     )
 
 
@@ -148,7 +148,7 @@ def _core_seconds(extra: Mapping[str, str]) -> float:
 
 def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:
     try:
-        return table.read_commit(instant)
+        return table.commits.read(instant)
     except ObjectNotFoundError:
         return CommitMetadata()
 

@@ -33,7 +33,7 @@ def schema_history(table: HoodieTable, timeline: ActiveTimeline) -> SchemaHistor
     latest = newest[1].latest_schema if newest else None
     versions: tuple[InternalSchema, ...] = ()
     if whole.has_schemas:
-        versions = table.remembered_schemas(
+        versions = table.schemas.remembered(
             whole,
             lambda: find_versions(
                 table.store, whole, lambda time: _is_archived(table, whole, time)
@@ -66,7 +66,7 @@ def newest_schema(
     """The newest commit that says the columns; one of a service only where there is no other."""
     of_service = None
     for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        note = table.commit_note(instant)
+        note = table.commits.note(instant)
         if note.schema_json is None and note.latest_schema is None:
             continue
         if not note.is_service:
@@ -89,7 +89,7 @@ def _taken_up(
 
 
 def _is_archived(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> bool:
-    return timeline.has_archive and table.is_archived_commit(time)
+    return timeline.has_archive and table.commits.is_archived(time)
 
 
 def _require_settled(table: HoodieTable, history: SchemaHistory) -> None:

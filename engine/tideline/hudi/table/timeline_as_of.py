@@ -35,11 +35,13 @@ def archived_since(
 ) -> dict[InstantTime, InstantTime]:
     """Those that completed at `begin` as well. Where the last archival is older there are none, and
     the history is not read."""
-    history = table.archived()
+    history = table.commits.archive()
     assert isinstance(history, LsmHistory), "layouts with completion times have such an archive"
     written_ms = history.written_ms() if timeline.has_archive else None
     if written_ms is None:
         return {}
-    if written_ms + LISTING_MARGIN_MS < table.known_zone(timeline).reading_zone.epoch_ms(begin):
+    if written_ms + LISTING_MARGIN_MS < table.instants.known_zone(timeline).reading_zone.epoch_ms(
+        begin
+    ):
         return {}
     return history.commits_completed_since(begin)

@@ -4,7 +4,7 @@ An instant time is `yyyyMMddHHmmssSSS` (17 digits). Other shapes occur in real t
 `yyyyMMddHHmmss` (14 digits, Hudi before 0.10), an instant time with a suffix of three digits (20,
 table services of a metadata table), and times of almost only zeros (bootstraps:
 `00000000000000010`, 13 zeros in old tables). The digits are those of the table's time zone: which
-moment they stand for only `tideline.hudi.timeline.zone` knows; `HoodieTable.next_time` makes new
+moment they stand for only `tideline.hudi.timeline.zone` knows; `TableInstants.next_time` makes new
 ones.
 """
 

@@ -40,7 +40,7 @@ def converted_instants(
     old = table.timelines.layout
     clusterings = _clusterings(table, timeline)
     done = [] if old.has_completion_times else map(_name, timeline.completed())
-    completed = completion_times(done, table.zone)
+    completed = completion_times(done, table.instants.zone)
     for instant in sorted(timeline.made_ms):
         body = converted_body(table.store.get(old.path(instant)), instant, old, layout)
         action = instant.action
@@ -51,7 +51,7 @@ def converted_instants(
         moved = replace(instant, action=action, completion_time=at)
         completed_ms = None
         if instant.completion_time is not None:
-            completed_ms = table.zone.epoch_ms(instant.completion_time)
+            completed_ms = table.instants.zone.epoch_ms(instant.completion_time)
         yield ConvertedObject(layout.path(moved), body, completed_ms)
 
 
@@ -93,7 +93,7 @@ def _clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[Inst
     """The completed replacecommits that are clusterings, and those that are pending by name."""
     named = {one.time for one in timeline.made_ms if one.action is Action.CLUSTERING}
     replaced = timeline.of(Action.REPLACECOMMIT).completed()
-    did = {one.time for one in replaced if table.commit_note(one).is_clustering}
+    did = {one.time for one in replaced if table.commits.note(one).is_clustering}
     return frozenset(named | did)
 
 

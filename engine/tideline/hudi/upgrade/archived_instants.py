@@ -50,7 +50,7 @@ def convert_archive(table: HoodieTable, layout: TableLayout, guard: Guard = ungu
     there is history as well, and counted once. Raises CorruptTableError for a file that cannot be
     read as a whole.
     """
-    old = table.archived()
+    old = table.commits.archive()
     new = layout.archive.opens(table.store, layout.archive.folder)
     count = 0
     for file in reversed(old.files()):
@@ -81,7 +81,7 @@ def _to_history(
         name = entry.instant.time, entry.instant.action.when_completed
         states.setdefault(name, {})[entry.instant.state] = entry
     done = {name: found for name, found in states.items() if State.COMPLETED in found}
-    completed = completion_times(done, table.zone)
+    completed = completion_times(done, table.instants.zone)
     rows = [
         {
             "instantTime": str(time),

@@ -86,7 +86,7 @@ def change_version(
     """
     with table.lock(lock_timing).acquire() as lease:
         timeline = admit(table, Permission.UPGRADE)
-        guard = partial(require_lease, lease, table, table.next_time(timeline))
+        guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
         if finish_version_change(table, guard):
             timeline = table.timeline()
         plan = plan_version_change(table.config, version)
@@ -144,7 +144,7 @@ def _move(
     before = table.config.properties
     after = {name: text for name, text in {**before, **plan.changes}.items() if text is not None}
     said = change_text(before, after, (plan.before.table_version, version))
-    table.update_properties({VERSION_CHANGE: said}, guard)
+    table.properties.update({VERSION_CHANGE: said}, guard)
     delete_instants(table, plan.after, guard)
     archived = convert_archive(table, plan.after, guard)
     written = 0
@@ -170,8 +170,8 @@ def _switch(table: HoodieTable, plan: VersionPlan, guard: Guard) -> None:
     disable_metadata_table(table, guard)
     guard()
     adapt_index_definitions(table, plan.after.table_version)
-    table.update_properties(plan.changes, guard)
-    table.reload_config()
+    table.properties.update(plan.changes, guard)
+    table.properties.reload()
 
 
 def require_possible(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> None:
@@ -185,7 +185,7 @@ def require_possible(table: HoodieTable, timeline: ActiveTimeline, plan: Version
     saved = sorted(timeline.savepointed_times()) if plan.moves_timeline and plan.compacts else []
     if not saved:
         return
-    view = table.view_of(table.list_files(), timeline)
+    view = table.files.view_of(table.files.listing(), timeline)
     for time in saved:
         for partition in view.partitions:
             for piece in view.latest_slices(partition, time):
@@ -201,7 +201,7 @@ def require_possible(table: HoodieTable, timeline: ActiveTimeline, plan: Version
 
 def first_log(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> str | None:
     """A log that stands in the way: of the newest slices, or, where the past is cleaned, of any."""
-    view = table.view_of(table.list_files(), timeline)
+    view = table.files.view_of(table.files.listing(), timeline)
     for partition in view.partitions:
         whole = (one for group in view.all_file_groups(partition) for one in group.slices)
         pieces = whole if plan.forgets else iter(view.latest_slices(partition))
@@ -228,7 +228,7 @@ def _refuse_former_default(table: HoodieTable) -> None:
     if not columns:
         return
     first = f"{columns[0]}={_FORMER_DEFAULT}" if table.config.hive_style else _FORMER_DEFAULT
-    if any(partition.partition("/")[0] == first for partition in table.partitions()):
+    if any(partition.partition("/")[0] == first for partition in table.files.partitions()):
         raise UnsupportedTableError(
             "rows without a value are in the partition `default`, which later versions call "
             "__HIVE_DEFAULT_PARTITION__: write them there with the Hudi that wrote the table first",

@@ -43,7 +43,7 @@ _NEWEST_ALONE = {
 
 def preview_version_change(services: TableServices, version: int) -> VersionChanged:
     """What `run_version_change` would do; changes nothing. Raises as that does."""
-    plan = plan_version_change(services.table.reload_config(), version)
+    plan = plan_version_change(services.table.properties.reload(), version)
     if plan is not None:
         require_possible(services.table, services.table.timeline(), plan)
     return VersionChanged(plan, version, is_done=plan is None)
@@ -56,7 +56,7 @@ def run_version_change(services: TableServices, version: int) -> VersionChanged:
     UnsupportedTableError where it cannot be of that version, CorruptTableError.
     """
     table, timing = services.table, services.context.config.lock_timing
-    plan = plan_version_change(table.reload_config(), version)
+    plan = plan_version_change(table.properties.reload(), version)
     if plan is None:
         return change_version(table, version, timing)
     if not plan.before.is_written:

@@ -112,7 +112,7 @@ def _sources(
     partitions = written_partitions(table, timeline)[:_PARTITIONS_MAX]
     if {piece.partition for piece in slices}.issuperset(partitions):
         return
-    view = table.file_system_view(timeline, partitions)
+    view = table.files.view(timeline, partitions)
     found = chain.from_iterable(map(view.latest_slices, view.partitions))
     yield keys_of_rows, [piece for piece in found if has_bucket_ids([piece.group])]
 

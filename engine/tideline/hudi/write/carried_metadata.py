@@ -64,7 +64,7 @@ def _checkpoints(
             break
     else:
         if timeline.has_archive:
-            known = read_carried(table.archived(), _OURS, remembers=True)
+            known = read_carried(table.commits.archive(), _OURS, remembers=True)
             _require_index(table, known)
             found = _of_ingests(known)
             if found:
@@ -81,7 +81,7 @@ def _require_index(table: HoodieTable, extra: Mapping[str, str]) -> None:
     said = extra.get(INDEX_TYPE)
     if said is None or table.config.index_type is not None:
         return
-    table.update_properties({INDEX_TYPE: said})
+    table.properties.update({INDEX_TYPE: said})
     raise ConflictError(
         f"hoodie.properties had lost {INDEX_TYPE}={said}, as after ALTER TABLE ... RENAME TO of "
         "Spark SQL; it is set again: write again. Declare and publish again what else was lost",

@@ -89,7 +89,7 @@ def _done(
 ) -> WriteDone:
     table, request = transaction.table, transaction.request
     searched = request.token.notes if request.token else ()
-    warning = table.known_zone(transaction.timeline).warning
+    warning = table.instants.known_zone(transaction.timeline).warning
     warnings = (warning,) if warning is not None else ()
     undeclared = undeclared_index(table, request.operation, request.config)
     kept = reported_uniqueness(table.config, request.operation, request.config)

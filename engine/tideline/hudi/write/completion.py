@@ -88,7 +88,7 @@ class InstantCompletion:
         """
         sent = self._sent_as
         if sent is None or sent.completion_time is None or not self.may_still_take_place:
-            return self._table.completed_now(pending, timeline)
+            return self._table.instants.completed_now(pending, timeline)
         newest = timeline.newest_time()
         if newest is not None and newest > sent.completion_time:
             raise ConflictError(

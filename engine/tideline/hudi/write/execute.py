@@ -40,7 +40,7 @@ def execute_write(transaction: WriteTransaction, engine: WriteEngine) -> Written
 
 def _require_current_schema(transaction: WriteTransaction, engine: WriteEngine) -> None:
     table = transaction.table
-    if not is_current(table.table_schema(transaction.timeline), engine.schema):
+    if not is_current(table.schemas.newest(transaction.timeline), engine.schema):
         raise ConflictError(
             "the table's schema changed since the batch was prepared; write again",
             table=table.location.uri,

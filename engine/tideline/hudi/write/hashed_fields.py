@@ -84,4 +84,4 @@ class _Asked:
         return all(piece.file_id == ring.file_id(bucket) for bucket in buckets)
 
     def _view(self, partition: str) -> FileSystemView:
-        return self.table.file_system_view(self.timeline, (partition,))
+        return self.table.files.view(self.timeline, (partition,))

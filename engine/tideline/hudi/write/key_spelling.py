@@ -57,7 +57,7 @@ def key_generator(
         timeline = table.timeline()
     if keys.qualified and len(keys.record_fields) == 1:
         keys = _named_or_bare(table, timeline, keys)
-    schema = None if replaces_all else table.table_schema(timeline)
+    schema = None if replaces_all else table.schemas.newest(timeline)
     if schema is None:
         return keys
     return spelled_as_stored(_StoredTable(table, timeline, schema), keys, zone)
@@ -81,7 +81,7 @@ class _StoredTable:
 
     @cached_property
     def _view(self) -> FileSystemView:
-        return self.table.file_system_view(self.timeline)
+        return self.table.files.view(self.timeline)
 
     def samples(self, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """The first rows of a few slices, of base files where there are some."""
@@ -129,7 +129,7 @@ def _named_or_bare(
 
 def _stored_keys(table: HoodieTable, timeline: ActiveTimeline) -> tuple[str, ...]:
     """Some keys of the first file group that has any."""
-    view = table.file_system_view(timeline)
+    view = table.files.view(timeline)
     committed = CommittedInstants.of(timeline)
     for partition in view.partitions[:_PARTITIONS_MAX]:
         for piece in view.latest_slices(partition):

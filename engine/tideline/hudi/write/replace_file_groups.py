@@ -40,7 +40,7 @@ def execute_delete_partition(
     """Replace the partitions' file groups by nothing. Raises InvalidDataError for unknown ones."""
     table = transaction.table
     partitions = chosen(transaction.timeline) if callable(chosen) else chosen
-    known = set(table.partitions())
+    known = set(table.files.partitions())
     unknown = sorted(set(partitions) - known)
     if unknown:
         raise InvalidDataError(
@@ -48,7 +48,7 @@ def execute_delete_partition(
             table=table.location.uri,
             value=unknown[0],
         )
-    view = table.file_system_view(transaction.timeline, partitions)
+    view = table.files.view(transaction.timeline, partitions)
     replaced = live_file_ids(view, partitions)
     require_no_compaction(transaction, view, replaced)
     settle_with_clustering(transaction, view, groups_of(replaced))
@@ -62,15 +62,15 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFile
     Partitions that receive no row keep their files, except with insert_overwrite_table.
     """
     operation, config, table = transaction.operation, transaction.config, transaction.table
-    empty = table.file_system_view(transaction.timeline, ())
+    empty = table.files.view(transaction.timeline, ())
     hashed = key_hash_of(transaction, empty) if config.index.type.places_by_hash else None
     profile = engine.profile((), transaction.timeline)
     for partition in engine.partitions:
         check_new_partition(table.store, partition)
     if transaction.timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING):
         overwrites_table = operation is WriteOperation.INSERT_OVERWRITE_TABLE
-        touched = table.partitions() if overwrites_table else engine.partitions
-        held = table.file_system_view(transaction.timeline, touched)
+        touched = table.files.partitions() if overwrites_table else engine.partitions
+        held = table.files.view(transaction.timeline, touched)
         settle_with_clustering(transaction, held, groups_of(live_file_ids(held, touched)))
     transaction.to_inflight(inflight_metadata(profile, operation))
     sizing = replace(config.sizing, small_file_limit_bytes=0)
@@ -91,8 +91,8 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFile
         placement=placement,
     )
     if operation is WriteOperation.INSERT_OVERWRITE_TABLE:
-        partitions: Sequence[str] = table.partitions()
+        partitions: Sequence[str] = table.files.partitions()
     else:
         partitions = sorted({stat.partition_path or "" for stat in stats})
-    view = table.file_system_view(transaction.timeline, partitions)
+    view = table.files.view(transaction.timeline, partitions)
     return WrittenFiles(stats, live_file_ids(view, partitions))

@@ -58,7 +58,7 @@ def _groups_that_lost_rows(
         return frozenset()
     if not any(_overlapping(timeline, compaction)):
         return frozenset()
-    stats = table.read_commit(compaction).partition_to_write_stats
+    stats = table.commits.read(compaction).partition_to_write_stats
     return frozenset(
         FileGroupId(partition, stat.file_id)
         for partition, found in stats.items()

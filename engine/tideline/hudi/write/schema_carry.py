@@ -76,4 +76,4 @@ def _remove_archived(table: HoodieTable, timeline: ActiveTimeline) -> None:
     if start is None or not active or any(min(active) > savepoint for savepoint in kept):
         return
     old = frozenset(path for time, path in files.items() if time < start)
-    table.delete_scope("removing old schema files", control=old).remove_many(old)
+    table.files.delete_scope("removing old schema files", control=old).remove_many(old)

@@ -51,7 +51,7 @@ class TableWriter:
         """
         given = check_given(options, place)
         check_agreement(given, self.table.config)
-        self.table.declare_zone(given.get(TIMEZONE))
+        self.table.instants.declare_zone(given.get(TIMEZONE))
         return given
 
     def config_for_rows(self, options: Mapping[str, str] | None) -> WriteConfig:
@@ -151,7 +151,7 @@ class TableWriter:
         self, request: WriteRequest, partitions: Sequence[str] | PartitionChoice
     ) -> WriteDone:
         """Drop whole partitions, named or chosen inside the transaction, as one commit."""
-        schema_json = self.table.table_schema_json(self.table.timeline()) or ""
+        schema_json = self.table.schemas.newest_json(self.table.timeline()) or ""
         return commit_write(
             self.table,
             replace(request, schema_json=schema_json),

@@ -61,7 +61,7 @@ class TokenSearch:
         for instant in reversed(commits.instants):
             if instant.time in self._without:
                 continue
-            metadata = self._table.read_commit(instant)
+            metadata = self._table.commits.read(instant)
             if metadata.extra_metadata.get(TOKEN_KEY) == self.token:
                 return self._committed(instant, metadata)
             self._without.add(instant.time)
@@ -85,7 +85,7 @@ class TokenSearch:
             )
 
     def _find_archived(self, is_locked: bool) -> Committed | None:
-        archived = self._table.archived()
+        archived = self._table.commits.archive()
         tokens = read_archived_tokens(archived, remembers=is_locked)
         time = tokens.instants.get(self.token)
         if time is None:

@@ -93,7 +93,7 @@ def begin_write(
         action = operation.action(table.config.table_type)
         pending = PendingInstant.request(
             table,
-            table.reserve_time(timeline),
+            table.instants.reserve_time(timeline),
             action,
             _requested_body(action),
             heartbeat=config.heartbeat,
@@ -119,7 +119,7 @@ class _Start:
         return cls(
             timeline,
             TransactionStart.of(timeline) if matched is None else matched.seen,
-            table.table_schema_json(timeline),
+            table.schemas.newest_json(timeline),
             schema_history(table, timeline),
         )
 
@@ -305,7 +305,7 @@ class WriteTransaction:
         instant.
         """
         mine = metadata.extra_metadata.get(SCHEMA_KEY, "")
-        now = self.table.table_schema_json(timeline)
+        now = self.table.schemas.newest_json(timeline)
         try:
             both = agree_on_schema(self._start.schema_json, now, mine, table=self.table.config.name)
         except InvalidDataError as error:

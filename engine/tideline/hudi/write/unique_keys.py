@@ -43,7 +43,7 @@ def require_agreed_uniqueness(
     """
     if unique_keys(operation, config) is not UniqueKeys.PARTITION:
         return
-    table.reload_config()
+    table.properties.reload()
     if global_index(table) is not None:
         raise ConflictError(
             f"keys became unique in the whole table ({says_unique(table)}) while this write "

@@ -25,7 +25,7 @@ from tideline.hudi.write.write_step import (
 def write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Every operation but overwrites with a bucket index: the key's hash names the file group."""
     operation, config = transaction.operation, transaction.config
-    view = transaction.table.file_system_view(transaction.timeline, engine.partitions)
+    view = transaction.table.files.view(transaction.timeline, engine.partitions)
     hashed = key_hash_of(transaction, view)
     counts = engine.profile_by_hash(hashed)
     plan, placement, profile = plan_by_hash(view, counts, operation, hashed)

@@ -47,7 +47,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
     operation, config, table = transaction.operation, transaction.config, transaction.table
     matched = transaction.request.matched
     scope = None if config.index.type.is_global else engine.partitions
-    view = table.file_system_view(transaction.timeline, scope)
+    view = table.files.view(transaction.timeline, scope)
     table_type, index = table.config.table_type, config.index
     candidates = lookup_candidates(
         view,

@@ -78,7 +78,7 @@ def record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteConf
         for instant in reversed(timeline.completed().of(*actions).instants):
             stats = [
                 stat
-                for stat in table.read_commit(instant).write_stats
+                for stat in table.commits.read(instant).write_stats
                 if stat.path and BaseFile.parse(*split_path(stat.path)) is not None
             ]
             yield (

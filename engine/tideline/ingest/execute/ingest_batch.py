@@ -79,7 +79,7 @@ class IngestBatch:
     def table_schema(self) -> pa.Schema | None:
         """The table's columns, else those declared; None where this batch decides them."""
         if self.table is not None:
-            schema = self.table.hoodie_table.table_schema(self.table.timeline())
+            schema = self.table.hoodie_table.schemas.newest(self.table.timeline())
             if schema is not None:
                 return schema
         declared = self.operation.table.schema

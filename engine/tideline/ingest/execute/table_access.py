@@ -45,7 +45,7 @@ def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
             return None
         raise
     table.hoodie_table.writer = writer
-    table.hoodie_table.declare_zone(target.write_properties.get(TIMEZONE))
+    table.hoodie_table.instants.declare_zone(target.write_properties.get(TIMEZONE))
     return table
 
 

@@ -28,7 +28,7 @@ def current_checkpoints(
     timeline = table.timeline()
 
     def read(instant: Instant) -> Mapping[str, str]:
-        return table.hoodie_table.read_commit(instant).extra_metadata
+        return table.hoodie_table.commits.read(instant).extra_metadata
 
     newest = timeline.completed().of(*COMMIT_ACTIONS).last()
     carried = read(newest) if newest is not None else {}
@@ -51,7 +51,7 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestR
     """
 
     def read(instant: Instant) -> Mapping[str, str]:
-        return table.hoodie_table.read_commit(instant).extra_metadata
+        return table.hoodie_table.commits.read(instant).extra_metadata
 
     found = newest_of(
         read_checkpoints(
@@ -76,4 +76,6 @@ def _archived(table: LakeTable, timeline: ActiveTimeline, *, remembers: bool) ->
     """Checkpoints that archived commits carried; `remembers` only under the table lock."""
     if not timeline.has_archive:
         return {}
-    return read_carried(table.hoodie_table.archived(), CHECKPOINT_PREFIX, remembers=remembers)
+    return read_carried(
+        table.hoodie_table.commits.archive(), CHECKPOINT_PREFIX, remembers=remembers
+    )

@@ -82,7 +82,7 @@ def _intake(
     hoodie = table.hoodie_table
     operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
     deletes = operation is WriteOperation.DELETE
-    schema = hoodie.table_schema(table.timeline())
+    schema = hoodie.schemas.newest(table.timeline())
     known = types_of(schema)
     return Intake(
         spark,

@@ -154,7 +154,7 @@ def _commit_schema(
     instant = timeline.of(*COMMIT_ACTIONS).completed().find(time)
     if instant is None:
         return None
-    schema_json = table.read_commit(instant).schema_json
+    schema_json = table.commits.read(instant).schema_json
     return avro_to_arrow(schema_json) if schema_json else None
 
 

@@ -63,7 +63,7 @@ def open_engine(
     timeline = table.timeline()
     keys = _keys(frame, table, timeline, operation)
     try:
-        batch = _prepare(frame, table, table.table_schema(timeline), keys, operation, config)
+        batch = _prepare(frame, table, table.schemas.newest(timeline), keys, operation, config)
     except TidelineError as error:
         error.table = error.table or table.location.uri
         raise
@@ -99,7 +99,7 @@ def open_matched_engine(
     """The same for rows that a condition matched, read when the writes `seen` were there, which are
     to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
     delete = WriteOperation.DELETE
-    keys, schema = KeyGenerator.from_config(table.config), table.table_schema(table.timeline())
+    keys, schema = KeyGenerator.from_config(table.config), table.schemas.newest(table.timeline())
     if table.config.populate_meta_fields:
         batch = stored_batch(found, schema or pa.schema([]))
     else:
@@ -138,7 +138,7 @@ def try_write(
     ordering = needed_ordering(table.config, operation)
     timeline = table.timeline()
     keys = _keys(frame, table, timeline, operation)
-    batch = _prepare(frame, table, table.table_schema(timeline), keys, operation, config)
+    batch = _prepare(frame, table, table.schemas.newest(timeline), keys, operation, config)
     inspect_batch(batch, ordering, table.location.uri)
     batch.rows.write.format("noop").mode("overwrite").save()
 

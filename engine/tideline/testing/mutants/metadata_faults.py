@@ -23,7 +23,7 @@ METADATA_FAULTS = (
     Fault(
         "files of dropped partitions go before the list says so",
         _KEEP,
-        "        table.update_properties(only_kept | kept_index(table), guard)\n",
+        "        table.properties.update(only_kept | kept_index(table), guard)\n",
         "",
         _KEEPING,
     ),
@@ -158,8 +158,8 @@ METADATA_FAULTS = (
     ),
     Fault(
         "a metadata table that is switched off is read",
-        "engine/tideline/hudi/table/hoodie_table.py",
-        "        if not self.reload_config().keeps_metadata_table:\n",
+        "engine/tideline/hudi/table/table_files.py",
+        "        if not self._properties.reload().keeps_metadata_table:\n",
         "        if False:\n",
         _KEEPING,
     ),

@@ -32,8 +32,8 @@ PUBLICATION_FAULTS = (
     Fault(
         "a publication moves to another catalog and leaves its snapshots behind",
         f"{_PUBLICATION}/published_table.py",
-        "        PublishedTable(table, place).load()\n        table.update",
-        "        table.update",
+        "        PublishedTable(table, place).load()\n        table.properties.update",
+        "        table.properties.update",
         (f"{_TESTS}/test_publish_in_catalog.py",),
     ),
     Fault(

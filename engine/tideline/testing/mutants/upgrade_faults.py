@@ -16,7 +16,7 @@ UPGRADE_FAULTS = (
     Fault(
         "nothing says that a change of version is under way",
         _EXECUTE,
-        "    table.update_properties({VERSION_CHANGE: said}, guard)\n",
+        "    table.properties.update({VERSION_CHANGE: said}, guard)\n",
         "",
         _CHANGE,
     ),
@@ -78,7 +78,7 @@ UPGRADE_FAULTS = (
     ),
     Fault(
         "who has the table open reads what is being deleted",
-        "engine/tideline/hudi/table/hoodie_table.py",
+        "engine/tideline/hudi/table/table_instants.py",
         "        if found.is_moving or not len(found):\n",
         "        if not len(found):\n",
         _CHANGE,

@@ -208,7 +208,7 @@ def execute_archival(
     merged = None if left else writer.merge(config)
     if archives or merged:
         # The next ingest finds an archived checkpoint without reading the archive.
-        read_carried(table.archived(), "", remembers=True)
+        read_carried(table.commits.archive(), "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
     return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
 
@@ -227,7 +227,7 @@ def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], DeletedObj
 
 
 def _archive_writer(table: HoodieTable) -> ArchiveWriter:
-    archived = table.archived()
+    archived = table.commits.archive()
     if isinstance(archived, LsmHistory):
         return LsmArchiveWriter(table, archived)
     return LogArchiveWriter(table)
@@ -245,7 +245,7 @@ def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[I
         return frozenset()
     present = {
         FileGroupId(partition, file.file_id)
-        for partition, files in table.list_files(partitions).items()
+        for partition, files in table.files.listing(partitions).items()
         for name, size_bytes in files
         if (file := parse_data_file(partition, name, size_bytes)) is not None
     }
@@ -261,7 +261,7 @@ def _list_states(table: HoodieTable) -> tuple[StoredState, ...]:
 
 def _timeline(table: HoodieTable, states: Iterable[StoredState]) -> ActiveTimeline:
     """The timeline that plans are made from: properties and instants of one moment."""
-    table.reload_config()
+    table.properties.reload()
     return ActiveTimeline(tuple(state.instant for state in states))
 
 
@@ -295,7 +295,7 @@ def _remove(
     pending = [
         state.info.path for item in instants for state in objects[item] if state.instant.is_pending
     ]
-    table.delete_scope("archival", control=frozenset(pending)).remove_many(pending)
+    table.files.delete_scope("archival", control=frozenset(pending)).remove_many(pending)
     for instant in sorted(instants):
         table.timelines.remove(instant)
     size_bytes = sum(state.info.size_bytes for found in objects.values() for state in found)

@@ -31,10 +31,10 @@ class LogArchiveWriter:
     table: HoodieTable
 
     def recover(self) -> None:
-        recover_merge(self.table, self.table.archived())
+        recover_merge(self.table, self.table.commits.archive())
 
     def still_active(self, active: frozenset[Instant]) -> frozenset[Instant]:
-        archived = self.table.archived()
+        archived = self.table.commits.archive()
         found: set[Instant] = set()
         for file in archived.files():
             both = archived.read(file).instants & active
@@ -46,12 +46,12 @@ class LogArchiveWriter:
     def write(
         self, states: Mapping[Instant, Sequence[StoredState]], config: ArchivalConfig
     ) -> WrittenArchive:
-        table, archived = self.table, self.table.archived()
+        table, archived = self.table, self.table.commits.archive()
         entries = []
         for objects in states.values():
             for state in objects:
                 body = table.store.get(state.info.path)
-                moved_at = table.zone.instant_at(state.info.modified_ms)
+                moved_at = table.instants.zone.instant_at(state.info.modified_ms)
                 entries.append(
                     archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
                 )
@@ -61,7 +61,7 @@ class LogArchiveWriter:
     def merge(self, config: ArchivalConfig) -> MergedArchives | None:
         if not config.merge.is_enabled:
             return None
-        return execute_merge(self.table, self.table.archived(), config.merge)
+        return execute_merge(self.table, self.table.commits.archive(), config.merge)
 
 
 def append_to_archive(

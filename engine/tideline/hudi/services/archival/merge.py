@@ -141,7 +141,7 @@ def _scope(
 ) -> DeleteScope:
     """These archive files and the plan: the folder is a property and may hold anything."""
     paths = (file.path for file in files)
-    return table.delete_scope("merging archives", control={*paths, _plan_path(archived)})
+    return table.files.delete_scope("merging archives", control={*paths, _plan_path(archived)})
 
 
 def _plan_path(archived: ArchivedTimeline) -> str:

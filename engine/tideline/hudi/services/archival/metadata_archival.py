@@ -9,6 +9,7 @@ Source: Hudi's HoodieMetadataWriteUtils, which keeps as many instants there as i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import takewhile
 
 from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTableError
@@ -17,7 +18,8 @@ from tideline.hudi.services.archival.execute import ArchivalDone, execute_archiv
 from tideline.hudi.services.archival.plan import ArchivalPlan
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import load_any_table_config
-from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableConfig
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH
+from tideline.hudi.table.table_properties import TableProperties
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.services.explanation import NotDue
@@ -25,31 +27,25 @@ from tideline.storage.store_below import StoreBelow
 from tideline.wording import counted
 
 
-class _OpenMetadataTable(HoodieTable):
-    """A metadata table for callers that need its timeline alone: its files are none that tables
-    have."""
-
-    def reload_config(self) -> TableConfig:
-        self.config = load_any_table_config(self.store)
-        return self.config
-
-
 def archive_metadata_table(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone | None:
     """Archive one portion of the metadata table's instants; None where none is kept.
 
     Call under the table lock. Nothing happens where it cannot be read: the next commit sees to it.
     """
-    if not table.reload_config().keeps_metadata_table:
+    if not table.properties.reload().keeps_metadata_table:
         return None
     store = StoreBelow(table.store, METADATA_TABLE_PATH)
     try:
-        properties = load_any_table_config(store)
-        opened = _OpenMetadataTable(
-            table.location, store, properties, table.clock, lambda _partitions: None
-        )
+        config_there = load_any_table_config(store)
+        properties = TableProperties(store, table.clock, config_there, load_any_table_config)
+        opened = HoodieTable(table.location, properties, _unlisted)
         return execute_archival(opened, config, plan_metadata_archival)
     except (CorruptTableError, UnsupportedTableError, TableNotFoundError):
         return None
+
+
+def _unlisted(_partitions: Iterable[str] | None) -> None:
+    """A metadata table has no metadata table."""
 
 
 def plan_metadata_archival(

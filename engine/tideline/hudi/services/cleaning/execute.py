@@ -167,7 +167,7 @@ def plan_table_cleaning(
     """What a clean would do now; reads the timeline and lists the partitions it concerns."""
     timeline = table.timeline() if timeline is None else timeline
     last = read_last_clean(table, timeline)
-    known = table.known_zone(timeline)
+    known = table.instants.known_zone(timeline)
     retention = plan_retention(timeline, last, config, table.clock.now_ms(), known)
     if isinstance(retention, NotDue):
         return retention
@@ -189,7 +189,7 @@ def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | N
     plan = plan_table_cleaning(table, config, timeline)
     if isinstance(plan, NotDue):
         return plan
-    time = table.reserve_time(timeline)
+    time = table.instants.reserve_time(timeline)
     body = encode_container("HoodieCleanerPlan", plan.to_avro(table.hadoop_uri))
     return table.timelines.create_requested(time, Action.CLEAN, body)
 
@@ -274,7 +274,7 @@ def _checked_sizes(table: HoodieTable, plan: CleaningPlan, instant: Instant) -> 
     for partition, files in sorted(plan.files.items()):
         listing = _list_partition(table, partition)
         paths = [file.path for file in files]
-        scope = table.delete_scope(
+        scope = table.files.delete_scope(
             f"the clean {instant.time}", standing.objections(partition, listing, paths).get
         )
         scope.check(paths)
@@ -287,7 +287,7 @@ def _delete(
     table: HoodieTable, plan: CleaningPlan, sizes: Mapping[str, int]
 ) -> Iterator[CleanedFile]:
     """Delete the planned files, which were checked, partition by partition."""
-    scope = table.delete_scope("the clean")
+    scope = table.files.delete_scope("the clean")
     for _, files in sorted(plan.files.items()):
         scope.remove_many(file.path for file in files)
         for file in files:
@@ -308,7 +308,7 @@ def _delete_partitions(
         if any(parse_data_file(partition, name, 0) is not None for name in names):
             _log.warning("partition %s has files again, it stays", partition)
             continue
-        table.delete_scope("the clean").remove_many(
+        table.files.delete_scope("the clean").remove_many(
             join_path(partition, name) for name in names if name in METADATA_NAMES
         )
         yield partition
@@ -325,7 +325,7 @@ def _complete(
 ) -> None:
     body = encode_container("HoodieCleanMetadata", _metadata(plan, done))
     try:
-        completed = table.completed_now(inflight, timeline)
+        completed = table.instants.completed_now(inflight, timeline)
         deleted = [file.path for file in done.files]
         emptied = done.partitions_deleted
         record_clean(table, completed, deleted, emptied, timeline, metadata_table, guard)
@@ -381,7 +381,7 @@ def _partitions(table: HoodieTable, retention: Retention) -> tuple[str, ...] | N
     found: set[str] = set()
     for instant in retention.written:
         try:
-            found.update(_touched(table.read_commit(instant), is_cow))
+            found.update(_touched(table.commits.read(instant), is_cow))
         except ObjectNotFoundError:
             # Archived in between: where it wrote is no longer known.
             return None
@@ -411,9 +411,9 @@ def _facts(
         timeline=timeline,
         is_partitioned=is_partitioned,
         slices=table.layout.slices,
-        archived=table.archived_completion,
-        replaced=table.replaced_groups(recent),
-        compacting=table.planned_groups(timeline, Action.COMPACTION),
+        archived=table.commits.archived_completion,
+        replaced=table.commits.replaced_groups(recent),
+        compacting=table.commits.planned_groups(timeline, Action.COMPACTION),
         needed=_needed(table, timeline),
         savepointed=savepointed_files(table, timeline),
     )
@@ -425,9 +425,9 @@ def _standing(table: HoodieTable, timeline: ActiveTimeline) -> TableFacts:
         timeline=timeline,
         is_partitioned=bool(table.config.partition_fields),
         slices=table.layout.slices,
-        archived=table.archived_completion,
-        replaced=table.replaced_groups(timeline),
-        compacting=table.planned_groups(timeline, Action.COMPACTION),
+        archived=table.commits.archived_completion,
+        replaced=table.commits.replaced_groups(timeline),
+        compacting=table.commits.planned_groups(timeline, Action.COMPACTION),
         needed=_needed(table, timeline),
         savepointed=savepointed_files(table, timeline),
     )
@@ -437,7 +437,7 @@ def _archived_replaced(table: HoodieTable) -> frozenset[FileGroupId]:
     """The file groups that archived replacecommits replaced. Reads the whole archive."""
     return frozenset(
         FileGroupId(partition, file_id)
-        for entry in table.archived().commits()
+        for entry in table.commits.archive().commits()
         if entry.instant.action is Action.REPLACECOMMIT
         for partition, ids in (entry.commit_metadata().partition_to_replace_file_ids or {}).items()
         for file_id in ids
@@ -462,11 +462,11 @@ def _needed(table: HoodieTable, timeline: ActiveTimeline) -> dict[FileGroupId, I
 def _listings(table: HoodieTable, partitions: tuple[str, ...] | None) -> Iterator[PartitionListing]:
     """One listing at a time: of all partitions in one sweep, of some with one request each."""
     if partitions is None:
-        yield from table.list_files().items()
+        yield from table.files.listing().items()
         return
     for partition in partitions:
         yield partition, _list_partition(table, partition)
 
 
 def _list_partition(table: HoodieTable, partition: str) -> tuple[tuple[str, int], ...]:
-    return table.list_files((partition,))[partition]
+    return table.files.listing((partition,))[partition]

@@ -77,12 +77,12 @@ def plan_due_clustering(
     wanted = partitions_to_cluster(changed, config, now)
     if not wanted:
         return NotDue("the filters leave no partition to cluster")
-    view = table.file_system_view(timeline, wanted)
+    view = table.files.view(timeline, wanted)
     return plan_clustering(
         view,
         config,
         reason=reason,
-        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        pending_log_compaction=table.commits.planned_groups(timeline, Action.LOGCOMPACTION),
         looked_over=tuple(sorted(set(changed) - set(wanted))),
         merges_logs=refused_by_properties(table, Permission.MERGE_LOGS) is None,
     )
@@ -93,7 +93,7 @@ def schedule_clustering(
 ) -> Instant | NotDue:
     """Write a clustering plan if one is due. Call under the table lock."""
     timeline = table.timeline()
-    now = table.next_time(timeline)
+    now = table.instants.next_time(timeline)
     plan = plan_due_clustering(table, timeline, config, now, commits_max=commits_max)
     if isinstance(plan, NotDue):
         return plan
@@ -101,7 +101,7 @@ def schedule_clustering(
     record = plan.to_avro(table.hadoop_uri.removeprefix("file:"))
     body = encode_container("HoodieRequestedReplaceMetadata", record)
     action = table.layout.timeline.clustering
-    return table.timelines.create_requested(table.reserve_time(timeline), action, body)
+    return table.timelines.create_requested(table.instants.reserve_time(timeline), action, body)
 
 
 def execute_clustering(
@@ -160,7 +160,7 @@ def _changed_partitions(
     if config.is_incremental and last is not None:
         left_over = partitions_left_over(table, last, table.layout.timeline.clustering)
     if last is None or left_over is None:
-        return table.partitions()
+        return table.files.partitions()
     writes = _completed_since(table, timeline, last.time)
     return tuple(sorted({*left_over, *written_partitions(table, writes)}))
 
@@ -169,7 +169,7 @@ def _completed_since(
     table: HoodieTable, timeline: ActiveTimeline, since: InstantTime
 ) -> Iterator[Instant]:
     """Commits that may have completed after `since`, the store's clock being what it is."""
-    zone = table.zone
+    zone = table.instants.zone
     times = completion_times(timeline, zone)
     for instant in timeline.of(*COMMIT_ACTIONS).completed():
         done_ms = zone.epoch_ms(times.get(instant.time, instant.time))
@@ -192,7 +192,7 @@ def _refuse_updated(
 ) -> None:
     def metadata(write: Instant) -> CommitMetadata:
         try:
-            return table.read_commit(write)
+            return table.commits.read(write)
         except ObjectNotFoundError:
             return CommitMetadata()
 

@@ -62,7 +62,7 @@ class Clustering(RowService):
 
     def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
         table, config = context.table, self.settings(context.settings)
-        plan = plan_due_clustering(table, timeline, config, table.next_time(timeline))
+        plan = plan_due_clustering(table, timeline, config, table.instants.next_time(timeline))
         return plan if isinstance(plan, NotDue) else plan.explain()
 
     def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:

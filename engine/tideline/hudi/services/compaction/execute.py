@@ -59,25 +59,27 @@ def plan_due_compaction(
     partitions = _partitions(table, timeline, config, due, times)
     if partitions is not None and not partitions:
         return NotDue(f"nothing was written {due.reason}")
-    view = table.file_system_view(timeline, partitions)
+    view = table.files.view(timeline, partitions)
     return plan_compaction(
         view,
         config,
         now,
         reason=due.reason,
-        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        pending_log_compaction=table.commits.planned_groups(timeline, Action.LOGCOMPACTION),
     )
 
 
 def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant | NotDue:
     """Write a compaction plan if one is due. Call under the table lock."""
     timeline = table.timeline()
-    now = table.next_time(timeline)
+    now = table.instants.next_time(timeline)
     plan = plan_due_compaction(table, timeline, config, now)
     if isinstance(plan, NotDue):
         return plan
     body = encode_container("HoodieCompactionPlan", plan.to_avro())
-    return table.timelines.create_requested(table.reserve_time(timeline), Action.COMPACTION, body)
+    return table.timelines.create_requested(
+        table.instants.reserve_time(timeline), Action.COMPACTION, body
+    )
 
 
 def execute_compaction(
@@ -120,7 +122,7 @@ def _partitions(
     left_over = partitions_left_over(table, due.since, Action.COMPACTION)
     if left_over is None:
         return None
-    instants = instants_to_look_at(timeline, due.since, times, table.zone)
+    instants = instants_to_look_at(timeline, due.since, times, table.instants.zone)
     return tuple(sorted({*left_over, *written_partitions(table, instants)}))
 
 

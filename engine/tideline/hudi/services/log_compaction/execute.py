@@ -48,12 +48,12 @@ def plan_due_log_compaction(
     reason = log_compaction_due(StoredFacts(table, timeline), config)
     if isinstance(reason, NotDue):
         return reason
-    view = table.file_system_view(timeline)
+    view = table.files.view(timeline)
     return plan_log_compaction(
         view,
         config,
         reason=reason,
-        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        pending_log_compaction=table.commits.planned_groups(timeline, Action.LOGCOMPACTION),
         valid_blocks=_count_blocks(table, timeline, view, config),
     )
 
@@ -64,7 +64,7 @@ def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> 
     plan = plan_due_log_compaction(table, timeline, config)
     if isinstance(plan, NotDue):
         return plan
-    now = table.reserve_time(timeline)
+    now = table.instants.reserve_time(timeline)
     body = encode_container("HoodieCompactionPlan", plan.to_avro())
     return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
 

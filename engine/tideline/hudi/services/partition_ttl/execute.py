@@ -103,8 +103,8 @@ def expire_partitions(
 def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpired:
     """What the commit at `time` dropped."""
     commit = Instant(time, Action.REPLACECOMMIT, State.COMPLETED)
-    replaced = table.read_commit(commit).partition_to_replace_file_ids or {}
-    listing = table.list_files(set(replaced))
+    replaced = table.commits.read(commit).partition_to_replace_file_ids or {}
+    listing = table.files.listing(set(replaced))
     parsed = [
         parse_data_file(partition, name, size_bytes)
         for partition, files in listing.items()
@@ -128,10 +128,10 @@ def plan_table_partition_ttl(
         outcome = plan_partition_ttl((), config, table.clock.now_ms())
         return NotDue(NO_PARTITIONS) if config.days_retained else outcome
     timeline = table.timeline() if timeline is None else timeline
-    known = table.known_zone(timeline)
+    known = table.instants.known_zone(timeline)
     if not known.knows_age:
         return plan_partition_ttl((), config, table.clock.now_ms(), known)
-    view = table.file_system_view(timeline, config.selected or None)
+    view = table.files.view(timeline, config.selected or None)
     return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms(), known)
 
 

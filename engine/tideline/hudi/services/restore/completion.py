@@ -25,7 +25,7 @@ def read_completion_times(
     layout = table.timelines.layout
     if layout.has_completion_times:
         return {
-            instant.time: table.zone.epoch_ms(instant.completion_time)
+            instant.time: table.instants.zone.epoch_ms(instant.completion_time)
             for instant in timeline.writes().completed()
             if instant.completion_time is not None
         }
@@ -34,7 +34,7 @@ def read_completion_times(
         instant = layout.parse(info.path.rpartition("/")[2])
         if instant is not None and instant.is_completed and instant.action in WRITE_ACTIONS:
             modified_ms[instant] = info.modified_ms
-    return completion_times(timeline, modified_ms, table.zone)
+    return completion_times(timeline, modified_ms, table.instants.zone)
 
 
 def completion_times(

@@ -180,7 +180,7 @@ def plan_table_restore(
         table_type=table.config.table_type,
         completed_ms=read_completion_times(table, timeline),
         clusterings=_pending_clusterings(table, timeline),
-        zone=table.zone,
+        zone=table.instants.zone,
     )
     return plan.sparing(_seen_by_savepoint(table, timeline, plan))
 
@@ -234,7 +234,7 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
     timeline = table.timeline()
     plan = _plan_new_restore(table, timeline, savepoint)
     require_files(table, savepoint)
-    time = table.reserve_time(timeline)
+    time = table.instants.reserve_time(timeline)
     body = encode_container("HoodieRestorePlan", plan.to_avro())
     return table.timelines.create_requested(time, Action.RESTORE, body)
 
@@ -246,7 +246,7 @@ def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguard
     plan = read_restore_plan(table, restore)
     if restore.state is State.REQUESTED:
         restore = table.timelines.to_inflight(restore)
-    is_kept = table.reload_config().keeps_metadata_table
+    is_kept = table.properties.reload().keeps_metadata_table
     disable_metadata_table(table, guard)
     undoing = _Undoing(table, restore.time, started_ms)
     undoing.undo(plan.instants)
@@ -264,7 +264,7 @@ def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguard
         "version": 1,
         "restoreInstantInfo": [name.to_avro() for name in plan.instants],
     }
-    table.complete(restore, encode_container("HoodieRestoreMetadata", record))
+    table.instants.complete(restore, encode_container("HoodieRestoreMetadata", record))
     return RestoreDone(plan.savepoint, tuple(undoing.undone), restore.time, elapsed_ms)
 
 
@@ -300,7 +300,7 @@ class _Files:
         by_instant: dict[InstantTime, list[BaseFile | LogFile]] = {}
         logs: dict[FileGroupId, list[LogFile]] = {}
         sizes: dict[str, int] = {}
-        for info in table.list_objects():
+        for info in table.files.objects():
             if is_table_metadata(info.path):
                 continue
             file = parse_data_file(*split_path(info.path), info.size_bytes)
@@ -364,7 +364,7 @@ class _Undoing:
     def _record(
         self, name: InstantName, undone: UndoneFiles, files: _Files, elapsed_ms: int
     ) -> None:
-        started = self._table.zone.instant_at(self._started_ms)
+        started = self._table.instants.zone.instant_at(self._started_ms)
         record = undone.to_avro(
             self._table.hadoop_uri, started=started, elapsed_ms=max(elapsed_ms, 0)
         )
@@ -464,5 +464,5 @@ def _forget_rollbacks(table: HoodieTable, savepoint: InstantTime) -> None:
 
 
 def _pending_clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
-    planned = table.planned_groups(timeline, Action.REPLACECOMMIT, Action.CLUSTERING)
+    planned = table.commits.planned_groups(timeline, Action.REPLACECOMMIT, Action.CLUSTERING)
     return frozenset(planned.values())

@@ -52,7 +52,7 @@ def create_savepoint(
         inflight = Instant(savepoint.instant, Action.SAVEPOINT, State.INFLIGHT)
         if existing is None:
             inflight = table.timelines.to_inflight(inflight)
-        table.complete(inflight, savepoint.encode())
+        table.instants.complete(inflight, savepoint.encode())
         return savepoint
 
 
@@ -171,7 +171,7 @@ def _files_at(
     requested first and completed later is spared by a restore; what its files took the place of is
     kept as well, for reads as of the savepoint.
     """
-    view = table.file_system_view(timeline)
+    view = table.files.view(timeline)
     later: set[InstantTime] = set()
     if table.layout.rollback is RollbackForm.DELETES and commit.completed_at is not None:
         commits = timeline.of(*COMMIT_ACTIONS).completed()
@@ -179,7 +179,7 @@ def _files_at(
         later = {one.time for one in commits if one.completed_at and one.completed_at > reached}
     then = FileSystemView({})
     if table.layout.timeline.has_completion_times and commit.completed_at is not None:
-        then = table.read_view(timeline_as_of(table, timeline, commit.completed_at))
+        then = table.files.read_view(timeline_as_of(table, timeline, commit.completed_at))
 
     def names(partition: str) -> Iterator[str]:
         requested = view.latest_slices(partition, as_of=commit.time)

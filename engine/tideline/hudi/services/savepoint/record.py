@@ -94,7 +94,7 @@ def require_files(table: HoodieTable, savepoint: InstantTime) -> None:
     """
     timeline = table.timeline()
     kept = read_savepoint(table, Instant(savepoint, Action.SAVEPOINT, State.COMPLETED))
-    listed = table.list_files(kept.files)
+    listed = table.files.listing(kept.files)
     for partition, names in kept.files.items():
         present = {name for name, _ in listed[partition]}
         missing = sorted(
