@@ -96,8 +96,8 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.table.schema_resolver",
     "tideline.hudi.table.stored_names.",
     "tideline.hudi.index.xx_hash.",
-    "tideline.hudi.write.bucket_placement.",
-    "tideline.hudi.write.hashed_fields.",
+    "tideline.hudi.placement.stored_buckets.",
+    "tideline.hudi.placement.hashed_fields.",
     "tideline.hudi.file_group.file_slice_merge",
     "tideline_operator.controller.main.",
 )

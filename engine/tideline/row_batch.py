@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tideline.errors import ConfigError
+from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation

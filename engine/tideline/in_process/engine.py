@@ -29,6 +29,9 @@ from tideline.hudi.file_group.stored_key_lookup import (
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at
+from tideline.hudi.placement.located_profile import located_profile
+from tideline.hudi.placement.upsert_partitioner import BucketPlan
+from tideline.hudi.placement.workload_profile import WorkloadProfile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.ordering_value import is_lower
@@ -38,7 +41,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import SortMode, WriteConfig
 from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
-from tideline.hudi.write.located_profile import located_profile
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.pieces import (
     CreateFiles,
@@ -48,8 +50,6 @@ from tideline.hudi.write.pieces import (
     WriteBucket,
 )
 from tideline.hudi.write.unique_keys import stored_twice
-from tideline.hudi.write.upsert_partitioner import BucketPlan
-from tideline.hudi.write.workload_profile import WorkloadProfile
 from tideline.in_process.arrangement import arrival_within, row_order
 from tideline.in_process.bucket_numbers import bucket_numbers
 from tideline.in_process.filled_rows import ReadStoredRows, filled_from_stored

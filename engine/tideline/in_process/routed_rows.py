@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tideline.hudi.write.upsert_partitioner import BucketPlan
+from tideline.hudi.placement.upsert_partitioner import BucketPlan
 from tideline.in_process.located_keys import LocatedKeys
 from tideline.in_process.prepared_rows import Flags, Positions
 

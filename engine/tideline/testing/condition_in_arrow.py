@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from tideline.commit_report import CommitReport, report_write
 from tideline.erasure import execute, prove
+from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.in_process.run import open_matched_engine
 from tideline.settings.setting import SettingPlace

@@ -22,6 +22,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, TidelineError
+from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
@@ -31,7 +32,6 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.zone import UTC_ZONE
-from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.pieces import ThreadRunner
 from tideline.in_process.run import open_matched_engine
 from tideline.storage.memory.store import MemoryStore

@@ -24,7 +24,7 @@ SHOWN_BY = {
         "hoodie.delete.shuffle.parallelism",
         "hoodie.write.markers.type",
     ),
-    "engine/tests/hudi/write/test_finalize.py::test_files_of_lost_attempts_are_deleted": (
+    "engine/tests/hudi/commit/test_finalize.py::test_files_of_lost_attempts_are_deleted": (
         "hoodie.fail.job.on.duplicate.data.file.detection",
         "hoodie.block.writes.on.speculative.execution",
     ),

@@ -8,8 +8,8 @@ import pytest
 from tideline.hudi.file_group.deleted_keys import deleted_keys
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.placement.file_choice import lookup_candidates
 from tideline.hudi.table.table_config import TableType
-from tideline.hudi.write.file_choice import lookup_candidates
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh

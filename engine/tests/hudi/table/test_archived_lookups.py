@@ -10,6 +10,7 @@ import pytest
 from tideline.errors import ConflictError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.archive_block import encode_archive_block
 from tideline.formats.log_block import MAGIC
+from tideline.hudi.commit.carried_metadata import carried_metadata
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.services.cleaning.config import CleaningConfig
@@ -19,7 +20,6 @@ from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
-from tideline.hudi.write.carried_metadata import carried_metadata
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh

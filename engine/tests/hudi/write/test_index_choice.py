@@ -18,8 +18,8 @@ from tideline.hudi.index.bucket_layout import BucketEngine, KnownFrom
 from tideline.hudi.index.hash_ring import HashRing, RingHash
 from tideline.hudi.index.hashing_metadata import load_ring
 from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.placement.hashed_fields import require_hashed_fields
 from tideline.hudi.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE, TableType
-from tideline.hudi.write.hashed_fields import require_hashed_fields
 from tideline.lake_table import LakeTable
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.condition_in_arrow import condition_of, conditions_in_arrow

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tideline.hudi.index.bucket import bucket_id_of_record_key
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.upsert_partitioner import (
+from tideline.hudi.placement.upsert_partitioner import (
     Sizing,
     SmallFile,
     bucket_of,
     plan_buckets,
 )
-from tideline.hudi.write.workload_profile import PartitionWorkload, WorkloadProfile
+from tideline.hudi.placement.workload_profile import PartitionWorkload, WorkloadProfile
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.write.bucket_hash import with_bucket_id
 from tideline.spark.write.engine import insert_bucket_column
 from tideline.testing.plain_reader import live_files, stored_rows

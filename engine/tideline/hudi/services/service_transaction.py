@@ -23,6 +23,13 @@ from dataclasses import dataclass
 from tideline.errors import ConflictError
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.commit.carried_metadata import carried_metadata
+from tideline.hudi.commit.completion import CommitState
+from tideline.hudi.commit.conflict import find_undoing
+from tideline.hudi.commit.finalize import delete_unreported_files
+from tideline.hudi.commit.outcome import Unknown, unknown_error
+from tideline.hudi.commit.pending_instant import PendingInstant
+from tideline.hudi.commit.schema_carry import save_history, unchanged_history
 from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
     execute_attempt_rollback,
@@ -36,13 +43,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.carried_metadata import carried_metadata
-from tideline.hudi.write.completion import CommitState
-from tideline.hudi.write.conflict import find_undoing
-from tideline.hudi.write.finalize import delete_unreported_files
-from tideline.hudi.write.outcome import Unknown, unknown_error
-from tideline.hudi.write.pending_instant import PendingInstant
-from tideline.hudi.write.schema_carry import save_history, unchanged_history
 from tideline.resource_usage import ResourceUsage
 from tideline.storage.heartbeat import is_heartbeat_dead
 

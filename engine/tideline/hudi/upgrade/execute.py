@@ -29,6 +29,7 @@ from uuid import uuid4
 from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.commit.completion import require_lease
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.recovery.version_change import (
@@ -45,7 +46,6 @@ from tideline.hudi.upgrade.active_instants import converted_instants, date_objec
 from tideline.hudi.upgrade.archived_instants import convert_archive
 from tideline.hudi.upgrade.index_definitions import adapt_index_definitions
 from tideline.hudi.upgrade.plan import VersionPlan, plan_version_change
-from tideline.hudi.write.completion import require_lease
 from tideline.lock_timing import LockTiming
 from tideline.plain_json import members
 from tideline.storage.lock import Guard

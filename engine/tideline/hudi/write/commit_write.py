@@ -13,10 +13,10 @@ import logging
 from collections.abc import Callable
 
 from tideline.hudi.capabilities.guard import require_by_properties
+from tideline.hudi.commit.conflict import Conflicted
+from tideline.hudi.commit.outcome import Committed, Unknown, conflict_error, unknown_error
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.write.conflict import Conflicted
-from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unknown_error
 from tideline.hudi.write.transaction import WriteTransaction, begin_write
 from tideline.hudi.write.unique_keys import reported_uniqueness, undeclared_index
 from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, WrittenFiles

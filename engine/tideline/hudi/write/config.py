@@ -25,9 +25,9 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
 from tideline.hudi.log.log_format import LogFormat
 from tideline.hudi.metadata_table.config import KEEP_AS_IT_IS, MetadataTableConfig
+from tideline.hudi.placement.upsert_partitioner import Sizing
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.settings import Settings, declared
-from tideline.hudi.write.upsert_partitioner import Sizing
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.settings.small_engine import SmallEngine
 

@@ -15,6 +15,8 @@ from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.hash_ring import RingHash
+from tideline.hudi.placement.upsert_partitioner import BucketPlan
+from tideline.hudi.placement.workload_profile import WorkloadProfile
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.schema_change import SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -22,8 +24,6 @@ from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import SortMode
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.upsert_partitioner import BucketPlan
-from tideline.hudi.write.workload_profile import WorkloadProfile
 
 if TYPE_CHECKING:
     import pyarrow as pa

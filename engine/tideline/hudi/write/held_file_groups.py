@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tideline.errors import ConflictError
+from tideline.hudi.placement.file_choice import held_groups
+from tideline.hudi.placement.upsert_partitioner import BucketPlan
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.write.config import ClusteringUpdates
-from tideline.hudi.write.file_choice import held_groups
 from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.upsert_partitioner import BucketPlan
 
 
 def settle_with_clustering(

@@ -210,7 +210,7 @@ class IndexChoice:
             wanted, is_counted = stored, True
             slices = partition_slices(self._table, self._table.timeline())
         # Reading keys needs Arrow; services that move no rows come without.
-        from tideline.hudi.write.bucket_placement import checked_buckets, inferred_buckets
+        from tideline.hudi.placement.stored_buckets import checked_buckets, inferred_buckets
 
         settle = checked_buckets if is_counted else inferred_buckets
         return settle(self._table, slices, wanted)

@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.conflict import TransactionStart
 from tideline.wording import counted
 
 

@@ -11,20 +11,20 @@ from uuid import uuid4
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.keys.partition_path import check_new_partition
+from tideline.hudi.placement.file_choice import choose_targets, live_file_ids
+from tideline.hudi.placement.hash_plan import key_hash_of, plan_by_hash
+from tideline.hudi.placement.upsert_partitioner import plan_buckets
+from tideline.hudi.placement.workload_profile import inflight_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.file_choice import choose_targets, live_file_ids
-from tideline.hudi.write.hash_plan import key_hash_of, plan_by_hash
 from tideline.hudi.write.held_file_groups import (
     groups_of,
     require_no_compaction,
     settle_with_clustering,
 )
 from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.upsert_partitioner import plan_buckets
-from tideline.hudi.write.workload_profile import inflight_metadata
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import combines, handle_context, record_bytes

@@ -18,13 +18,13 @@ from collections.abc import Mapping
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.heartbeat_limits import HeartbeatLimits
+from tideline.hudi.commit.outcome import Committed
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.archived_tokens import TOKEN_KEY, TOKENS_MAX, read_archived_tokens
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.outcome import Committed
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.storage.heartbeat import heartbeat_age_ms
 

@@ -34,6 +34,13 @@ from dataclasses import dataclass, replace
 from tideline.errors import ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import encode_container
 from tideline.hudi.capabilities.guard import admit
+from tideline.hudi.commit.carried_metadata import carried_metadata
+from tideline.hudi.commit.completion import CommitState
+from tideline.hudi.commit.conflict import Conflicted, TransactionStart, find_write_conflict
+from tideline.hudi.commit.finalize import delete_unreported_files
+from tideline.hudi.commit.outcome import Committed, Unknown
+from tideline.hudi.commit.pending_instant import PendingInstant
+from tideline.hudi.commit.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.metadata_table.keep import record_commit, require_possible
 from tideline.hudi.recovery.execute import (
     FailedWrites,
@@ -49,16 +56,9 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.carried_metadata import carried_metadata
-from tideline.hudi.write.completion import CommitState
 from tideline.hudi.write.concurrent_schema_change import agree_on_schema, hides
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
-from tideline.hudi.write.conflict import Conflicted, TransactionStart, find_write_conflict
-from tideline.hudi.write.finalize import delete_unreported_files
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.outcome import Committed, Unknown
-from tideline.hudi.write.pending_instant import PendingInstant
-from tideline.hudi.write.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.write.unique_keys import require_agreed_uniqueness, unique_keys
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Repeated, WriteRequest, WrittenFiles

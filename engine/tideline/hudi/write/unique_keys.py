@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tideline.errors import ConflictError, CorruptTableError
+from tideline.hudi.commit.conflict import UniqueKeys
 from tideline.hudi.index.uniqueness import global_index, says_unique
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.conflict import UniqueKeys
 from tideline.hudi.write.write_operation import WriteOperation
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.hudi.placement.file_choice import choose_targets
+from tideline.hudi.placement.hash_plan import key_hash_of, plan_by_hash
+from tideline.hudi.placement.workload_profile import inflight_metadata
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.file_choice import choose_targets
-from tideline.hudi.write.hash_plan import key_hash_of, plan_by_hash
 from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
 from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.workload_profile import inflight_metadata
 from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import (
     check_new_partitions,

@@ -17,19 +17,19 @@ from uuid import uuid4
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
-from tideline.hudi.table.properties import TableType
-from tideline.hudi.write.config import InsertDuplicates
-from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.file_choice import choose_targets, lookup_candidates, small_files
-from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
-from tideline.hudi.write.rows_in_logs import may_have_rows_in_logs
-from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.upsert_partitioner import plan_buckets, with_room_for_inserts
-from tideline.hudi.write.workload_profile import (
+from tideline.hudi.placement.file_choice import choose_targets, lookup_candidates, small_files
+from tideline.hudi.placement.rows_in_logs import may_have_rows_in_logs
+from tideline.hudi.placement.upsert_partitioner import plan_buckets, with_room_for_inserts
+from tideline.hudi.placement.workload_profile import (
     PartitionWorkload,
     WorkloadProfile,
     inflight_metadata,
 )
+from tideline.hudi.table.properties import TableType
+from tideline.hudi.write.config import InsertDuplicates
+from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
+from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import (

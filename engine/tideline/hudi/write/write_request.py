@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tideline.hudi.commit.outcome import Committed
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.outcome import Committed
 from tideline.hudi.write.token import TokenSearch
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.resource_usage import NOTHING, ResourceUsage

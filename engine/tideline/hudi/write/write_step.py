@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.table_context import table_context
 from tideline.hudi.keys.partition_path import check_new_partition
+from tideline.hudi.placement.upsert_partitioner import average_record_size
 from tideline.hudi.table.file_group import BaseFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -19,7 +20,6 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.upsert_partitioner import average_record_size
 from tideline.hudi.write.write_operation import WriteOperation
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tideline.errors import ConfigError, TidelineError
+from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.row_fold import row_fold
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
@@ -31,7 +32,6 @@ from tideline.hudi.write.batch_rules import (
     unique_columns,
 )
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.conflict import TransactionStart
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.write_operation import WriteOperation

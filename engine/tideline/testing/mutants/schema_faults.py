@@ -53,7 +53,7 @@ SCHEMA_FAULTS = (
     ),
     Fault(
         "an ALTER during a write goes unnoticed",
-        "engine/tideline/hudi/write/schema_carry.py",
+        "engine/tideline/hudi/commit/schema_carry.py",
         "    if (now and now.read_as) != (begun_with and begun_with.read_as):\n",
         "    if False:\n",
         _TABLE_TESTS,

@@ -24,7 +24,7 @@ _TRANSCODED = (
     "engine/tests/parquet/test_page_transcoder.py::"
     "test_bloom_filters_and_columns_of_the_codec_are_copied",
 )
-_COMPLETING = ("engine/tests/hudi/write/test_completion.py",)
+_COMPLETING = ("engine/tests/hudi/commit/test_completion.py",)
 
 WRITE_FAULTS = (
     Fault(

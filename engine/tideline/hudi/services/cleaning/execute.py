@@ -26,6 +26,7 @@ from typing import Any
 
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
+from tideline.hudi.commit.completion import require_lease
 from tideline.hudi.metadata_table.config import MetadataTableConfig
 from tideline.hudi.metadata_table.keep import record_clean
 from tideline.hudi.services.cleaning.config import CleaningConfig
@@ -56,7 +57,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.completion import require_lease
 from tideline.resource_usage import NOTHING, ResourceUsage
 from tideline.services.benefit import Benefit
 from tideline.services.explanation import NotDue

@@ -30,6 +30,7 @@ from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.commit.completion import require_lease
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.metadata_table.index_build import require_no_index_build
@@ -50,7 +51,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.completion import require_lease
 from tideline.plain_json import members
 from tideline.storage.heartbeat import delete_heartbeat
 from tideline.storage.lock import Guard, unguarded

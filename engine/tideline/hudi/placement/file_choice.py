@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.index.bucket import file_ids_by_bucket
+from tideline.hudi.placement.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
+from tideline.hudi.placement.workload_profile import WorkloadProfile
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
-from tideline.hudi.write.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
-from tideline.hudi.write.workload_profile import WorkloadProfile
 
 if TYPE_CHECKING:
     from tideline.hudi.file_group.file_slice_merge import SliceContext
@@ -52,7 +52,7 @@ def lookup_candidates(
 
     Which keys later logs delete matters where a key may be in two file groups, or to a caller that
     `separates_deleted` keys from others. `has_rows_in_logs` is called for slices with later logs;
-    see tideline.hudi.write.rows_in_logs.
+    see tideline.hudi.placement.rows_in_logs.
     """
     slices = {partition: view.latest_slices(partition) for partition in view.partitions}
     everything = [piece for pieces in slices.values() for piece in pieces]

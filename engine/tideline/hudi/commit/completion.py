@@ -27,12 +27,12 @@ from tideline.errors import (
     StorageUnavailableError,
     TidelineError,
 )
+from tideline.hudi.commit.outcome import Unknown
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.outcome import Unknown
 from tideline.retry import RetryPolicy
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.lock import Lease

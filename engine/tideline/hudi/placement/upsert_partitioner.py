@@ -19,9 +19,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tideline.hudi.placement.workload_profile import WorkloadProfile
 from tideline.hudi.table.settings import declared
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.workload_profile import WorkloadProfile
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,16 @@ from functools import partial
 
 import pytest
 
+from tideline.hudi.placement.file_choice import (
+    choose_targets,
+    held_groups,
+    live_buckets,
+    live_file_ids,
+    lookup_candidates,
+    small_files,
+)
+from tideline.hudi.placement.upsert_partitioner import BucketPlan, InsertBucket, UpdateBucket
+from tideline.hudi.placement.workload_profile import PartitionWorkload, WorkloadProfile
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.layout.version_6 import slices_by_name
@@ -15,16 +25,6 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import AppendTarget, CreateTarget, MergeTarget
-from tideline.hudi.write.file_choice import (
-    choose_targets,
-    held_groups,
-    live_buckets,
-    live_file_ids,
-    lookup_candidates,
-    small_files,
-)
-from tideline.hudi.write.upsert_partitioner import BucketPlan, InsertBucket, UpdateBucket
-from tideline.hudi.write.workload_profile import PartitionWorkload, WorkloadProfile
 
 build_view = partial(FileSystemView.build, slices=slices_by_name)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.hudi.commit.conflict import Conflicted
 from tideline.hudi.metadata_table.keep import UNTOUCHED, MetadataOutcome
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.conflict import Conflicted
 from tideline.wording import counted
 
 _GROUPS_NAMED_MAX = 3

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.workload_profile import (
+from tideline.hudi.placement.workload_profile import (
     PartitionWorkload,
     UpdateCount,
     WorkloadProfile,
     inflight_metadata,
 )
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.write_operation import WriteOperation
 
 T = InstantTime("20250101000000000")

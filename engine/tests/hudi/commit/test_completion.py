@@ -9,9 +9,9 @@ import pytest
 
 from tideline.errors import ConflictError, StorageUnavailableError
 from tideline.heartbeat_limits import HeartbeatLimits
+from tideline.hudi.commit.completion import LEASE_MARGIN_S, InstantCompletion
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action, Instant
-from tideline.hudi.write.completion import LEASE_MARGIN_S, InstantCompletion
 from tideline.lock_timing import LockTiming
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.lock import Lease, open_table_lock

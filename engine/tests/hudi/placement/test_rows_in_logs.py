@@ -18,11 +18,11 @@ from tideline.hudi.file_group.stored_key_lookup import (
     StoredKeyLookup,
     WantedKeys,
 )
+from tideline.hudi.placement.file_choice import lookup_candidates
+from tideline.hudi.placement.rows_in_logs import may_have_rows_in_logs
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.table_config import TableType
-from tideline.hudi.write.file_choice import lookup_candidates
-from tideline.hudi.write.rows_in_logs import may_have_rows_in_logs
 from tideline.testing.flink_append import append_as_flink
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch

@@ -11,18 +11,18 @@ import pytest
 
 from tideline.errors import ObjectNotFoundError
 from tideline.formats.avro import encode_container
-from tideline.hudi.table.file_group import FileGroupId
-from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.hudi.timeline.instant import Action, Instant, State
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.conflict import (
+from tideline.hudi.commit.conflict import (
     Conflicted,
     TransactionStart,
     UniqueKeys,
     candidate_instants,
     find_write_conflict,
 )
+from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
 
 
 def time(number: int) -> InstantTime:

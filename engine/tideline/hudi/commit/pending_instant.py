@@ -21,17 +21,17 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tideline.heartbeat_limits import HeartbeatLimits
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import Action, Instant
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.completion import (
+from tideline.hudi.commit.completion import (
     CommitState,
     InstantCompletion,
     require_alive,
     require_lease,
 )
-from tideline.hudi.write.outcome import Unknown
+from tideline.hudi.commit.outcome import Unknown
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat
 from tideline.storage.lock import Guard, Lease
 

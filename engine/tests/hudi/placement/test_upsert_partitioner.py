@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.upsert_partitioner import (
+from tideline.hudi.placement.upsert_partitioner import (
     BucketPlan,
     InsertBucket,
     Sizing,
@@ -22,7 +21,8 @@ from tideline.hudi.write.upsert_partitioner import (
     plan_buckets,
     with_room_for_inserts,
 )
-from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+from tideline.hudi.placement.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+from tideline.hudi.timeline.instant_time import InstantTime
 
 T = InstantTime("20250101000000000")
 SIZING = Sizing(small_file_limit_bytes=1000, file_size_bytes_max=1200, insert_split_records=10)

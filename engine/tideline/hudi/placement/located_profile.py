@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
-from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+from tideline.hudi.placement.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 
 
 def located_profile(

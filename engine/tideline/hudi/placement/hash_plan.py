@@ -17,13 +17,18 @@ from tideline.hudi.index.bucket_recognition import written_partitions
 from tideline.hudi.index.hash_ring import HashRing, RingHash
 from tideline.hudi.index.hashing_metadata import create_ring, first_count, load_ring
 from tideline.hudi.index.partition_rules import EXPRESSIONS
+from tideline.hudi.placement.file_choice import live_buckets
+from tideline.hudi.placement.upsert_partitioner import (
+    Bucket,
+    BucketPlan,
+    InsertBucket,
+    UpdateBucket,
+)
+from tideline.hudi.placement.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.write.engine import BucketPlacement, KeyHash
-from tideline.hudi.write.file_choice import live_buckets
 from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.upsert_partitioner import Bucket, BucketPlan, InsertBucket, UpdateBucket
-from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 from tideline.hudi.write.write_operation import WriteOperation
 
 
@@ -138,7 +143,7 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
     hashed = RingHash(rings, index.bucket_hash_fields)
     if len(table.config.record_key_fields) > 1:
         # Reading keys needs Arrow; services that move no rows come without.
-        from tideline.hudi.write.hashed_fields import require_hashed_fields
+        from tideline.hudi.placement.hashed_fields import require_hashed_fields
 
         require_hashed_fields(table, transaction.timeline, view, hashed)
     return hashed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
+from tideline.hudi.commit.finalize import delete_unreported_files
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.finalize import delete_unreported_files
 from tideline.storage.memory.store import MemoryStore
 
 T = InstantTime("20250101000000009")

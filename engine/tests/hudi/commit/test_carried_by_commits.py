@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tideline.hudi.commit.carried_metadata import CARRIES, NOTHING, carried_metadata
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.carried_value import carried_key
-from tideline.hudi.write.carried_metadata import CARRIES, NOTHING, carried_metadata
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tideline.hudi.index.bucket import BucketHash, new_file_id_prefix
+from tideline.hudi.placement.hash_plan import plan_by_hash
+from tideline.hudi.placement.upsert_partitioner import InsertBucket, UpdateBucket
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.hash_plan import plan_by_hash
-from tideline.hudi.write.upsert_partitioner import InsertBucket, UpdateBucket
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
