@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.hudi.index.bucket import BucketHash
-from tideline.hudi.write.engine import KeyHash
+from tideline.hudi.placement.targets import KeyHash
 from tideline.in_process.prepared_rows import Positions
 
 _POSITIVE = 0x7FFFFFFF

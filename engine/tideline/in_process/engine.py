@@ -29,9 +29,9 @@ from tideline.hudi.file_group.stored_key_lookup import (
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at
-from tideline.hudi.placement.located_profile import located_profile
+from tideline.hudi.placement.targets import BucketPlacement, KeyHash, Target
 from tideline.hudi.placement.upsert_partitioner import BucketPlan
-from tideline.hudi.placement.workload_profile import WorkloadProfile
+from tideline.hudi.placement.workload_profile import WorkloadProfile, located_profile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.ordering_value import is_lower
@@ -40,7 +40,6 @@ from tideline.hudi.table.schema_change import SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import SortMode, WriteConfig
-from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.pieces import (
     CreateFiles,

@@ -44,7 +44,7 @@ def _parts(target: str, count: int) -> tuple[Slice, ...]:
 
 # Words in the paths of the files that faults are planted in; together they match all of them.
 MUTANTS = (
-    "hudi/write/ hudi/log/ hudi/keys/ hudi/file_group/",
+    "hudi/write/ hudi/commit/ hudi/placement/ hudi/log/ hudi/keys/ hudi/file_group/",
     "tideline/storage/ tideline/formats/ tideline/parquet/ tideline/bounded/ tideline/sorting/"
     " tideline/services/ hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata_table/ tideline/ingest/"

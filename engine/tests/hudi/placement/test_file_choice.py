@@ -14,6 +14,7 @@ from tideline.hudi.placement.file_choice import (
     lookup_candidates,
     small_files,
 )
+from tideline.hudi.placement.targets import AppendTarget, CreateTarget, MergeTarget
 from tideline.hudi.placement.upsert_partitioner import BucketPlan, InsertBucket, UpdateBucket
 from tideline.hudi.placement.workload_profile import PartitionWorkload, WorkloadProfile
 from tideline.hudi.table.file_group import FileGroupId
@@ -24,13 +25,12 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.engine import AppendTarget, CreateTarget, MergeTarget
 
 build_view = partial(FileSystemView.build, slices=slices_by_name)
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 T1, T2, PENDING = (InstantTime(f"2025010100000000{number}") for number in (1, 2, 5))
-CONFIG = WriteConfig.from_properties({"hoodie.parquet.small.file.limit": "100"})
+SIZING = WriteConfig.from_properties({"hoodie.parquet.small.file.limit": "100"}).sizing
 TIMELINE = ActiveTimeline(
     (
         Instant(T1, Action.DELTACOMMIT, State.COMPLETED),
@@ -93,18 +93,18 @@ def test_keys_of_a_group_under_compaction_are_those_that_the_compaction_will_lea
 
 def test_inserts_go_to_the_smallest_group_without_logs() -> None:
     shown = view(base("a", 90), base("b", 20), base("c", 10), log("c"), base("d", 200))
-    assert [one.file_id for one in small_files(shown, inserting(), CONFIG, MOR)["p"]] == ["b-0"]
+    assert [one.file_id for one in small_files(shown, inserting(), SIZING, MOR)["p"]] == ["b-0"]
     several = {"hoodie.merge.small.file.group.candidates.limit": "5"}
     config = WriteConfig.from_properties({"hoodie.parquet.small.file.limit": "100", **several})
-    found = small_files(shown, inserting(), config, MOR)["p"]
+    found = small_files(shown, inserting(), config.sizing, MOR)["p"]
     assert [one.file_id for one in found] == ["b-0", "a-0"]
-    assert len(small_files(view(base("a", 9), base("b", 9)), inserting(), CONFIG, COW)["p"]) == 2
-    assert small_files(shown, inserting("other"), CONFIG, MOR) == {"other": ()}
+    assert len(small_files(view(base("a", 9), base("b", 9)), inserting(), SIZING, COW)["p"]) == 2
+    assert small_files(shown, inserting("other"), SIZING, MOR) == {"other": ()}
 
 
 def test_a_group_under_compaction_is_left_alone() -> None:
     shown = view(base("a", 10), compacting=("a",))
-    assert small_files(shown, inserting(), CONFIG, MOR) == {"p": ()}
+    assert small_files(shown, inserting(), SIZING, MOR) == {"p": ()}
 
 
 def test_a_bucket_is_appended_rewritten_or_created() -> None:

@@ -11,7 +11,6 @@ from tideline.hudi.placement.upsert_partitioner import InsertBucket, UpdateBucke
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -38,7 +37,7 @@ def test_each_partition_is_looked_at_once_however_many_buckets_are_touched() -> 
     found = table.files.view(table.timeline())
     view = CountedView(found.groups)
     counts = {(partition, bucket): 1 for partition in ("p0", "p1") for bucket in range(8)}
-    plan, placement, profile = plan_by_hash(view, counts, WriteOperation.UPSERT, BucketHash(8))
+    plan, placement, profile = plan_by_hash(view, counts, BucketHash(8), makes_groups=True)
     assert view.asked == {"p0": 1, "p1": 1}
     stored = {piece.file_id for name in ("p0", "p1") for piece in found.latest_slices(name)}
     updated = {one.file_id for one in plan.buckets if isinstance(one, UpdateBucket)}
@@ -50,9 +49,9 @@ def test_each_partition_is_looked_at_once_however_many_buckets_are_touched() -> 
 def test_keys_of_a_bucket_without_a_file_group_begin_one_and_deletes_do_not() -> None:
     view = FileSystemView({"p": ()})
     counts = {("p", 3): 5}
-    plan, _, _ = plan_by_hash(view, counts, WriteOperation.UPSERT, BucketHash(8))
+    plan, _, _ = plan_by_hash(view, counts, BucketHash(8), makes_groups=True)
     (bucket,) = plan.buckets
     assert isinstance(bucket, InsertBucket)
     assert bucket.file_id_prefix[:8] == new_file_id_prefix(3, "0" * 36)[:8]
-    plan, _, _ = plan_by_hash(view, counts, WriteOperation.DELETE, BucketHash(8))
+    plan, _, _ = plan_by_hash(view, counts, BucketHash(8), makes_groups=False)
     assert plan.buckets == ()

@@ -10,7 +10,6 @@ from tideline.hudi.placement.workload_profile import (
 )
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.write_operation import WriteOperation
 
 T = InstantTime("20250101000000000")
 PROFILE = WorkloadProfile(
@@ -27,7 +26,7 @@ def test_totals_add_up_over_partitions() -> None:
 
 
 def test_inflight_has_inserts_first_then_every_located_file() -> None:
-    metadata = inflight_metadata(PROFILE, WriteOperation.UPSERT)
+    metadata = inflight_metadata(PROFILE, "UPSERT")
     found = {
         partition: [
             (stat.file_id, stat.prev_commit, stat.num_inserts, stat.num_update_writes)
@@ -44,11 +43,11 @@ def test_inflight_has_inserts_first_then_every_located_file() -> None:
 
 
 def test_inflight_survives_its_json() -> None:
-    metadata = inflight_metadata(PROFILE, WriteOperation.DELETE)
+    metadata = inflight_metadata(PROFILE, "DELETE")
     assert CommitMetadata.decode(metadata.encode(), path="x").encode() == metadata.encode()
 
 
 def test_an_empty_profile_still_names_its_operation() -> None:
-    metadata = inflight_metadata(WorkloadProfile(), WriteOperation.DELETE)
+    metadata = inflight_metadata(WorkloadProfile(), "DELETE")
     assert metadata.partition_to_write_stats == {}
     assert metadata.operation_type == "DELETE"

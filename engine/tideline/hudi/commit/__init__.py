@@ -1,1 +1,1 @@
-"""A commit, of a write or a service: pending, in conflict or not, completed, and what became of it."""
+"""A commit of a write or a service: pending, in conflict or not, completed; what became of it."""

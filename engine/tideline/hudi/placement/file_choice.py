@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.index.bucket import file_ids_by_bucket
-from tideline.hudi.placement.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
+from tideline.hudi.placement.targets import AppendTarget, CreateTarget, MergeTarget, Target
+from tideline.hudi.placement.upsert_partitioner import BucketPlan, Sizing, SmallFile, UpdateBucket
 from tideline.hudi.placement.workload_profile import WorkloadProfile
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
 
 if TYPE_CHECKING:
     from tideline.hudi.file_group.file_slice_merge import SliceContext
@@ -74,13 +73,13 @@ def lookup_candidates(
 
 
 def small_files(
-    view: FileSystemView, profile: WorkloadProfile, config: WriteConfig, table_type: TableType
+    view: FileSystemView, profile: WorkloadProfile, sizing: Sizing, table_type: TableType
 ) -> dict[str, tuple[SmallFile, ...]]:
     """Per partition with inserts the files they may go to, in the order they are to be filled.
 
     Never one that a pending compaction or clustering holds.
     """
-    limit = config.sizing.small_file_limit_bytes
+    limit = sizing.small_file_limit_bytes
     partitions = [name for name, workload in profile.partitions.items() if workload.inserts]
     if table_type is TableType.COPY_ON_WRITE:
         return {
@@ -90,7 +89,7 @@ def small_files(
             )
             for partition in partitions
         }
-    most = config.sizing.small_files_without_logs_max
+    most = sizing.small_files_without_logs_max
     return {
         partition: _small_without_logs(view, partition, limit)[:most] for partition in partitions
     }

@@ -16,8 +16,10 @@ from tideline.hudi.index.bucket_layout import BucketEngine
 from tideline.hudi.index.bucket_recognition import written_partitions
 from tideline.hudi.index.hash_ring import HashRing, RingHash
 from tideline.hudi.index.hashing_metadata import create_ring, first_count, load_ring
+from tideline.hudi.index.index_settings import IndexSettings
 from tideline.hudi.index.partition_rules import EXPRESSIONS
 from tideline.hudi.placement.file_choice import live_buckets
+from tideline.hudi.placement.targets import BucketPlacement, KeyHash
 from tideline.hudi.placement.upsert_partitioner import (
     Bucket,
     BucketPlan,
@@ -27,28 +29,28 @@ from tideline.hudi.placement.upsert_partitioner import (
 from tideline.hudi.placement.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
-from tideline.hudi.write.engine import BucketPlacement, KeyHash
-from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
 
 
-def key_hash_of(transaction: WriteTransaction, view: FileSystemView) -> KeyHash:
+def key_hash_of(
+    table: HoodieTable, timeline: ActiveTimeline, index: IndexSettings, view: FileSystemView
+) -> KeyHash:
     """How the partitions of `view` place keys.
 
     Raises ConfigError where a partition has a bucket beyond the number it is said to have,
-    ConflictError where a resize of buckets is pending, UnsupportedTableError for an operation that
-    would replace CONSISTENT_HASHING buckets.
+    ConflictError where a resize of buckets is pending.
     """
-    if transaction.config.index.engine is BucketEngine.CONSISTENT_HASHING:
-        return _rings(transaction, view)
-    buckets = transaction.config.index.buckets
+    if index.engine is BucketEngine.CONSISTENT_HASHING:
+        return _rings(table, timeline, index, view)
+    buckets = index.buckets
     for partition in view.partitions:
         highest = max(live_buckets(view, partition), default=0)
         if highest >= buckets.count_in(partition):
             raise ConfigError(
                 f"the partition has bucket {highest}, so its number of buckets is not "
                 f"{buckets.count_in(partition)}; declare {EXPRESSIONS}",
-                table=transaction.table.location.uri,
+                table=table.location.uri,
                 path=partition or ".",
             )
     return buckets
@@ -57,10 +59,12 @@ def key_hash_of(transaction: WriteTransaction, view: FileSystemView) -> KeyHash:
 def plan_by_hash(
     view: FileSystemView,
     counts: Mapping[tuple[str, int], int],
-    operation: WriteOperation,
     hashed: KeyHash,
+    *,
+    makes_groups: bool,
 ) -> tuple[BucketPlan, BucketPlacement, WorkloadProfile]:
-    """Buckets for rows counted by (partition, hash bucket); deletes make no new file group."""
+    """Buckets for rows counted by (partition, hash bucket); without `makes_groups`, as for deletes,
+    rows of a bucket that has no file group yet are left out."""
     buckets: list[Bucket] = []
     numbers: dict[tuple[str, int], int] = {}
     inserts: dict[str, int] = {}
@@ -76,7 +80,7 @@ def plan_by_hash(
                 UpdateBucket(number, partition, existing.file_id, existing.base_instant, rows)
             )
             updates[partition][existing.file_id] = UpdateCount(existing.base_instant, rows)
-        elif operation.writes_rows:
+        elif makes_groups:
             prefix = _new_prefix(view, partition, bucket, hashed)
             buckets.append(InsertBucket(number, partition, prefix, rows))
             inserts[partition] = inserts.get(partition, 0) + rows
@@ -113,16 +117,10 @@ def _new_prefix(view: FileSystemView, partition: str, bucket: int, hashed: KeyHa
     return ring.prefix(bucket)
 
 
-def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
-    table, index = transaction.table, transaction.config.index
+def _rings(
+    table: HoodieTable, timeline: ActiveTimeline, index: IndexSettings, view: FileSystemView
+) -> RingHash:
     uri = table.location.uri
-    if transaction.operation.replaces_file_groups:
-        raise UnsupportedTableError(
-            "file groups of CONSISTENT_HASHING buckets are not replaced: Hudi continues writing to "
-            "those that its hashing metadata names",
-            table=uri,
-            value=transaction.operation,
-        )
     for group, instant in view.pending_clustering.items():
         if group.partition in view.groups:
             raise ConflictError(
@@ -133,10 +131,10 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
             )
     rings: dict[str, HashRing] = {}
     for partition in view.partitions:
-        ring = load_ring(table.store, partition, transaction.timeline, view)
+        ring = load_ring(table.store, partition, timeline, view)
         if ring is None:
             count = index.num_buckets or first_count(
-                table.store, written_partitions(table, transaction.timeline)
+                table.store, written_partitions(table, timeline)
             )
             ring = create_ring(table.store, partition, count)
         rings[partition] = ring
@@ -145,5 +143,5 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
         # Reading keys needs Arrow; services that move no rows come without.
         from tideline.hudi.placement.hashed_fields import require_hashed_fields
 
-        require_hashed_fields(table, transaction.timeline, view, hashed)
+        require_hashed_fields(table, timeline, view, hashed)
     return hashed

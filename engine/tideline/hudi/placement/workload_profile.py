@@ -7,12 +7,12 @@ Source: Hudi `WorkloadProfile`, `BaseCommitActionExecutor.saveWorkloadProfileMet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.write_operation import WriteOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class WorkloadProfile:
         )
 
 
-def inflight_metadata(profile: WorkloadProfile, operation: WriteOperation) -> CommitMetadata:
+def inflight_metadata(profile: WorkloadProfile, operation_type: str) -> CommitMetadata:
     """Content of the inflight instant: counts only, no paths.
 
     Per partition first one stat with the number of inserts and an empty file id, then one per
@@ -71,5 +71,42 @@ def inflight_metadata(profile: WorkloadProfile, operation: WriteOperation) -> Co
         )
         stats[partition] = (inserts, *updates)
     return CommitMetadata(
-        partition_to_write_stats=stats, operation_type=operation.json_name, extra_metadata={}
+        partition_to_write_stats=stats, operation_type=operation_type, extra_metadata={}
+    )
+
+
+def located_profile(
+    rows: Mapping[str, int],
+    located: Mapping[tuple[str, int], int],
+    candidates: Sequence[LookupCandidate],
+    *,
+    distinct_located: Mapping[str, int],
+    moves_rows: bool,
+) -> WorkloadProfile:
+    """The profile of a batch whose keys were looked up: of `rows` per incoming partition.
+
+    `located` counts the keys found, by incoming partition and number of the candidate.
+    `distinct_located` counts keys once for each incoming partition, where copies in several file
+    groups would overlook inserts; empty elsewhere. `moves_rows`: a row found in another partition
+    may leave it.
+    """
+    inserts = {
+        partition: count - distinct_located.get(partition, 0) for partition, count in rows.items()
+    }
+    updates: dict[str, dict[str, UpdateCount]] = {partition: {} for partition in inserts}
+    for (partition, number), keys in sorted(located.items()):
+        file = candidates[number].piece
+        if not distinct_located:
+            inserts[partition] = max(0, inserts[partition] - keys)
+        found = updates.setdefault(file.partition, {})
+        known = found[file.file_id].records if file.file_id in found else 0
+        found[file.file_id] = UpdateCount(file.base_instant, known + keys)
+        if partition != file.partition and moves_rows:
+            # The row may move: then it is a delete there and an insert here.
+            inserts[partition] += keys
+    return WorkloadProfile(
+        {
+            partition: PartitionWorkload(inserts.get(partition, 0), found)
+            for partition, found in updates.items()
+        }
     )

@@ -11,8 +11,8 @@ from tideline.hudi.file_group.dedupe import keep_last_of_key
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.file_group.merge_handle import merge_base_file
 from tideline.hudi.file_group.row_fold import RowFold
+from tideline.hudi.placement.targets import AppendTarget, CreateTarget, Target
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.engine import AppendTarget, CreateTarget, Target
 from tideline.hudi.write.partial_append import append_to_slice
 from tideline.storage.object_store import ObjectStore
 

@@ -19,8 +19,8 @@ from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, Handl
 from tideline.hudi.file_group.merge_handle import kept_columns
 from tideline.hudi.file_group.record_merge import IncomingRows, find_matches, incoming_wins
 from tideline.hudi.keys.virtual_key import virtual_keys
+from tideline.hudi.placement.targets import AppendTarget
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.engine import AppendTarget
 from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 

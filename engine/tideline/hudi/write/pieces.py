@@ -16,10 +16,10 @@ from tideline.hudi.file_group.create_handle import create_base_files
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.stored_key_lookup import StoredKeyLookup, WantedKeys
 from tideline.hudi.keys.partition_path import check_new_partition
+from tideline.hudi.placement.targets import Target
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.bounded_threads import in_bounded_threads
 from tideline.hudi.write.bucket_write import write_bucket
-from tideline.hudi.write.engine import Target
 from tideline.machine import processors
 from tideline.storage.object_store import ObjectStore
 

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from tideline.errors import InvalidDataError
+from tideline.errors import InvalidDataError, UnsupportedTableError
+from tideline.hudi.index.bucket import BucketHash
+from tideline.hudi.index.bucket_layout import BucketEngine
 from tideline.hudi.keys.partition_path import check_new_partition
 from tideline.hudi.placement.file_choice import choose_targets, live_file_ids
-from tideline.hudi.placement.hash_plan import key_hash_of, plan_by_hash
+from tideline.hudi.placement.hash_plan import plan_by_hash
 from tideline.hudi.placement.upsert_partitioner import plan_buckets
 from tideline.hudi.placement.workload_profile import inflight_metadata
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -63,7 +65,7 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFile
     """
     operation, config, table = transaction.operation, transaction.config, transaction.table
     empty = table.files.view(transaction.timeline, ())
-    hashed = key_hash_of(transaction, empty) if config.index.type.places_by_hash else None
+    hashed = _buckets(transaction)
     profile = engine.profile((), transaction.timeline)
     for partition in engine.partitions:
         check_new_partition(table.store, partition)
@@ -72,13 +74,13 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFile
         touched = table.files.partitions() if overwrites_table else engine.partitions
         held = table.files.view(transaction.timeline, touched)
         settle_with_clustering(transaction, held, groups_of(live_file_ids(held, touched)))
-    transaction.to_inflight(inflight_metadata(profile, operation))
+    transaction.to_inflight(inflight_metadata(profile, operation.json_name))
     sizing = replace(config.sizing, small_file_limit_bytes=0)
     size_bytes = record_bytes(table, transaction.timeline, config)
     placement = None
     if hashed is not None:
         counts = engine.profile_by_hash(hashed)
-        plan, placement, _ = plan_by_hash(empty, counts, operation, hashed)
+        plan, placement, _ = plan_by_hash(empty, counts, hashed, makes_groups=True)
     else:
         plan = plan_buckets(
             profile, {}, sizing, lambda: str(uuid4()), average_record_bytes=size_bytes
@@ -96,3 +98,18 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFile
         partitions = sorted({stat.partition_path or "" for stat in stats})
     view = table.files.view(transaction.timeline, partitions)
     return WrittenFiles(stats, live_file_ids(view, partitions))
+
+
+def _buckets(transaction: WriteTransaction) -> BucketHash | None:
+    """How a bucket index places the rows; None with another index."""
+    index = transaction.config.index
+    if not index.type.places_by_hash:
+        return None
+    if index.engine is BucketEngine.CONSISTENT_HASHING:
+        raise UnsupportedTableError(
+            "file groups of CONSISTENT_HASHING buckets are not replaced: Hudi goes on writing to "
+            "those that its hashing metadata names",
+            table=transaction.table.location.uri,
+            value=transaction.operation,
+        )
+    return index.buckets

@@ -24,21 +24,24 @@ from tideline.hudi.write.write_step import (
 
 def write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Every operation but overwrites with a bucket index: the key's hash names the file group."""
+    table, timeline = transaction.table, transaction.timeline
     operation, config = transaction.operation, transaction.config
-    view = transaction.table.files.view(transaction.timeline, engine.partitions)
-    hashed = key_hash_of(transaction, view)
+    view = table.files.view(timeline, engine.partitions)
+    hashed = key_hash_of(table, timeline, config.index, view)
     counts = engine.profile_by_hash(hashed)
-    plan, placement, profile = plan_by_hash(view, counts, operation, hashed)
+    plan, placement, profile = plan_by_hash(
+        view, counts, hashed, makes_groups=operation.writes_rows
+    )
     if operation.writes_rows:
-        check_new_partitions(transaction.table, view, engine.partitions)
+        check_new_partitions(table, view, engine.partitions)
     settle_with_clustering(transaction, view, updated_groups(plan))
-    transaction.to_inflight(inflight_metadata(profile, operation))
+    transaction.to_inflight(inflight_metadata(profile, operation.json_name))
     stats = engine.write(
         plan,
         choose_targets(
             plan,
             view,
-            transaction.table.config.table_type,
+            table.config.table_type,
             slice_context(transaction, engine),
         ),
         replace(handle_context(transaction, engine), rolls=False, merges_inserts=True),

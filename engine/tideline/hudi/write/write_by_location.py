@@ -69,7 +69,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         profile = _without_inserts(profile)
     plan = plan_buckets(
         profile,
-        small_files(view, profile, config, table_type),
+        small_files(view, profile, config.sizing, table_type),
         config.sizing,
         lambda: str(uuid4()),
         average_record_bytes=record_bytes(table, transaction.timeline, config),
@@ -77,7 +77,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
     if operation.writes_rows and table_type is TableType.MERGE_ON_READ:
         plan = with_room_for_inserts(plan, profile.partitions, lambda: str(uuid4()))
     settle_with_clustering(transaction, view, updated_groups(plan))
-    transaction.to_inflight(inflight_metadata(profile, operation))
+    transaction.to_inflight(inflight_metadata(profile, operation.json_name))
     stats = engine.write(
         plan,
         choose_targets(plan, view, table_type, slice_context(transaction, engine)),

@@ -29,9 +29,9 @@ from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.hash_ring import RingHash
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.keys.key_generator import KeyGenerator
-from tideline.hudi.placement.located_profile import located_profile
+from tideline.hudi.placement.targets import BucketPlacement, KeyHash, Target
 from tideline.hudi.placement.upsert_partitioner import BucketPlan
-from tideline.hudi.placement.workload_profile import WorkloadProfile
+from tideline.hudi.placement.workload_profile import WorkloadProfile, located_profile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import stored_schema
@@ -40,7 +40,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.hudi.write.config import SortMode, WriteConfig
-from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.unique_keys import stored_twice
 from tideline.spark.quoting import column_named

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from tideline.hudi.file_group.handle_context import RECORD_KEY, HandleContext
 from tideline.hudi.file_group.slice_rewrite import RewriteContext
+from tideline.hudi.placement.targets import Target
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.bucket_write import write_bucket
-from tideline.hudi.write.engine import Target
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 

@@ -8,9 +8,11 @@ _FILE_GROUP = "engine/tideline/hudi/file_group"
 _KEYS = "engine/tideline/hudi/keys"
 _WRITE = "engine/tideline/hudi/write"
 _TESTS = "engine/tests/hudi/write"
+_COMMIT_TESTS = "engine/tests/hudi/commit"
 _FILE_GROUP_TESTS = "engine/tests/hudi/file_group"
-_COMPLETION, _CONFLICT = f"{_WRITE}/completion.py", f"{_WRITE}/conflict.py"
-_CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
+_COMMIT = "engine/tideline/hudi/commit"
+_COMPLETION, _CONFLICT = f"{_COMMIT}/completion.py", f"{_COMMIT}/conflict.py"
+_CONFLICT_TESTS = (f"{_COMMIT_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
 _COPIES = (f"{_FILE_GROUP_TESTS}/test_copy_plan.py", f"{_FILE_GROUP_TESTS}/test_copied_columns.py")
 _PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
@@ -149,17 +151,17 @@ WRITE_FAULTS = (
     ),
     Fault(
         "what a retried task left is committed over",
-        f"{_WRITE}/finalize.py",
+        f"{_COMMIT}/finalize.py",
         "    for path in leftover:\n        scope.remove(path)\n",
         "",
-        (f"{_TESTS}/test_finalize.py",),
+        (f"{_COMMIT_TESTS}/test_finalize.py",),
     ),
     Fault(
         "a log that another writer appended to is deleted",
-        f"{_WRITE}/finalize.py",
+        f"{_COMMIT}/finalize.py",
         "if marker.path not in reported and not _belongs_to_others(store, instant, marker)",
         "if marker.path not in reported",
-        (f"{_TESTS}/test_finalize.py",),
+        (f"{_COMMIT_TESTS}/test_finalize.py",),
     ),
     Fault(
         "a data file is written without a marker",
@@ -226,7 +228,7 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a number of buckets is guessed",
-        f"{_WRITE}/bucket_placement.py",
+        "engine/tideline/hudi/placement/stored_buckets.py",
         "    if found is None or (found and not is_proof):\n",
         "    if found is None:\n",
         (f"{_TESTS}/test_index_choice.py",),
