@@ -28,7 +28,7 @@ from tideline.hudi.commit.completion import CommitState
 from tideline.hudi.commit.conflict import find_undoing
 from tideline.hudi.commit.finalize import delete_unreported_files
 from tideline.hudi.commit.outcome import Unknown, unknown_error
-from tideline.hudi.commit.pending_instant import PendingInstant
+from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import save_history, unchanged_history
 from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
@@ -64,7 +64,7 @@ class ServiceTransaction:
         table: HoodieTable,
         config: ServiceConfig,
         *,
-        pending: PendingInstant,
+        pending: OwnInstant,
         timeline: ActiveTimeline,
         keeps_plan: bool,
     ) -> None:
@@ -114,7 +114,7 @@ class ServiceTransaction:
                 _undo(table, now, keeps_plan=keeps_plan)
                 timeline = table.timeline()
                 now = require_pending(table, timeline, requested)
-            pending = PendingInstant.take_on(
+            pending = OwnInstant.take_on(
                 table, now, heartbeat=config.heartbeat, settle_s=config.settle_s
             )
         return cls(table, config, pending=pending, timeline=timeline, keeps_plan=keeps_plan)

@@ -39,7 +39,7 @@ from tideline.hudi.commit.completion import CommitState
 from tideline.hudi.commit.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.commit.finalize import delete_unreported_files
 from tideline.hudi.commit.outcome import Committed, Unknown
-from tideline.hudi.commit.pending_instant import PendingInstant
+from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.metadata_table.keep import record_commit, require_possible
 from tideline.hudi.recovery.execute import (
@@ -91,7 +91,7 @@ def begin_write(
         # Read before the heartbeat starts: what fails here leaves nothing behind.
         start = _Start.of(table, timeline, request.matched)
         action = operation.action(table.config.table_type)
-        pending = PendingInstant.request(
+        pending = OwnInstant.request(
             table,
             table.instants.reserve_time(timeline),
             action,
@@ -133,7 +133,7 @@ class WriteTransaction:
         request: WriteRequest,
         failed_writes: FailedWrites,
         start: _Start,
-        pending: PendingInstant,
+        pending: OwnInstant,
         rolled_back: Sequence[RolledBack],
     ) -> None:
         self.table = table

@@ -38,8 +38,8 @@ from tideline.storage.lock import Guard, Lease
 T = TypeVar("T")
 
 
-class PendingInstant:
-    """A pending instant with its heartbeat and the completing write that ends it."""
+class OwnInstant:
+    """An instant of this process with its heartbeat and the completing write that ends it."""
 
     def __init__(
         self, table: HoodieTable, instant: Instant, heartbeat: Heartbeat, *, settle_s: float
@@ -61,7 +61,7 @@ class PendingInstant:
         heartbeat: HeartbeatLimits,
         settle_s: float,
         lease: Lease,
-    ) -> PendingInstant:
+    ) -> OwnInstant:
         """Begin an instant. Raises ConflictError when the lease ran out, or another process made
         the same one."""
         started = _started(table, time, heartbeat)
@@ -81,7 +81,7 @@ class PendingInstant:
         *,
         heartbeat: HeartbeatLimits,
         settle_s: float,
-    ) -> PendingInstant:
+    ) -> OwnInstant:
         """Begin to run a plan. Raises ConflictError when another process runs it already."""
         delete_heartbeat(table.store, str(requested.time))
         started = _started(table, requested.time, heartbeat)
