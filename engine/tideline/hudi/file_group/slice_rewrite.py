@@ -23,7 +23,6 @@ from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceConte
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.row_order import RowOrder
 from tideline.hudi.file_group.stored_rows_handle import RewrittenFile, rewrite_rows, spread_rows
-from tideline.hudi.file_group.table_context import table_context
 from tideline.hudi.log.data_block import encode_data_block
 from tideline.hudi.log.delete_block import encode_delete_block
 from tideline.hudi.table.file_group import FileSlice
@@ -71,7 +70,7 @@ class RewriteContext:
         """
         schema = read_schema_json(schema_json, table.config)
         slices = SliceContext.of(table, timeline, schema, schemas=timeline.before(instant))
-        return cls(table_context(table, instant, schema, files, slices.history), slices)
+        return cls(HandleContext.of(table, instant, schema, files, slices.history), slices)
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> RewriteContext:
         """With the write token of a task."""

@@ -4,7 +4,12 @@ A query of Hudi's looks for secondary and expression indexes in the definitions 
 partition is gone, or is no longer kept up to date, fails the query or hides rows. So definitions of
 these two kinds go before their partitions do. Died in between: the list still names the partition,
 and it goes with the next commit.
-Source: Hudi's SecondaryIndexSupport, ExpressionIndexSupport (1.2).
+
+In version 9 each definition says its own version, and one without is refused; earlier versions have
+the first alone. When a table's version changes the indexes go with the metadata table, and what is
+left of the definitions is adapted.
+Source: Hudi's SecondaryIndexSupport, ExpressionIndexSupport, HoodieIndexMetadata,
+UpgradeDowngradeUtils.dropNonV1IndexPartitions (1.2).
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tideline.bounded.parsing import parse_json
-from tideline.errors import ObjectNotFoundError
+from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.lock import Guard, unguarded
 
@@ -24,6 +29,7 @@ DEFINED = "indexDefinitions"
 BELIEVED = ("secondary_index_", "expr_index_")
 """How the names of indexes begin that are defined for as long as they are built or used."""
 
+_FIRST_VERSION = "V1"
 _PATH_PROPERTY = "hoodie.table.index.defs.path"
 
 
@@ -72,6 +78,27 @@ def drop_definitions(
     return gone
 
 
+def adapt_definitions(table: HoodieTable, version: int) -> None:
+    """Write them as a table of `version` needs them. Call under the table lock, before the version
+    changes. Died after: the version that the table still has reads them as well.
+
+    Raises CorruptTableError for definitions that are not understood.
+    """
+    path = definitions_path(table)
+    if table.store.head(path) is None:
+        return
+    content = parse_json(table.store.get(path), path=path, what="index definitions")
+    defined = content.get(DEFINED) if isinstance(content, dict) else None
+    if not isinstance(defined, dict) or not all(isinstance(one, dict) for one in defined.values()):
+        raise CorruptTableError(
+            "the definitions of indexes are not understood", table=table.uri, path=path
+        )
+    adapted = _adapted(defined, version)
+    if adapted != defined:
+        body = json.dumps({**content, DEFINED: adapted}, indent=2)
+        table.store.put(path, body.encode())
+
+
 def has_option(table: HoodieTable, index: str, option: str) -> bool:
     """Whether an option of an index is true. Raises as `read_definitions`."""
     found: Any = read_definitions(table)
@@ -79,3 +106,19 @@ def has_option(table: HoodieTable, index: str, option: str) -> bool:
         found = found.get(name) if isinstance(found, Mapping) else None
     value = found.get(option, "false") if isinstance(found, Mapping) else "false"
     return str(value).strip().lower() == "true"
+
+
+def _adapted(
+    defined: Mapping[str, Mapping[str, Any]], version: int
+) -> dict[str, Mapping[str, Any]]:
+    """Definitions by name, as a table of `version` has them."""
+    if version >= 9:
+        return {
+            name: {**one, "version": one.get("version") or _FIRST_VERSION}
+            for name, one in defined.items()
+        }
+    return {
+        name: one
+        for name, one in defined.items()
+        if (one.get("version") or _FIRST_VERSION) == _FIRST_VERSION
+    }

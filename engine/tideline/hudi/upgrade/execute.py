@@ -32,6 +32,7 @@ from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.commit.completion import require_lease
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
+from tideline.hudi.metadata_table.index_definitions import adapt_definitions
 from tideline.hudi.recovery.version_change import (
     VERSION_CHANGE,
     change_text,
@@ -44,7 +45,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.upgrade.active_instants import converted_instants, date_object
 from tideline.hudi.upgrade.archived_instants import convert_archive
-from tideline.hudi.upgrade.index_definitions import adapt_index_definitions
 from tideline.hudi.upgrade.plan import VersionPlan, plan_version_change
 from tideline.lock_timing import LockTiming
 from tideline.plain_json import members
@@ -169,7 +169,7 @@ def _switch(table: HoodieTable, plan: VersionPlan, guard: Guard) -> None:
     """From here on the table has the other version."""
     disable_metadata_table(table, guard)
     guard()
-    adapt_index_definitions(table, plan.after.table_version)
+    adapt_definitions(table, plan.after.table_version)
     table.properties.update(plan.changes, guard)
     table.properties.reload()
 

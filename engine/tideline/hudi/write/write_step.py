@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.hudi.file_group.handle_context import HandleContext
-from tideline.hudi.file_group.table_context import table_context
 from tideline.hudi.keys.partition_path import check_new_partition
 from tideline.hudi.placement.upsert_partitioner import average_record_size
 from tideline.hudi.table.file_group import BaseFile, split_path
@@ -31,7 +30,7 @@ def handle_context(transaction: WriteTransaction, engine: WriteEngine) -> Handle
     config, operation = transaction.config, transaction.operation
     known = schema_history(transaction.table, transaction.timeline)
     history = known and known.reading(engine.schema, transaction.instant)
-    context = table_context(
+    context = HandleContext.of(
         transaction.table, transaction.instant, engine.schema, config.files, history
     )
     if operation is WriteOperation.DELETE:
