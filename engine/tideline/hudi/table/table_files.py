@@ -115,7 +115,7 @@ class TableFiles:
     def read_view(
         self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
     ) -> FileSystemView:
-        """The same for who only reads, without the file groups that pending clusterings hold.
+        """The same for readers, without the file groups that pending clusterings hold.
 
         A clustering changes no row before it completes, so a broken plan of one stops no reader.
         Raises CorruptTableError for what readers need: plans of compactions and replacecommits.
@@ -150,7 +150,8 @@ class TableFiles:
     def _listed_in_metadata_table(self, partitions: Iterable[str] | None) -> Listing | None:
         """The files of all that is committed, where a metadata table is kept.
 
-        The properties are read again: who switches it off does so before a commit that it lacks.
+        The properties are read again: a process that switches it off does so before a commit that
+        it lacks.
         """
         if not self._properties.config.keeps_metadata_table:
             return None

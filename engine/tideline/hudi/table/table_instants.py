@@ -68,7 +68,7 @@ class TableInstants:
         return zone_of_objects(timeline.made_ms)
 
     def require_zone(self, timeline: ActiveTimeline) -> KnownZone:
-        """The same for who writes. Raises ConfigError when it is visibly not UTC, nor declared."""
+        """The same for writers. Raises ConfigError when it is visibly not UTC, nor declared."""
         known = self.known_zone(timeline)
         if known.refusal is not None:
             example = known.example.time if known.example else None

@@ -65,7 +65,7 @@ class TableSchemas:
     def remembered(
         self, timeline: ActiveTimeline, find: Callable[[], tuple[InternalSchema, ...]]
     ) -> tuple[InternalSchema, ...]:
-        """What `find` finds of the versions of the schema; asked anew when an instant completed.
+        """What `find` finds of the versions of the schema; asked again when an instant completed.
 
         A version counts once its commit is completed, so without a new one there is none.
         """

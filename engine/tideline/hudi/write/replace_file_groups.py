@@ -107,7 +107,7 @@ def _buckets(transaction: WriteTransaction) -> BucketHash | None:
         return None
     if index.engine is BucketEngine.CONSISTENT_HASHING:
         raise UnsupportedTableError(
-            "file groups of CONSISTENT_HASHING buckets are not replaced: Hudi goes on writing to "
+            "file groups of CONSISTENT_HASHING buckets are not replaced: Hudi continues writing to "
             "those that its hashing metadata names",
             table=transaction.table.location.uri,
             value=transaction.operation,
