@@ -49,6 +49,7 @@ from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.settlement import Settler
 from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.store_watch import StoreWatch
+from tideline_operator.controller.table_session import TableSessions
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.turn_failures import TurnFailures
 from tideline_operator.controller.warm_workers import WarmWorkers
@@ -118,6 +119,7 @@ class Controller:
         launcher = WorkerLauncher(api, settings.launch)
         at_workers = WorkerSettler(api, self.warm_workers, launcher)
         places = WorkerPlaces(starter, launcher, access, self.warm_workers, source, self._stores)
+        self._sessions = TableSessions(self._reader.forget)
         parts = self._parts(api, source, starter, places, at_workers)
         self._reconciler = TableReconciler(parts)
         self._deletion = Deletion(
@@ -133,15 +135,23 @@ class Controller:
             self._reader,
             clock,
             deadline_s=settings.deletion_deadline_s,
-            last_resolved=self._reconciler.last_resolved,
+            last_resolved=self._sessions.resolved,
         )
         self._catalog_turns = self._make_catalog_turns(api)
         self._failures = self._make_failures(api)
         self._store_watch = self._make_store_watch(api)
         self._reconciler.on_resolved = self._store_watch.note
+        self._let_go_at_deletion(parts)
         self._reflectors = self._make_reflectors(api)
         self._stop = threading.Event()
         self._measure_on_scrape()
+
+    def _let_go_at_deletion(self, parts: Parts) -> None:
+        budgets, metrics, claims = self.budgets, self._metrics, parts.source.claims
+        for registry in (self.endpoints, budgets.spending, self.warm_workers, parts.pacing):
+            self._sessions.on_end(registry.forget)
+        self._sessions.on_end(claims.release, budgets.release, metrics.forget_table)
+        self._sessions.on_end(self._store_watch.forget, self.queue.forget)
 
     def _make_workers(self) -> Workers:
         return Workers(
@@ -219,7 +229,7 @@ class Controller:
     ) -> Parts:
         settings, clock = self._settings, self._clock
         return Parts(
-            tables=self.tables,
+            sessions=self._sessions,
             source=source,
             pauses=NamespacePauses(api, clock),
             settler=Settler(
@@ -417,9 +427,7 @@ class Controller:
         if catalog_name(key) is not None:
             return self._catalog_turns.reconcile(key)
         if item is None:
-            self._reconciler.forget(key)
-            self._store_watch.forget(key)
-            self.queue.forget(key)
+            self._sessions.end(key)
             return None
         if item["metadata"].get("deletionTimestamp"):
             return self._deletion.step(key, item)

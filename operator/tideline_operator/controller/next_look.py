@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from tideline.backoff import doubled
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.settlement import Settlement
+from tideline_operator.controller.table_session import TableSession
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.actions import Wait, WaitKind
 
@@ -24,11 +26,12 @@ class NextLooks:
 
     pacing: PollPacing
     resync_s: float
-    _problems: dict[Key, int] = field(default_factory=dict)
 
-    def after_plan(self, key: Key, waits: list[Wait], settled: Settlement, now_ms: int) -> float:
+    def after_plan(
+        self, key: Key, session: TableSession, waits: list[Wait], settled: Settlement, now_ms: int
+    ) -> float:
         """When the first wait ends, at the latest at the resync."""
-        self._problems.pop(key, None)
+        session.problems = 0
         delays = [self.resync_s]
         for wait in waits:
             delay_s = max(0.0, (wait.until_ms - now_ms) / 1000)
@@ -43,19 +46,15 @@ class NextLooks:
             delays.append(YOUNG_LOOK_S)
         return jittered(min(delays))
 
-    def after_problem(self, key: Key) -> float:
+    def after_problem(self, session: TableSession) -> float:
         """Growing delays, up to a minute, while something outside does not work."""
-        problems = self._problems[key] = self._problems.get(key, 0) + 1
-        delay_s = LOOK_AGAIN_FIRST_S * 2.0 ** min(problems - 1, 10)
-        return jittered(min(LOOK_AGAIN_LAST_S, delay_s))
+        delay_s = doubled(LOOK_AGAIN_FIRST_S, session.problems, LOOK_AGAIN_LAST_S)
+        session.problems += 1
+        return jittered(delay_s)
 
     def at_resync(self) -> float:
         """When only a change of something that is watched can help."""
         return jittered(self.resync_s)
-
-    def forget(self, key: Key) -> None:
-        """The table was deleted."""
-        self._problems.pop(key, None)
 
 
 def jittered(delay_s: float) -> float:

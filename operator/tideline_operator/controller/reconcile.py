@@ -26,9 +26,8 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.namespace_pauses import PAUSED_LOOK_S, NamespacePauses
 from tideline_operator.controller.next_look import NextLooks, jittered
-from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import PollPacing
-from tideline_operator.controller.reconciliation import Memory, Reconciliation, without_looks
+from tideline_operator.controller.reconciliation import Reconciliation, without_looks
 from tideline_operator.controller.settlement import (
     Settlement,
     Settler,
@@ -37,6 +36,7 @@ from tideline_operator.controller.settlement import (
 )
 from tideline_operator.controller.status_writer import StatusWriter
 from tideline_operator.controller.table_events import events_of, series_of
+from tideline_operator.controller.table_session import TableSessions
 from tideline_operator.controller.table_source import (
     Declared,
     TableSource,
@@ -83,7 +83,7 @@ _log = logging.getLogger(__name__)
 class Parts:
     """What a reconciler works with."""
 
-    tables: ObjectCache
+    sessions: TableSessions
     source: TableSource
     pauses: NamespacePauses
     settler: Settler
@@ -108,27 +108,7 @@ class TableReconciler:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.on_resolved: Callable[[Key, ResolvedTable], None] = lambda *_: None
-        self._memories: dict[Key, Memory] = {}
         self._looks = NextLooks(parts.pacing, parts.resync_s)
-
-    def forget(self, key: Key) -> None:
-        """The table was deleted."""
-        memory = self._memories.pop(key, None)
-        if memory is not None and memory.resolved is not None:
-            self._parts.reader.forget(memory.resolved)
-        self._parts.source.claims.release(key)
-        self._parts.endpoints.forget(key)
-        self._parts.budgets.release(key)
-        self._parts.budgets.spending.forget(key)
-        self._parts.places.workers.forget(key)
-        self._parts.pacing.forget(key)
-        self._looks.forget(key)
-        self._parts.metrics.forget_table(key)
-
-    def last_resolved(self, key: Key) -> ResolvedTable | None:
-        """The table as it was last resolved; its stores and Secrets may be deleted by now."""
-        memory = self._memories.get(key)
-        return None if memory is None else memory.resolved
 
     def reconcile(self, key: Key, item: Manifest) -> float:
         """Take a turn for a table that is not being deleted; seconds until the next.
@@ -136,10 +116,10 @@ class TableReconciler:
         Raises StaleStatusError, ApiUnavailableError, ApiRefusedError: repeat the turn.
         """
         turn = self._begin(key, item)
-        troubles = self._memories[key].troubles
-        troubles.begin_turn()
+        blockers = turn.session.blockers
+        blockers.begin_turn()
         delay_s = self._take(turn)
-        troubles.end_turn()
+        blockers.end_turn()
         return delay_s
 
     def _take(self, turn: Reconciliation) -> float:
@@ -154,7 +134,7 @@ class TableReconciler:
             status = turn.with_spec_condition(turn.of_this_generation())
             turn.status = not_looked_at(status, closed.reason, closed.message, turn.now_ms)
             self._publish(turn)
-            return self._looks.after_problem(key)
+            return self._looks.after_problem(turn.session)
         if declared.problem is not None:
             note = f"spec is not valid: {declared.problem}"
             self._report_trouble(turn, "SpecInvalid", declared.problem, note)
@@ -174,7 +154,7 @@ class TableReconciler:
             return self._rest(turn, settled, resolved)
         is_paused = parts.pauses.is_paused(key[0])
         resolved = replace(resolved, is_namespace_paused=is_paused)
-        self._memories[key].resolved = resolved
+        turn.session.resolved = resolved
         self.on_resolved(key, resolved)
         self._replace_outdated(turn, settled, resolved)
         if not parts.endpoints.enter(key, endpoints_of(resolved)):
@@ -201,29 +181,29 @@ class TableReconciler:
                 _log.info("replacing a Job that never ran", extra=turn.about(entry))
 
     def _begin(self, key: Key, item: Manifest) -> Reconciliation:
-        memory = self._memories.setdefault(key, Memory())
+        session = self._parts.sessions.of(key)
         version = str(item["metadata"]["resourceVersion"])
-        if memory.status is None or memory.status[0] != version:
+        if session.status is None or session.status[0] != version:
             found = parse_stored(LakeTableStatus, item.get("status") or {})
-            memory.status = version, found or LakeTableStatus()
-        status = memory.status[1]
+            session.status = version, found or LakeTableStatus()
+        status = session.status[1]
         ingests = {
-            name: replace(seen, polled_at=memory.polled.get(name, seen.polled_at))
+            name: replace(seen, polled_at=session.polled.get(name, seen.polled_at))
             for name, seen in status.ingest.items()
         }
         status = replace(status, ingest=ingests)
-        return Reconciliation(key, item, status, status, self._parts.clock.now_ms())
+        return Reconciliation(key, session, item, status, status, self._parts.clock.now_ms())
 
     def _declared(self, turn: Reconciliation) -> Declared:
         """What the object declares, parsed once for each of its generations."""
-        metadata, memory = turn.item["metadata"], self._memories[turn.key]
+        metadata, session = turn.item["metadata"], turn.session
         names = ("uid", "generation", "annotations")
         version = tuple(str(metadata.get(name)) for name in names)
-        if memory.declared is not None and memory.declared[0] == version:
-            return memory.declared[1]
+        if session.declared is not None and session.declared[0] == version:
+            return session.declared[1]
         declared = declared_table(turn.item, turn.status.last_valid_spec)
         # What is not valid depends on the status as well.
-        memory.declared = (version, declared) if declared.problem is None else None
+        session.declared = (version, declared) if declared.problem is None else None
         return declared
 
     def _report_ends(self, turn: Reconciliation, settled: Settlement) -> None:
@@ -397,7 +377,7 @@ class TableReconciler:
         turn.status = turn.with_spec_condition(status)
         self._publish(turn)
         if unresolved.may_heal:
-            return self._looks.after_problem(turn.key)
+            return self._looks.after_problem(turn.session)
         return self._looks.at_resync()
 
     def _with_notes(
@@ -421,18 +401,17 @@ class TableReconciler:
 
     def _report_trouble(self, turn: Reconciliation, reason: str, subject: str, note: str) -> None:
         """An event for trouble that lasts until a user, or time, resolves it."""
-        troubles = self._memories[turn.key].troubles
-        since_ms = troubles.since_ms(reason, subject, turn.reported, turn.now_ms)
+        since_ms = turn.session.blockers.since_ms(reason, subject, turn.reported, turn.now_ms)
         event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
         self._parts.events.record(turn.item, event)
 
     def _note_polls(self, turn: Reconciliation, table: ResolvedTable, observed: Observed) -> None:
-        memory = self._memories.setdefault(turn.key, Memory())
+        session = turn.session
         for name, seen in observed.sources.items():
             if seen.problem is None:
-                memory.polled[name] = Timestamp(turn.now_ms)
+                session.polled[name] = Timestamp(turn.now_ms)
         names = {ingest.name for ingest in table.spec.ingest}
-        memory.polled = {name: at for name, at in memory.polled.items() if name in names}
+        session.polled = {name: at for name, at in session.polled.items() if name in names}
 
     def _publish(self, turn: Reconciliation) -> None:
         """Write the status if it changed."""
@@ -460,14 +439,14 @@ class TableReconciler:
         """When to look again if no watch event comes."""
         sources = observed.sources.values()
         if observed.problem is not None or any(seen.problem for seen in sources):
-            return self._looks.after_problem(turn.key)
+            return self._looks.after_problem(turn.session)
         found = any(item.lag_files for item in turn.status.ingest.values())
         if observed.sources:
             self._parts.pacing.note_look(turn.key, found_files=found)
         waits = [action for action in actions if isinstance(action, Wait)]
         if turn.look_at_ms is not None:
             waits.append(Wait("", WaitKind.RETRY, turn.look_at_ms, "a warm worker may be free"))
-        return self._looks.after_plan(turn.key, waits, settled, turn.now_ms)
+        return self._looks.after_plan(turn.key, turn.session, waits, settled, turn.now_ms)
 
 
 def _chosen(actions: tuple[PlannedAction, ...], settled: Settlement) -> Start | None:

@@ -1,4 +1,4 @@
-"""What one turn for a table knows, and what is remembered of the table between turns."""
+"""One reconciliation of a table: what it has read, and what it reports."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
-from tideline_operator.controller.blockers import Blockers
-from tideline_operator.controller.table_source import Declared
+from tideline_operator.controller.table_session import TableSession
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.report.conditions import with_condition
-from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import ConditionType, LakeTableStatus, OperationStatus
 
 
@@ -22,6 +19,7 @@ class Reconciliation:
     """
 
     key: Key
+    session: TableSession
     item: Manifest
     status: LakeTableStatus
     reported: LakeTableStatus
@@ -68,17 +66,6 @@ class Reconciliation:
             changed = replace(before, message="; ".join(filter(None, (before.message, message))))
             noted = (changed if item is before else item for item in self.status.conditions)
             self.status = replace(self.status, conditions=tuple(noted))
-
-
-@dataclass(slots=True)
-class Memory:
-    """What is remembered of a table between turns; all of it may be lost."""
-
-    polled: dict[str, Timestamp] = field(default_factory=dict)
-    status: tuple[str, LakeTableStatus] | None = None
-    declared: tuple[object, Declared] | None = None
-    resolved: ResolvedTable | None = None
-    troubles: Blockers = field(default_factory=Blockers)
 
 
 def without_looks(status: LakeTableStatus) -> LakeTableStatus:
