@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 
 from tideline.clock import Clock, SystemClock
-from tideline.ingest.operation.assignment import REPORT_ANNOTATION
 from tideline.storage.egress.proxy import EgressProxy
 from tideline_operator.api_objects import (
     JOBS,
@@ -51,6 +50,7 @@ from tideline_operator.controller.status_writer import StaleStatusError, StatusW
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_session import TableSessions
 from tideline_operator.controller.table_source import TableSource
+from tideline_operator.controller.trimming import short, short_pod
 from tideline_operator.controller.turn_failures import TurnFailures
 from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.work_queue import Key, WorkQueue
@@ -62,7 +62,6 @@ from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import TABLE_LABEL
 from tideline_operator.launch.engine_pod import MANAGED_BY, MANAGED_BY_LABEL
 from tideline_operator.launch.job_launcher import JobLauncher
-from tideline_operator.launch.worker_job import MEMORY_ANNOTATION
 from tideline_operator.launch.worker_launcher import WorkerLauncher
 from tideline_operator.reading.reader import Reader
 from tideline_operator.reading.table_reading import TableReading
@@ -74,7 +73,6 @@ STARVING_S = 30.0
 EGRESS_REMEDY = ": egress.allowedRanges of the chart opens ranges of addresses"
 _POLL_S = 1.0
 _OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
-_ANNOTATIONS = (MEMORY_ANNOTATION, REPORT_ANNOTATION)
 
 _log = logging.getLogger(__name__)
 
@@ -102,17 +100,16 @@ class Controller:
         self._reader = reader or TableReading(clock)
         self.queue = WorkQueue(clock)
         self.tables, self._stores = ObjectCache(), ObjectCache()
-        self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
-        self._pods = ObjectCache(label=TABLE_LABEL, trim=_short_pod)
+        self._jobs = ObjectCache(label=TABLE_LABEL, trim=short)
+        self._pods = ObjectCache(label=TABLE_LABEL, trim=short_pod)
         self._meter = PodMeter()
         self.budgets = Budgets(settings.limits, NamespaceSpending(settings.hourly, clock))
         self.endpoints = Endpoints(clock)
         self._workers = self._make_workers()
         self.warm_workers = WarmWorkers(clock)
-        account = settings.launch.service_account
         self._egress = EgressProxy(settings.addresses, remedy=EGRESS_REMEDY)
         connections = self._make_connections(api, before_store_write or api.check_may_write)
-        access = NamespaceAccess(api, clock, account, settings.pod_namespace)
+        access = self._make_access(api)
         self._source = source = self._make_source(api, connections, access, local=allows_local)
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
@@ -140,18 +137,18 @@ class Controller:
         self._catalog_turns = self._make_catalog_turns(api)
         self._failures = self._make_failures(api)
         self._store_watch = self._make_store_watch(api)
-        self._reconciler.on_resolved = self._store_watch.note
-        self._let_go_at_deletion(parts)
+        self._follow_tables(parts)
         self._reflectors = self._make_reflectors(api)
         self._stop = threading.Event()
         self._measure_on_scrape()
 
-    def _let_go_at_deletion(self, parts: Parts) -> None:
+    def _follow_tables(self, parts: Parts) -> None:
         budgets, metrics, claims = self.budgets, self._metrics, parts.source.claims
         for registry in (self.endpoints, budgets.spending, self.warm_workers, parts.pacing):
             self._sessions.on_end(registry.forget)
         self._sessions.on_end(claims.release, budgets.release, metrics.forget_table)
         self._sessions.on_end(self._store_watch.forget, self.queue.forget)
+        self._reconciler.on_resolved = self._store_watch.note
 
     def _make_workers(self) -> Workers:
         return Workers(
@@ -191,6 +188,10 @@ class Controller:
     def _make_failures(self, api: KubeApi) -> TurnFailures:
         catalogs = self._catalog_turns.catalogs
         return TurnFailures(api, self.tables, catalogs, self._events, self._metrics, self._clock)
+
+    def _make_access(self, api: KubeApi) -> NamespaceAccess:
+        account = self._settings.launch.service_account
+        return NamespaceAccess(api, self._clock, account, self._settings.pod_namespace)
 
     def _make_connections(self, api: KubeApi, may_write: Callable[[], None]) -> Connections:
         account = self._settings.launch.service_account
@@ -459,25 +460,6 @@ class Controller:
         for reflector in self._reflectors:
             silent = metrics.watch_silent.labels(resource=str(reflector))
             silent.set_function(partial(getattr, reflector, "silent_s"))
-
-
-def _short(item: Manifest) -> Manifest:
-    """A Job or pod without the parts that are not read here."""
-    metadata = without_managed_fields(item)["metadata"]
-    annotations = metadata.pop("annotations", None) or {}
-    own = {name: text for name, text in annotations.items() if name in _ANNOTATIONS}
-    if own:
-        metadata["annotations"] = own
-    return {
-        name: item[name] for name in ("apiVersion", "kind", "metadata", "status") if name in item
-    }
-
-
-def _short_pod(pod: Manifest) -> Manifest:
-    """A pod without the parts that are not read here: of its spec the resources stay."""
-    containers = pod.get("spec", {}).get("containers") or ()
-    resources = [{"resources": one["resources"]} for one in containers if "resources" in one]
-    return {**_short(pod), "spec": {"containers": resources}}
 
 
 def _condition(item: Manifest) -> tuple[object, object]:
