@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
-from tideline.hudi.metadata_table.bootstrap import KEPT
 from tideline.hudi.metadata_table.index_definitions import (
     believed_without_partition,
     definitions_path,
 )
 from tideline.hudi.metadata_table.partition import SeenTable
 from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.registry import kept_partitions
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 
 NAME = "metadata table"
@@ -37,7 +37,7 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
     )
     try:
         metadata = MetadataTable(table.store, table.clock)
-        for partition in KEPT:
+        for partition in kept_partitions().values():
             for wrong in partition.verify(metadata.read(partition), sample):
                 yield error(
                     NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=_REBUILD

@@ -1,7 +1,8 @@
 """The metadata table: Hudi's index of a table's files, kept in `.hoodie/metadata`.
 
-What it says: `partition` is what a partition is, `files_partition` the one that is kept, `record`
-how records are stored. How it is kept: `keep` at each change of the table, by `writer`; `bootstrap`
-makes one, `disable` switches it off. How it is read: `reader`. What Hudi keeps beside it, and
-Tideline takes out: `index_definitions`, `index_build`, `record_index`.
+What it says: `partition` is what a partition is, `registry` names those that are kept,
+`files_partition` is the first, `record` how records are stored. How it is kept: `keep` at each
+change of the table, by `writer`; `bootstrap` makes one, `disable` switches it off. How it is read:
+`reader`. What Hudi keeps beside it, and Tideline takes out: `index_definitions`, `index_build`,
+`record_index`.
 """

@@ -15,8 +15,7 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFromFilesystem.
 from __future__ import annotations
 
 from tideline.hudi.metadata_table.disable import disable_metadata_table
-from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
-from tideline.hudi.metadata_table.partition import MetadataPartition
+from tideline.hudi.metadata_table.registry import kept_partitions
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import CUSTOM_MODE, MERGED_BY_PAYLOAD
@@ -42,10 +41,6 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.storage.lock import Guard, unguarded
 from tideline.storage.store_below import StoreBelow
 
-KEPT: tuple[MetadataPartition, ...] = (FILES_PARTITION,)
-"""The partitions that a metadata table of ours has."""
-KEPT_NAMES = tuple(partition.name for partition in KEPT)
-
 _PROPERTIES = {
     TYPE: str(TableType.MERGE_ON_READ),
     BASE_FILE_FORMAT: "HFILE",
@@ -67,9 +62,10 @@ def bootstrap_metadata_table(
     store = StoreBelow(table.store, METADATA_TABLE_PATH)
     properties = _properties(table)
     store.put(PROPERTIES_PATH, format_properties(properties, updated_at_ms=table.clock.now_ms()))
-    initial = {partition: partition.initial(table, timeline) for partition in KEPT}
+    kept = kept_partitions()
+    initial = {partition: partition.initial(table, timeline) for partition in kept.values()}
     MetadataWriter(table, guard).first_commit(initial)
-    listed = {METADATA_PARTITIONS: ",".join(KEPT_NAMES), METADATA_PARTITIONS_INFLIGHT: ""}
+    listed = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
     table.properties.update(listed, guard)
 
 

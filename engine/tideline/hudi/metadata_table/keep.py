@@ -9,7 +9,7 @@ or switches it off. Under the lock of the table, when nothing can refuse the com
 3. Partitions that are not maintained are taken out of the list, then deleted. Stale statistics and
    indexes would hide rows, or make two of one. Definitions that queries believe without the list
    go before. Died in between: what is left is not believed.
-4. The commit goes into the partitions that are maintained (`bootstrap.KEPT`, `writer`).
+4. The commit goes into the partitions that are maintained (`registry`, `writer`).
 5. A metadata table that cannot be continued is switched off (`disable`), as everything is in table
    versions whose metadata table is not kept.
 
@@ -29,7 +29,7 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
-from tideline.hudi.metadata_table.bootstrap import KEPT, KEPT_NAMES, bootstrap_metadata_table
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
     KEEP_AS_IT_IS,
     MetadataTableConfig,
@@ -43,6 +43,7 @@ from tideline.hudi.metadata_table.disable import (
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_definitions import drop_definitions
 from tideline.hudi.metadata_table.partition import TableChange
+from tideline.hudi.metadata_table.registry import kept_partitions
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -153,7 +154,7 @@ def _record(
 ) -> MetadataOutcome:
     require_no_index_build(table, timeline)
     try:
-        records = {partition: partition.changes(change) for partition in KEPT}
+        records = {part: part.changes(change) for part in kept_partitions().values()}
     except CorruptTableError as error:
         _log.warning("the metadata table is switched off: %s", error)
         return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
@@ -179,10 +180,11 @@ def _record(
 
 def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
     """Take every partition that is not kept out of the metadata table; the names of what went."""
-    others = tuple(sorted({*table.config.metadata_partitions_in_work} - set(KEPT_NAMES)))
+    kept = kept_partitions()
+    others = tuple(sorted({*table.config.metadata_partitions_in_work} - kept.keys()))
     if others:
         drop_definitions(table, guard=guard)
-        only_kept = {METADATA_PARTITIONS: ",".join(KEPT_NAMES), METADATA_PARTITIONS_INFLIGHT: ""}
+        only_kept = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
         table.properties.update(only_kept | kept_index(table), guard)
         folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
         scope = table.files.delete_scope(

@@ -6,7 +6,7 @@ are stored is the same for all partitions: the writer has the order of the steps
 logs and base files, and the lock (`writer`), the reader finds and decodes them (`reader`). What
 else a partition is asked (`look_up`) differs, and is a method of its class alone.
 
-A partition that is not among `bootstrap.KEPT` is dropped by the next commit: one that is listed and
+A partition that is not in the `registry` is dropped by the next commit: one that is listed and
 not kept up to date would hide rows.
 """
 

@@ -19,7 +19,12 @@ from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import admit_records, decode_records, encode_records, schema
 from tideline.formats.hfile import decode_hfile, encode_hfile
-from tideline.formats.log_block import BlockKind, split_avro_content, split_delete_content
+from tideline.formats.log_block import (
+    BlockKind,
+    encode_delete_content,
+    split_avro_content,
+    split_delete_content,
+)
 
 _SCHEMA_NAME = "HoodieMetadataRecord"
 _SCHEMA = "schema"
@@ -51,6 +56,15 @@ def encode_record_hfile(records: Iterable[MetadataRecord]) -> bytes:
     return encode_hfile(pairs, {_SCHEMA: record_schema_json().encode()})
 
 
+def encode_deletes(partition: str, keys: Iterable[str]) -> bytes:
+    """The content of a block that deletes keys of a partition of the metadata table."""
+    listed = [
+        {"recordKey": key, "partitionPath": partition, "orderingVal": {"value": 0}}
+        for key in sorted(keys, key=str.encode)
+    ]
+    return encode_delete_content(encode_records(_deletes_json(), [{"deleteRecordList": listed}])[0])
+
+
 def decode_record_hfile(body: bytes, *, path: object = None) -> tuple[MetadataRecord, ...]:
     """The records of an HFile, as Hudi or `encode_record_hfile` made it.
 
@@ -79,6 +93,11 @@ def decode_record_block(
     raise CorruptTableError("a block of another kind in a metadata table", path=path, value=kind)
 
 
+@cache
+def _deletes_json() -> str:
+    return json.dumps(schema("HoodieDeleteRecordList"), separators=(",", ":"))
+
+
 def _to_avro(record: MetadataRecord) -> dict[str, Any]:
     if record.content is None:
         raise ValueError(f"{record.key} is deleted, which is no record")
@@ -101,7 +120,7 @@ def _read(
 def _deleted(content: bytes, path: object) -> Iterator[MetadataRecord]:
     """The keys of a block of deletes."""
     datum = split_delete_content(content, path=path)
-    schema_json = json.dumps(schema("HoodieDeleteRecordList"), separators=(",", ":"))
+    schema_json = _deletes_json()
     admit_records(schema_json, [datum], path=path)
     for record in decode_records(schema_json, [datum], path=path)[0]["deleteRecordList"]:
         yield MetadataRecord(record["recordKey"], None, path)

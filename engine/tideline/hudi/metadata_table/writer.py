@@ -39,6 +39,7 @@ from tideline.hudi.metadata_table.partition import MetadataPartition, group_numb
 from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
 from tideline.hudi.metadata_table.record import (
     MetadataRecord,
+    encode_deletes,
     encode_record_hfile,
     record_schema_json,
 )
@@ -115,7 +116,7 @@ class MetadataWriter:
         if at is None:
             raise ValueError("a metadata table is kept where instants have completion times")
         records = _by_group(changes)
-        blocks = {group: _log_block(time, found) for group, found in records.items()}
+        blocks = {group: _log_blocks(group, time, found) for group, found in records.items()}
         timeline = self._metadata.timeline()
         if self._holds(time, blocks, timeline):
             return
@@ -344,10 +345,18 @@ def _by_group(
     return found
 
 
-def _log_block(time: InstantTime, records: Iterable[MetadataRecord]) -> bytes:
-    """A log's block with these records."""
+def _log_blocks(group: FileGroupId, time: InstantTime, records: Sequence[MetadataRecord]) -> bytes:
+    """A log's blocks with these records: what has content, then what is deleted."""
     headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: record_schema_json()}
-    return encode_block(BlockKind.HFILE_DATA, headers, encode_record_hfile(records))
+    said = [record for record in records if record.content is not None]
+    gone = [record.key for record in records if record.content is None]
+    blocks = b""
+    if said or not gone:
+        blocks = encode_block(BlockKind.HFILE_DATA, headers, encode_record_hfile(said))
+    if gone:
+        deletes = encode_deletes(group.partition, gone)
+        blocks += encode_block(BlockKind.DELETE, headers, deletes)
+    return blocks
 
 
 def _log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat:
