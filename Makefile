@@ -182,8 +182,8 @@ reference: setup ## Write docs/cli.md from the commands and docs/api.md from the
 	@$(BIN)/python -m tools.api_page docs/api.md
 
 .PHONY: install-yaml
-install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
-	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline
+install-yaml: crds tools ## Render the chart's operator.yaml, and install.yaml of a release in out/release.
+	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline $(WORK)/release
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.

@@ -1,7 +1,7 @@
 """The fixtures of the end-to-end tests, as a pytest plugin: `-p e2e.fixtures`.
 
     cluster      a Kubernetes, through pytest-kind's `kind_cluster`, with the project's images in it
-    operator     the operator, installed from charts/tideline/install.yaml
+    operator     the operator, installed from the manifests in charts/tideline
     release      a release of the chart in the place of that operator
     minio        MinIO in the cluster
     previous_release   the operator and engine of an earlier commit

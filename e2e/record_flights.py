@@ -4,7 +4,7 @@
 
 LANDING is what examples/flights/make_landing.py writes. A separate node (e2e/one-node) is created,
 the commands of the README are run on it, and their output is recorded unchanged; the images are the
-tested ones under the names that install.yaml and the example use.
+tested ones under the names that operator.yaml and the example use.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def main() -> None:
 
 def _record(cluster: Cluster, landing: Path, files: int, credentials: dict[str, str]) -> None:
     recording = Recording(cluster)
-    recording.kubectl("apply --server-side -f charts/tideline/install.yaml")
+    recording.kubectl(
+        "apply --server-side -f charts/tideline/crds -f charts/tideline/operator.yaml"
+    )
     recording.kubectl("-n tideline-system rollout status deployment/tideline-operator")
     recording.kubectl("apply --server-side -k examples/kubernetes")
     cluster.kubectl("-n", "lake", "rollout", "status", "deployment/minio")

@@ -1,8 +1,8 @@
-"""The operator in a cluster, installed from the committed install.yaml."""
+"""The operator in a cluster, installed from the committed manifests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ IMAGES = {
     "tideline-operator": "localhost/tideline-operator:dev",
     "tideline-engine": "localhost/tideline-engine:dev",
 }
-"""By the last part of a name in install.yaml, the image that is tested in its place."""
+"""By the last part of a name in operator.yaml, the image that is tested in its place."""
 
 RANGES = "10.0.0.0/8"
 """Where the clusters under test have their Services: tables use a MinIO of another namespace."""
 
 _ROOT = Path(__file__).resolve().parents[2]
-_INSTALL = _ROOT / "charts" / "tideline" / "install.yaml"
-_WITHOUT_CRDS = _ROOT / "charts" / "tideline" / "operator.yaml"
+_CHART = _ROOT / "charts" / "tideline"
+_WITHOUT_CRDS = _CHART / "operator.yaml"
+_INSTALL = (*sorted((_CHART / "crds").iterdir()), _WITHOUT_CRDS)
 _ACCESS = _ROOT / "examples" / "kubernetes" / "operator-access.yaml"
 _READY_TIMEOUT_S = 120.0
 
@@ -33,21 +34,21 @@ class Operator:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def install(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
+    def install(self, paths: Sequence[Path] = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
         """Apply everything, with the images under test, and wait until the operator is ready."""
         for image in images.values():
             self._cluster.load_image(image)
-        self.apply(path, images)
+        self.apply(paths, images)
         # In a cluster that was kept, the pods may still run an image that was built before.
         self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}")
-        for manifest in load_manifests(path):
+        for manifest in _manifests(paths):
             if manifest["kind"] == "CustomResourceDefinition":
                 name = f"crd/{manifest['metadata']['name']}"
                 self._cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=30s")
         self.wait_until_ready()
 
-    def apply(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
-        for manifest in load_manifests(path):
+    def apply(self, paths: Sequence[Path] = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
+        for manifest in _manifests(paths):
             self._cluster.apply(_with_ranges(_with_images(manifest, images)))
 
     def remove(self) -> None:
@@ -134,6 +135,11 @@ def let_operator_in(cluster: Cluster, namespace: str) -> None:
     (binding,) = load_manifests(_ACCESS)
     metadata = {**binding["metadata"], "namespace": namespace}
     cluster.apply({**binding, "metadata": metadata})
+
+
+def _manifests(paths: Sequence[Path]) -> Iterator[Manifest]:
+    for path in paths:
+        yield from load_manifests(path)
 
 
 def _with_ranges(manifest: Manifest) -> Manifest:

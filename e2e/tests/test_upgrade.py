@@ -16,7 +16,7 @@ def test_this_release_takes_over_the_job_that_the_last_one_started(
     lake: Lake, operator: Operator, previous_release: PreviousRelease
 ) -> None:
     try:
-        operator.install(previous_release.install, previous_release.images)
+        operator.install([previous_release.install], previous_release.images)
         (old,) = operator.pods()
         assert image_of(old) == previous_release.images["tideline-operator"]
         lake.land("people", "many", [{"id": number, "ts": 1} for number in range(MANY)])
@@ -60,7 +60,7 @@ def test_a_worker_of_the_last_release_ends_its_work_and_gets_no_more(
     lake: Lake, operator: Operator, previous_release: PreviousRelease
 ) -> None:
     try:
-        operator.install(previous_release.install, previous_release.images)
+        operator.install([previous_release.install], previous_release.images)
         lake.apply_store(engine={"warm": {"maxWorkers": 1}})
         lake.land("people", "many", [{"id": number, "ts": 1} for number in range(MANY)])
         lake.apply_table("people")

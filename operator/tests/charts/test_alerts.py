@@ -168,7 +168,7 @@ CASES = (
         "15 turns of the Tideline operator failed in a quarter of an hour (refused)",
         {"result": "refused"},
         "Events ReconcileFailed name the table and the reason; after an upgrade of the operator "
-        "apply its crds.yaml.",
+        "apply its resource definitions.",
     ),
     Case(
         "TidelineTablesStarve",

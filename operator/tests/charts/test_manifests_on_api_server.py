@@ -1,4 +1,4 @@
-"""What people apply, on a real API server: install.yaml, and the example for Kubernetes."""
+"""What people apply, on a real API server: the chart's manifests, and the example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tideline_operator.testing.manifests import apply_all, manifests_in, resourc
 pytestmark = pytest.mark.api_server
 
 ROOT = Path(__file__).resolve().parents[3]
-INSTALL = ROOT / "charts" / "tideline" / "install.yaml"
+CHART = ROOT / "charts" / "tideline"
+INSTALL = (*sorted((CHART / "crds").iterdir()), CHART / "operator.yaml")
 EXAMPLE = ROOT / "examples" / "kubernetes"
 
 
@@ -26,7 +27,7 @@ def example() -> list[Manifest]:
 
 
 def installation() -> list[Manifest]:
-    return manifests_in(INSTALL.read_text("utf-8"))
+    return [item for path in INSTALL for item in manifests_in(path.read_text("utf-8"))]
 
 
 def deployments() -> dict[str, Manifest]:

@@ -1,10 +1,10 @@
 """The Helm chart as Helm sees it: rendered, linted, and written out for those without Helm.
 
-    python -m tideline_operator.testing.helm_chart charts/tideline
+    python -m tideline_operator.testing.helm_chart charts/tideline out/release
 
-writes install.yaml (everything), crds.yaml and operator.yaml (its two halves) into the chart's
-folder, as `make install-yaml` does. Helm is the one in the cache (`python -m e2e.build tools`) or
-on the PATH.
+writes operator.yaml into the chart's folder, and what a release has into the other: crds.yaml,
+operator.yaml, and both in install.yaml, as `make install-yaml` does. Helm is the one in the cache
+(`python -m e2e.build tools`) or on the PATH.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import yaml
 
 RELEASE = "tideline"
 NAMESPACE = "tideline-system"
+COMMITTED = "operator.yaml"
+"""What is kept in the chart's folder, for those who install from a clone."""
 # Without a cluster Helm assumes an ancient version unless it is given one.
 _KUBERNETES = "--kube-version=1.34.0"
 
@@ -91,9 +93,11 @@ def _helm(*arguments: str, given: str = "") -> str:
 
 
 def main() -> None:
-    chart = Path(sys.argv[1])
+    chart, release = map(Path, sys.argv[1:])
+    release.mkdir(parents=True, exist_ok=True)
     for name, content in install_files(chart).items():
-        (chart / name).write_text(content, "utf-8")
+        (release / name).write_text(content, "utf-8")
+    shutil.copy(release / COMMITTED, chart)
 
 
 if __name__ == "__main__":
