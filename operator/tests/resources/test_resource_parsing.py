@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.services.compaction.config import CompactionTrigger
 from tideline.hudi.table.table_config import TableType
 from tideline.ingest.column_type import ColumnType
 from tideline.ingest.sources.files.listing import FileFormat
@@ -32,7 +33,7 @@ from tideline_operator.resources.lake_table import (
 )
 from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
-from tideline_operator.resources.services import CompactionStrategy, ServiceMode
+from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import (
     Condition,
     ConditionStatus,
@@ -97,7 +98,7 @@ def test_every_documented_field_is_read() -> None:
     )
     assert ingest.max_files_per_commit == 7
     assert spec.services.mode is ServiceMode.AUTO
-    assert spec.services.compaction.trigger.strategy is CompactionStrategy.NUM_COMMITS
+    assert spec.services.compaction.trigger.strategy is CompactionTrigger.NUM_COMMITS
     assert spec.services.maintenance_window == Cron("* 0-6 * * *")
     assert spec.timezone == "America/Los_Angeles"
     assert spec.publish == (Publication.ICEBERG,)

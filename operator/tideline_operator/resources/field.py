@@ -12,8 +12,12 @@ import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
+from tideline.hudi.table.settings import Settings
+from tideline.settings.registry import find_setting
+from tideline.settings.setting import Kind
 from tideline_operator.resources.shape import Shape
 
 CREDENTIAL_NAMES = "secret|password|passwd|token|access[._-]?key|credential"
@@ -64,9 +68,21 @@ def described(
     *,
     default: Any = dataclasses.MISSING,
     default_factory: Callable[[], Any] | None = None,
+    setting: str = "",
+    words: type[Enum] | None = None,
     **constraints: Any,
 ) -> Any:
-    """A dataclass field with a `FieldRule`; without a default the field is required."""
+    """A dataclass field with a `FieldRule`; without a default the field is required.
+
+    A field that gives a `setting` of the engine has its default and its least value, and the
+    `words` that the engine reads.
+    """
+    if setting:
+        found = find_setting(setting)
+        assert found is not None, setting
+        default = Settings({}).value(setting, words)
+        if found.kind is Kind.INTEGER:
+            constraints = {"minimum": max(1, found.at_least), **constraints}
     metadata = {_RULE: FieldRule(description, **constraints)}
     if default_factory is not None:
         return dataclasses.field(default_factory=default_factory, metadata=metadata)

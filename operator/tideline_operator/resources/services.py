@@ -9,6 +9,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.hudi.services.cleaning.config import CleaningPolicy
+from tideline.hudi.services.compaction.config import CompactionTrigger
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.iceberg import (
     ExpireSnapshots,
@@ -29,24 +30,19 @@ class ServiceMode(Enum):
     OFF = "Off"
 
 
-class CompactionStrategy(Enum):
-    """When a compaction is due; the names are Hudi's."""
-
-    NUM_COMMITS = "NUM_COMMITS"
-    TIME_ELAPSED = "TIME_ELAPSED"
-    NUM_AND_TIME = "NUM_AND_TIME"
-    NUM_OR_TIME = "NUM_OR_TIME"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionTrigger:
+class CompactionDue:
     """When a compaction is due."""
 
-    strategy: CompactionStrategy = described(
-        "Which of the limits count.", default=CompactionStrategy.NUM_COMMITS
+    strategy: CompactionTrigger = described(
+        "Which of the limits count.",
+        setting="hoodie.compact.inline.trigger.strategy",
+        words=CompactionTrigger,
     )
     delta_commits: int = described(
-        "Delta commits since the last compaction.", default=5, minimum=1, maximum=10_000
+        "Delta commits since the last compaction.",
+        setting="hoodie.compact.inline.max.delta.commits",
+        maximum=10_000,
     )
     elapsed: Duration = described(
         "Time since the last compaction.", default=Duration(3_600_000), length_max=16
@@ -58,7 +54,7 @@ class Compaction:
     """Merging of log files into base files."""
 
     enabled: bool = described("Whether compactions run.", default=True)
-    trigger: CompactionTrigger = described("When one is due.", default_factory=CompactionTrigger)
+    trigger: CompactionDue = described("When one is due.", default_factory=CompactionDue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +64,7 @@ class LogCompaction:
     enabled: bool = described("Whether log compactions run.", default=False)
     blocks: int = described(
         "Log files or blocks of a file group that are worth merging.",
-        default=5,
+        setting="hoodie.log.compaction.blocks.threshold",
         minimum=2,
         maximum=10_000,
     )
@@ -86,7 +82,7 @@ class Clustering:
         items_max=20,
     )
     every_commits: int = described(
-        "Commits between two runs.", default=4, minimum=1, maximum=10_000
+        "Commits between two runs.", setting="hoodie.clustering.inline.max.commits", maximum=10_000
     )
 
 
@@ -97,7 +93,9 @@ class Cleaning:
     enabled: bool = described("Whether cleaning runs.", default=True)
     policy: CleaningPolicy = described("What is kept.", default=CleaningPolicy.KEEP_LATEST_COMMITS)
     retain: int = described(
-        "How many commits, file versions or hours are kept.", default=10, minimum=1, maximum=100_000
+        "How many commits, file versions or hours are kept.",
+        setting="hoodie.clean.commits.retained",
+        maximum=100_000,
     )
 
 
@@ -107,10 +105,13 @@ class Archiving:
 
     enabled: bool = described("Whether archiving runs.", default=True)
     min_commits: int = described(
-        "Instants left after archiving.", default=20, minimum=1, maximum=100_000
+        "Instants left after archiving.", setting="hoodie.keep.min.commits", maximum=100_000
     )
     max_commits: int = described(
-        "Instants beyond which archiving is due.", default=30, minimum=2, maximum=100_000
+        "Instants beyond which archiving is due.",
+        setting="hoodie.keep.max.commits",
+        minimum=2,
+        maximum=100_000,
     )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (
