@@ -35,7 +35,7 @@ class SmallFile:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """File sizing settings, with Hudi's names in `tideline.hudi.write.config`."""
+    """File sizing settings, with the names that Hudi has for them."""
 
     small_file_limit_bytes: int = declared("hoodie.parquet.small.file.limit")
     file_size_bytes_max: int = declared("hoodie.parquet.max.file.size")
