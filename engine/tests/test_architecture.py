@@ -167,7 +167,9 @@ LAYOUT_MODULES = re.compile(r"\.(layout_v[0-9]+|lsm_history|known_layouts|versio
 SLOWS_A_START = (
     "tideline.iceberg.table.open_table.",
     "tideline.storage.s3.store.",
+    "tideline.storage.s3.bucket.",
     "tideline.storage.s3.client.",
+    "tideline.storage.s3.identity.",
 )
 """Of commands that do not need it, by a tenth or more."""
 LOADED_LATE = ("engine/tideline/__init__.py", "operator/tideline_operator/local/run.py")

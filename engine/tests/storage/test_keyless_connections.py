@@ -13,7 +13,6 @@ from tideline.secret_values import masked
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3 import web_identity
-from tideline.storage.s3.bucket import create_missing_bucket
 from tideline.storage.s3.client import Audience, Keyless, S3Connection, S3Credentials, S3Endpoint
 from tideline.storage.s3.identity import allow_only_explicit_identities
 from tideline.storage.s3.machine_credentials import MachineCredentials
@@ -99,7 +98,7 @@ def test_where_identities_are_explicit_a_store_without_a_connection_is_not_opene
                 location_at(spy).open().get("x")
             options = dict(location_at(spy).options) | {"create_bucket": "true"}
             with pytest.raises(ConfigError, match="no identity of its own at stores"):
-                create_missing_bucket(StoreLocation.of("s3://new/table", options))
+                StoreLocation.of("s3://new/table", options).create_missing()
             assert location_at(spy).open(S3Connection(Keyless.ANONYMOUS)).get("x") == b"x"
     finally:
         allow_only_explicit_identities(False)

@@ -14,7 +14,6 @@ from minio.credentials.providers import AssumeRoleProvider
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.bucket import create_missing_bucket
 from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.storage.s3.identity import IdentitySource, S3Identity
 from tideline.testing.library_apart import import_from, prepare_library
@@ -102,7 +101,7 @@ def test_a_web_identity_reads_and_writes(
     _give_token(no_credentials, trusting_minio, issuer.token(), tmp_path)
     options = {**trusting_minio.storage_options(), "create_bucket": "true"}
     location = StoreLocation.of("s3://tideline-web-identity/table", options)
-    assert create_missing_bucket(location)
+    assert location.create_missing()
     store = location.open()
     store.put("x", b"1")
     assert store.get("x") == b"1"
@@ -118,7 +117,7 @@ def test_a_token_that_is_not_trusted_is_refused_and_not_shown(
     options = {**trusting_minio.storage_options(), "create_bucket": "true"}
     location = StoreLocation.of(f"s3://{trusting_minio.create_bucket()}/table", options)
     missing = StoreLocation.of("s3://tideline-of-a-stranger/table", options)
-    for action in (lambda: location.open().get("x"), lambda: create_missing_bucket(missing)):
+    for action in (lambda: location.open().get("x"), missing.create_missing):
         with pytest.raises(StorageUnavailableError) as caught:
             action()
         assert token[:40] not in str(caught.value)

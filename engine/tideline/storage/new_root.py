@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tideline.errors import ConfigError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.bucket import create_missing_bucket
 
 _FOLDERS_INSIDE = (".hoodie/.locks", ".hoodie")
 
@@ -19,11 +18,11 @@ _FOLDERS_INSIDE = (".hoodie/.locks", ".hoodie")
 def prepared_root(location: StoreLocation) -> Iterator[None]:
     """A place where a table may be created within; its bucket is there.
 
-    Raises ConfigError for a place that can hold no table, and what `create_missing_bucket` raises.
+    Raises ConfigError for a place that can hold no table, and what `create_missing` raises.
     """
     _check_root(location)
     with _leaving_nothing_behind(location):
-        create_missing_bucket(location)
+        location.create_missing()
         yield
 
 

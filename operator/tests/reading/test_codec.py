@@ -15,8 +15,8 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.iceberg.services.due_facts import IcebergFiles
+from tideline.storage.refusals import MissingBucketError
 from tideline.storage.s3.client import S3Credentials
-from tideline.storage.s3.errors import MissingBucketError
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.decide.observed import FileCounts, Observed, ObservedPending
 from tideline_operator.decide.observed_iceberg import ObservedIceberg

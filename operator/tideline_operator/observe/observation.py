@@ -45,7 +45,7 @@ from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.errors import MissingBucketError
+from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed import (
     LOCATION_TAKEN,

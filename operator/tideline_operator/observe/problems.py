@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.errors import StorageUnavailableError, TidelineError
-from tideline.storage.s3.errors import MissingBucketError
+from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.observed import Problem
 
 

@@ -65,7 +65,7 @@ class Access:
         catalog answers leads here, too."""
         options = {name: text for name, text in place.options if name != "ca_bundle"}
         location = StoreLocation.of(place.uri, options)
-        if location.scheme == "s3":
+        if location.kind.is_remote:
             if self.connection is None:
                 raise ConfigError("the table names no place on S3", path=location.uri)
             return location.open(self.connection)

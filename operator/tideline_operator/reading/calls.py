@@ -20,7 +20,7 @@ from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.location import Location
 from tideline.storage.object_store import UnsupportedRequestError
 from tideline.storage.probe.report import StoreReport
-from tideline.storage.s3.errors import AccessDeniedError, MissingBucketError
+from tideline.storage.refusals import AccessDeniedError, MissingBucketError
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access, HandedAccess
 from tideline_operator.reading.deleted_table import DeletionCheck, Removal, RemovalStep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.errors import AccessDeniedError, MissingBucketError
+from tideline.storage.refusals import AccessDeniedError, MissingBucketError
 
 _OBJECT = ".tideline-claim-"
 

@@ -20,7 +20,7 @@ from tideline.ingest.operation.operation import OperationKind
 from tideline.publication.place import place_in
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.errors import MissingBucketError
+from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import difference_of
 from tideline_operator.observe.table_identity import identity_of

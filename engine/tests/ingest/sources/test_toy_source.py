@@ -3,7 +3,7 @@
 It is ingested by the functions that ingest files: the room has no other entrance.
 """
 
-# ruff: noqa: ARG002 -- this kind needs little of the protocol
+# ruff: noqa: ARG002 -- this kind needs little of a protocol
 from __future__ import annotations
 
 import json

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
 from tideline.spark.session.class_archive import class_path, find_archive
-from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings, trust_ca_bundle
+from tideline.spark.session.s3a_connector import connect_s3a, trust_ca_bundle
 from tideline.spark.session.spark_session import (
     is_local,
     local_cores,
@@ -149,7 +149,7 @@ def test_installed_jars_go_on_the_class_path_of_a_local_session(empty_cache: Pat
 
 
 def test_settings_are_per_bucket_and_hold_no_credentials() -> None:
-    settings = s3a_settings(MINIO)
+    settings = MINIO.hadoop_settings()
     prefix = "fs.s3a.bucket.lake"
     assert settings[f"{prefix}.endpoint"] == "http://127.0.0.1:9000"
     assert settings[f"{prefix}.path.style.access"] == "true"
@@ -159,13 +159,13 @@ def test_settings_are_per_bucket_and_hold_no_credentials() -> None:
 
 
 def test_amazons_endpoint_is_set_so_that_the_environment_cannot_redirect_it() -> None:
-    settings = s3a_settings(StoreLocation.of("s3://lake/t", {"region": "eu-west-1"}))
+    settings = StoreLocation.of("s3://lake/t", {"region": "eu-west-1"}).hadoop_settings()
     assert settings["fs.s3a.bucket.lake.endpoint"] == "https://s3.eu-west-1.amazonaws.com"
 
 
 def test_a_local_location_needs_no_settings(tmp_path: Path) -> None:
     location = StoreLocation.of(tmp_path)
-    assert s3a_settings(location) == {}
+    assert location.hadoop_settings() == {}
     assert not any("s3a" in name for name in spark_configuration("local[1]", [location]))
 
 

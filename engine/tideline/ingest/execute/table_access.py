@@ -14,7 +14,7 @@ from tideline.ingest.operation.operation import CatalogEntry, Operation, TableTa
 from tideline.lake_table import LakeTable
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.errors import MissingBucketError
+from tideline.storage.refusals import MissingBucketError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

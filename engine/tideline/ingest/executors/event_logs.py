@@ -12,7 +12,7 @@ def event_log_conf(location: StoreLocation) -> dict[str, str]:
     they grow."""
     return {
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": location.uri.replace("s3://", "s3a://", 1),
+        "spark.eventLog.dir": location.spark_uri(),
         "spark.eventLog.rolling.enabled": "true",
         "spark.eventLog.compress": "true",
     }

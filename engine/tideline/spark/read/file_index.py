@@ -22,7 +22,7 @@ from tideline.errors import ObjectNotFoundError
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.table.file_group import BaseFile
 from tideline.spark.quoting import quoted
-from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
+from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import checked_path
@@ -102,7 +102,7 @@ def _frame(
         json.dumps(directories),
         as_java_type(partition_schema.json()),
         as_java_type(schema.json()),
-        java_map(jvm, s3a_settings(location)),
+        java_map(jvm, location.hadoop_settings()),
     )
     return DataFrame(frame, spark)
 

@@ -22,7 +22,8 @@ from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.storage.location import OPTION_NAMES, StoreLocation
+from tideline.storage.kinds import option_names
+from tideline.storage.location import StoreLocation
 
 _PATH = "path"
 _RANGE = ("as_of", "after", "until")
@@ -46,13 +47,13 @@ class SourceOptions:
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
         """Raises ConfigError for unknown options and for those that exclude each other."""
         given = {name.lower(): text for name, text in options.items()}
-        known = (_PATH, *_RANGE, _CHANGES, _DELETES, _COMMITS_MAX, _BYTES_MAX, *OPTION_NAMES)
+        known = (_PATH, *_RANGE, _CHANGES, _DELETES, _COMMITS_MAX, _BYTES_MAX, *option_names())
         unknown = sorted(set(given) - {name.lower() for name in known})
         if unknown:
             raise ConfigError(f"unknown option; there are {', '.join(known)}", value=unknown[0])
         if _PATH not in given:
             raise ConfigError('name the table: spark.read.format("tideline").load(uri)')
-        stored = {name: given[name] for name in OPTION_NAMES if name in given}
+        stored = {name: given[name] for name in option_names() if name in given}
         as_of, after, until = (given.get(name) for name in _RANGE)
         changes, deletes = _is_true(given, _CHANGES), _is_true(given, _DELETES)
         location = StoreLocation.of(given[_PATH], stored)

@@ -9,7 +9,6 @@ import pyspark
 
 from tideline.errors import ConfigError
 from tideline.spark.session.java_runtime import find_java
-from tideline.spark.session.s3a_connector import s3a_settings
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
 from tideline.spark.session.spark_session import LOG_OPTIONS
 from tideline.storage.location import StoreLocation
@@ -24,14 +23,14 @@ def history_server_command(location: StoreLocation, port: int) -> list[str]:
     Raises ConfigError without Java, without the S3A jars for S3, and without credentials for it.
     """
     settings = {
-        "spark.history.fs.logDirectory": location.uri.replace("s3://", "s3a://", 1),
+        "spark.history.fs.logDirectory": location.spark_uri(),
         "spark.history.ui.port": str(port),
         "spark.history.fs.update.interval": "10s",
-        **{f"spark.hadoop.{name}": text for name, text in s3a_settings(location).items()},
+        **{f"spark.hadoop.{name}": text for name, text in location.hadoop_settings().items()},
     }
     options = [f"-D{name}={value}" for name, value in settings.items()]
     jars = [str(_spark_jars() / "*")]
-    if location.scheme == "s3":
+    if location.kind.needs_connector:
         jars += _connector_jars()
     java = str(find_java().executable)
     return [java, _HEAP, LOG_OPTIONS, *options, "-cp", ":".join(jars), HISTORY_SERVER]

@@ -8,7 +8,6 @@ environment of the driver and of the executors, by the same rules as everywhere
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.identity import S3Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,33 +31,13 @@ _TRUST_STORE = "javax.net.ssl.trustStore"
 _trusted_bundles: set[str] = set()
 
 
-def s3a_settings(location: StoreLocation) -> dict[str, str]:
-    """Hadoop settings that reach the location's bucket; empty unless it is on S3.
-
-    Raises ConfigError when the environment has no credentials.
-    """
-    if location.scheme != "s3":
-        return {}
-    options = dict(location.options)
-    region = options.get("region", "us-east-1")
-    # Always set: the SDK would take an endpoint left out from the environment.
-    endpoint = options.get("endpoint") or f"https://s3.{region}.amazonaws.com"
-    settings = {
-        "endpoint": endpoint,
-        "endpoint.region": region,
-        "path.style.access": options.get("path_style", "true"),
-        "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
-        "aws.credentials.provider": S3Identity.of(os.environ).source.s3a_provider,
-    }
-    return {f"fs.s3a.bucket.{_bucket(location)}.{name}": text for name, text in settings.items()}
-
-
 def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
-    """Make a running session reach the location; nothing to do unless it is on S3.
+    """Make a running session reach the location; nothing to do unless its store
+    needs a connector.
 
     Raises ConfigError when the session was started without the S3A jars.
     """
-    if location.scheme != "s3":
+    if not location.kind.needs_connector:
         return
     if not _is_loaded(spark):
         raise ConfigError(
@@ -69,7 +47,7 @@ def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
         )
     # Spark's public Python API has no way to Hadoop's configuration.
     hadoop: Any = spark.sparkContext._jsc
-    for name, text in s3a_settings(location).items():
+    for name, text in location.hadoop_settings().items():
         hadoop.hadoopConfiguration().set(name, text)
     if ca_bundle := dict(location.options).get("ca_bundle"):
         trust_ca_bundle(spark, ca_bundle)

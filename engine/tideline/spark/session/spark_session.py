@@ -20,7 +20,7 @@ from tideline.bounded.read_limits import SETTING as METADATA_SETTING
 from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
 from tideline.spark.session.class_archive import archive_options, class_path
-from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
+from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
 from tideline.spark.session.start import start
 from tideline.storage.location import StoreLocation
@@ -158,7 +158,7 @@ def _s3a_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[
     """Per-bucket settings, and the jars unless they are among pyspark's own."""
     settings: dict[str, str] = {}
     for location in locations:
-        for name, text in s3a_settings(location).items():
+        for name, text in location.hadoop_settings().items():
             settings[f"spark.hadoop.{name}"] = text
     if settings:
         # On for all buckets otherwise, with a class that is in none of our jars.

@@ -6,14 +6,15 @@ any S3 endpoint. Credentials come from the environment, as everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.storage.location import StoreLocation
-from tideline.storage.s3.errors import MissingBucketError
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.refusals import MissingBucketError
 from tideline.storage.s3.identity import (
     IdentitySource,
     S3Identity,
@@ -21,28 +22,27 @@ from tideline.storage.s3.identity import (
     profile_credentials,
 )
 from tideline.storage.s3.web_identity import IdentityError
+from tideline.storage.store_kind import bucket_and_prefix
 
 _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 10.0
 _IS_THERE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
 
 
-def create_missing_bucket(location: StoreLocation) -> bool:
-    """Create the location's bucket if it is missing and may be created; says whether it did.
+def create_missing_bucket(store: ObjectStore, options: Mapping[str, str]) -> bool:
+    """Create the bucket of a store on S3 if it is missing; says whether it did.
 
     Raises ConfigError without the package it needs, StorageUnavailableError when the store refuses.
     """
-    if location.scheme != "s3" or not location.creates_bucket:
-        return False
     try:
-        location.open().list_directory()
+        store.list_directory()
     except MissingBucketError:
-        _create(location)
+        _create(store.uri, options)
         return True
     return False
 
 
-def _create(location: StoreLocation) -> None:
+def _create(uri: str, options: Mapping[str, str]) -> None:
     try:
         from minio.error import MinioException, S3Error
         from urllib3.exceptions import HTTPError
@@ -50,29 +50,28 @@ def _create(location: StoreLocation) -> None:
         raise ConfigError(
             f"creating a bucket needs the package minio: {installation('minio')}, "
             "or create the bucket",
-            path=location.uri,
+            path=uri,
         ) from error
-    bucket = location.uri.partition("://")[2].partition("/")[0]
-    region = dict(location.options).get("region", "us-east-1")
+    bucket = bucket_and_prefix(uri)[0]
+    region = options.get("region", "us-east-1")
     try:
-        _client(location).make_bucket(bucket_name=bucket, location=region)
+        _client(options).make_bucket(bucket_name=bucket, location=region)
     except S3Error as error:
         if error.code in _IS_THERE:
             return
-        raise _refused(location, error.code or "no reason given") from None
+        raise _refused(uri, error.code or "no reason given") from None
     except IdentityError as error:
-        raise _refused(location, f"there are no credentials: {error}") from None
+        raise _refused(uri, f"there are no credentials: {error}") from None
     except (MinioException, HTTPError, OSError) as error:
-        raise _refused(location, type(error).__name__) from None
+        raise _refused(uri, type(error).__name__) from None
     except ValueError as error:
-        raise ConfigError(f"cannot create the bucket: {error}", path=location.uri) from None
+        raise ConfigError(f"cannot create the bucket: {error}", path=uri) from None
 
 
-def _client(location: StoreLocation) -> Any:
+def _client(options: Mapping[str, str]) -> Any:
     from minio import Minio
     from urllib3 import PoolManager, Retry, Timeout
 
-    options = dict(location.options)
     region = options.get("region", "us-east-1")
     endpoint = urlsplit(options.get("endpoint") or f"https://s3.{region}.amazonaws.com")
     ca_bundle = options.get("ca_bundle")
@@ -116,5 +115,5 @@ def _provider(identity: S3Identity, region: str, ca_bundle: str | None) -> Any:
     )
 
 
-def _refused(location: StoreLocation, why: str) -> StorageUnavailableError:
-    return StorageUnavailableError(f"cannot create the bucket: {why}", path=location.uri)
+def _refused(uri: str, why: str) -> StorageUnavailableError:
+    return StorageUnavailableError(f"cannot create the bucket: {why}", path=uri)

@@ -17,6 +17,7 @@ from tideline.errors import (
 )
 from tideline.storage.egress.route import NO_TICKET_CODE, REFUSED_CODE, UNREACHED_CODE
 from tideline.storage.object_store import UnsupportedRequestError
+from tideline.storage.refusals import AccessDeniedError, MissingBucketError
 from tideline.storage.s3.web_identity import IdentityError
 
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -49,16 +50,6 @@ _REFUSED_KEYS = {
     "ExpiredToken": "the session token has expired",
     "RequestTimeTooSkewed": "this machine's clock is off",
 }
-
-
-class MissingBucketError(ConfigError):
-    """The bucket does not exist."""
-
-
-class AccessDeniedError(StorageUnavailableError):
-    """The store answered, and does not let these credentials do it."""
-
-    kind = StorageUnavailableError.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,15 @@
+"""How stores of any kind refuse: there is no such bucket, or not for these credentials."""
+
+from __future__ import annotations
+
+from tideline.errors import ConfigError, StorageUnavailableError
+
+
+class MissingBucketError(ConfigError):
+    """The bucket does not exist."""
+
+
+class AccessDeniedError(StorageUnavailableError):
+    """The store answered, and does not let these credentials do it."""
+
+    kind = StorageUnavailableError.kind

@@ -1,0 +1,126 @@
+"""S3, and whatever speaks its protocol, as a kind of store.
+
+Options: `endpoint` (URL), `region` (us-east-1), `path_style` (true), `allow_http` (false),
+`ca_bundle` (file path), `create_bucket` (false).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tideline.errors import ConfigError
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
+
+if TYPE_CHECKING:
+    from tideline.storage.s3.client import S3Endpoint
+
+OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
+_REGION = "us-east-1"
+_AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
+_SWITCHES = ("path_style", "allow_http", "create_bucket")
+
+
+def _opened(uri: str, options: Options, connection: Any) -> ObjectStore:
+    # With HTTP and TLS: a sixth of the start of a command, wasted on local tables.
+    from tideline.storage.s3.store import S3Store
+
+    bucket, prefix = bucket_and_prefix(uri)
+    return S3Store(bucket, prefix, endpoint=_endpoint(options), connection=connection)
+
+
+def _server(uri: str, options: Options) -> str | None:
+    return _endpoint(options).server(bucket_and_prefix(uri)[0])
+
+
+def _create_missing(uri: str, options: Options) -> bool:
+    if options.get("create_bucket") != "true":
+        return False
+    # It needs a client of its own.
+    from tideline.storage.s3.bucket import create_missing_bucket
+
+    return create_missing_bucket(_opened(uri, options, None), options)
+
+
+def _hadoop_settings(uri: str, options: Options) -> dict[str, str]:
+    """Raises ConfigError when the environment has no credentials."""
+    from tideline.storage.s3.identity import S3Identity
+
+    region = options.get("region", _REGION)
+    # Always set: the SDK would take an endpoint left out from the environment.
+    endpoint = options.get("endpoint") or f"https://s3.{region}.amazonaws.com"
+    settings = {
+        "endpoint": endpoint,
+        "endpoint.region": region,
+        "path.style.access": options.get("path_style", "true"),
+        "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
+        "aws.credentials.provider": S3Identity.of(os.environ).source.s3a_provider,
+    }
+    bucket = bucket_and_prefix(uri)[0]
+    return {f"fs.s3a.bucket.{bucket}.{name}": text for name, text in settings.items()}
+
+
+def _endpoint(options: Options) -> S3Endpoint:
+    from tideline.storage.s3.client import S3Endpoint
+
+    return S3Endpoint(
+        url=options.get("endpoint"),
+        region=options.get("region", _REGION),
+        path_style=options.get("path_style", "true") == "true",
+        allow_http=options.get("allow_http") == "true",
+        ca_bundle=options.get("ca_bundle"),
+    )
+
+
+def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
+    options = {
+        name: _switch(name, value) if name in _SWITCHES else str(value)
+        for name, value in given.items()
+    }
+    if "endpoint" in options:
+        allows_http = options.get("allow_http") == "true"
+        options["endpoint"] = _checked_endpoint(options["endpoint"], allows_http)
+    elif not _AWS_REGION.fullmatch(options.get("region", _REGION)):
+        # It becomes a part of the name of the server.
+        raise ConfigError("the region must be one of AWS where no endpoint is named",
+                          value=options["region"])  # fmt: skip
+    return options
+
+
+def _switch(name: str, value: str | bool) -> str:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"storage option {name!r} is true or false", value=value)
+    return text
+
+
+def _checked_endpoint(value: str, allows_http: bool) -> str:
+    parts = urlsplit(value)
+    if "@" in parts.netloc:
+        raise ConfigError("the endpoint must not carry credentials: use the environment")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ConfigError("the endpoint must be a URL like https://host:9000", value=value)
+    if parts.scheme == "http" and not allows_http:
+        message = "an http endpoint needs --allow-http (the storage option allow_http=true)"
+        raise ConfigError(message, value=value)
+    return value.rstrip("/")
+
+
+S3 = StoreKind(
+    "s3",
+    lambda _, rest: bucket_uri("s3", rest),
+    _opened,
+    aliases=("s3a", "s3n"),
+    option_names=OPTION_NAMES,
+    checked=_checked,
+    is_remote=True,
+    server=_server,
+    create_missing=_create_missing,
+    hadoop_scheme="s3a",
+    needs_connector=True,
+    hadoop_settings=_hadoop_settings,
+)
