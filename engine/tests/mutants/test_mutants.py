@@ -29,8 +29,7 @@ def test_there_are_enough_faults_in_enough_places() -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_has_its_place_and_its_tests(fault: Fault) -> None:
     source = (ROOT / fault.path).read_text("utf-8")
-    assert source.count(fault.old) == 1, "the code has changed: rewrite the fault"
-    compile(source.replace(fault.old, fault.new), fault.path, "exec")
+    compile(fault.planted_in(source), fault.path, "exec")
     files = [name.split("::")[0] for name in fault.tests if "/" in name]
     assert files
     for name in files:

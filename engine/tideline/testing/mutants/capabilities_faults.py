@@ -134,8 +134,8 @@ NATURE_FAULTS = (
     Fault(
         "a table that is only read is written",
         f"{_CAPABILITIES}/rules.py",
-        "    _not_changed,\n",
-        "",
+        "    _unreadable,\n    _not_changed,\n",
+        "    _unreadable,\n",
         ("engine/tests/hudi/capabilities/test_table_capabilities.py",),
     ),
     Fault(

@@ -6,10 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tideline.testing.mutants.anchor import replaced, spans
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Replacing `old`, found exactly once in `path`, by `new` breaks what `name` says.
+    """Replacing `old`, found exactly once in `path` (`anchor`), by `new` breaks what `name` says.
 
     `path` is relative to the repository. `tests` are what to hand to pytest: files or node ids,
     with `-k` if need be; they pass without the fault, and at least one of them fails with it.
@@ -28,14 +30,18 @@ class Fault:
         """
         file = root / self.path
         text = file.read_text("utf-8") if file.exists() else ""
-        found = text.count(self.old)
-        if found != 1:
-            raise ValueError(
-                f"{self.name}: {self.path} has the text {self.old.strip().splitlines()[0]!r} ... "
-                f"{found} times, not once: rewrite the fault"
-            )
-        write_source(file, text.replace(self.old, self.new))
+        write_source(file, self.planted_in(text))
         return text
+
+    def planted_in(self, text: str) -> str:
+        """The module's text with the fault. Raises ValueError as `plant`."""
+        found = spans(text, self.old)
+        if len(found) != 1:
+            raise ValueError(
+                f"{self.name}: {self.path} has {self.old.strip().splitlines()[0]!r} ... "
+                f"{len(found)} times, not once: rewrite the fault"
+            )
+        return replaced(text, found[0], self.old, self.new)
 
 
 def write_source(file: Path, text: str) -> None:

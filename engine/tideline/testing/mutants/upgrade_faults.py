@@ -65,8 +65,8 @@ UPGRADE_FAULTS = (
     Fault(
         "a metadata table continues under the other version",
         _EXECUTE,
-        "    disable_metadata_table(table, guard)\n    guard()\n    adapt",
-        "    guard()\n    adapt",
+        "    disable_metadata_table(table, guard)\n    guard()\n    adapt_definitions",
+        "    guard()\n    adapt_definitions",
         _CHANGE,
     ),
     Fault(
