@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.services.compaction.config import CompactionTrigger
 from tideline.hudi.table.table_config import TableType
 from tideline.ingest.column_type import ColumnType
@@ -26,7 +27,6 @@ from tideline_operator.resources.ingest import (
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import (
     DeletionPolicy,
-    IndexKind,
     LakeTable,
     Publication,
     TableFormat,
@@ -81,7 +81,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.type is TableType.MERGE_ON_READ
     assert spec.record_key == ("carrier", "flight", "origin", "scheduled_departure")
     assert spec.index is not None
-    assert (spec.index.type, spec.index.buckets) == (IndexKind.BUCKET, 16)
+    assert (spec.index.type, spec.index.buckets) == (IndexType.BUCKET, 16)
     assert spec.key_generator.hive_style
     assert spec.schema[6].type == ColumnType.parse("map<string, decimal(10, 2)>")
     assert not spec.schema[0].nullable

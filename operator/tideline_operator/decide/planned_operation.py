@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tideline.hudi.index.index_type import IndexType
 from tideline.ingest.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
@@ -42,19 +43,10 @@ from tideline_operator.resources.ingest import (
     Ingest,
 )
 from tideline_operator.resources.key_generation import KeyGeneration
-from tideline_operator.resources.lake_table import IndexKind, LakeTableSpec, TableFormat
+from tideline_operator.resources.lake_table import LakeTableSpec, TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.uniqueness import Uniqueness
 
-_UPDATE_PARTITION_PATH = {
-    IndexKind.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
-    IndexKind.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
-}
-_GLOBAL_KIND = {
-    IndexKind.SIMPLE: IndexKind.GLOBAL_SIMPLE,
-    IndexKind.BLOOM: IndexKind.GLOBAL_BLOOM,
-}
-"""The index that finds keys in the same way, in the whole table."""
 _TIMESTAMP_PREFIX = "hoodie.keygen.timebased."
 
 
@@ -156,7 +148,7 @@ def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
     properties: dict[str, str] = {}
     kind = None if spec.index is None else spec.index.type
     if spec.uniqueness is Uniqueness.TABLE:
-        kind = IndexKind.GLOBAL_SIMPLE if kind is None else _GLOBAL_KIND.get(kind, kind)
+        kind = IndexType.GLOBAL_SIMPLE if kind is None else kind.in_table
     if kind is not None:
         properties["hoodie.index.type"] = kind.value
     if spec.index is not None:
@@ -164,7 +156,7 @@ def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
             properties["hoodie.bucket.index.num.buckets"] = str(spec.index.buckets)
         if spec.index.update_partition_path is not None:
             moves = str(spec.index.update_partition_path).lower()
-            properties[_UPDATE_PARTITION_PATH[spec.index.type]] = moves
+            properties[spec.index.type.traits.moves_setting] = moves
     return properties | zone_setting(spec) | publish_setting(spec) | dict(spec.properties)
 
 

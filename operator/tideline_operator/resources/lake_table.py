@@ -10,6 +10,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
+from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.zone import TimelineZone
@@ -71,14 +72,8 @@ class Publication(Enum):
     ICEBERG = "Iceberg"
 
 
-class IndexKind(Enum):
-    """Indexes that find a key's file group."""
-
-    SIMPLE = "SIMPLE"
-    BLOOM = "BLOOM"
-    GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
-    GLOBAL_BLOOM = "GLOBAL_BLOOM"
-    BUCKET = "BUCKET"
+_MOVING = tuple(kind for kind in IndexType if kind.traits.moves_setting)
+"""Indexes that move a row whose partition changed."""
 
 
 class DeletionPolicy(Enum):
@@ -92,7 +87,7 @@ class DeletionPolicy(Enum):
 class Index:
     """The index of the table."""
 
-    type: IndexKind = described("Kind of index.")
+    type: IndexType = described("Kind of index.")
     buckets: int | None = described(
         "Number of buckets of a BUCKET index; fixed for the table's life.",
         default=None,
@@ -111,7 +106,7 @@ class Index:
             field="buckets",
         ),
         CelRule(
-            "!has(self.updatePartitionPath) || self.type.startsWith('GLOBAL_')",
+            f"!has(self.updatePartitionPath) || self.type in {[kind.value for kind in _MOVING]}",
             "only a global index moves rows",
             field="updatePartitionPath",
         ),
@@ -119,10 +114,9 @@ class Index:
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """Each option belongs to the kinds that have it."""
-        if self.buckets is not None and self.type is not IndexKind.BUCKET:
+        if self.buckets is not None and self.type is not IndexType.BUCKET:
             yield "buckets", f"only a BUCKET index has buckets, not {self.type.value}"
-        is_global = self.type in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM)
-        if self.update_partition_path is not None and not is_global:
+        if self.update_partition_path is not None and self.type not in _MOVING:
             yield "updatePartitionPath", f"only a global index moves rows, not {self.type.value}"
 
 

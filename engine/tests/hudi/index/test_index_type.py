@@ -6,6 +6,9 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.hudi.index.index_type import IndexType
+from tideline.settings.registry import all_settings
+
+KNOWN = {setting.name: setting for setting in all_settings()}
 
 
 @pytest.mark.parametrize("kind", IndexType)
@@ -37,3 +40,16 @@ def test_only_a_bucket_index_places_inserts() -> None:
 def test_only_bloom_indexes_look_at_filters() -> None:
     found = {kind for kind in IndexType if kind.reads_bloom_filters}
     assert found == {IndexType.BLOOM, IndexType.GLOBAL_BLOOM}
+
+
+def test_every_index_is_declared_and_documented() -> None:
+    described = KNOWN["hoodie.index.type"].sentence
+    for kind in IndexType:
+        assert kind.traits is not None
+        assert kind.value in described
+        assert kind.in_table.is_global or kind.places_by_hash
+
+
+def test_whether_rows_move_is_a_setting_that_is_known() -> None:
+    for kind in IndexType:
+        assert not kind.traits.moves_setting or kind.traits.moves_setting in KNOWN

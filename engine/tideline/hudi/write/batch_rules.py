@@ -16,7 +16,7 @@ from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.table_config import TableConfig
-from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
+from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.wording import counted
 
@@ -70,7 +70,7 @@ def check_columns(
     if config.index.updates_partition_path:
         raise ConfigError(
             "a partial update cannot move rows to another partition; switch "
-            f"{PARTITION_MOVES[config.index.type]} off",
+            f"{config.index.type.traits.moves_setting} off",
             value=",".join(columns),
         )
 

@@ -31,12 +31,6 @@ from tideline.hudi.table.settings import Settings, declared
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.settings.small_engine import SmallEngine
 
-PARTITION_MOVES = {
-    IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
-    IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
-    IndexType.RECORD_INDEX: "hoodie.record.index.update.partition.path",
-}
-"""Whether an index moves a row whose partition changed."""
 NULLS_MISSING_COLUMNS = "hoodie.write.set.null.for.missing.columns"
 
 
@@ -237,12 +231,13 @@ def _bloom(read: Settings) -> BloomSettings:
 
 def _index(read: Settings) -> IndexSettings:
     kind = IndexType.parse(read.text("hoodie.index.type"))
+    moves = kind.traits.moves_setting
     engine = read.text("hoodie.index.bucket.engine")
-    if kind is IndexType.BUCKET and engine != "SIMPLE":
+    if kind.places_by_hash and engine != "SIMPLE":
         raise ConfigError("only SIMPLE is supported for hoodie.index.bucket.engine", value=engine)
     return IndexSettings(
         **read.declared(IndexSettings),
         type=kind,
-        updates_partition_path=kind in PARTITION_MOVES and read.boolean(PARTITION_MOVES[kind]),
+        updates_partition_path=bool(moves) and read.boolean(moves),
         partition_rules=PartitionRules.parse(read.text(EXPRESSIONS), read.text(RULE_TYPE)),
     )

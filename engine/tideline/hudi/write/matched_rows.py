@@ -68,6 +68,6 @@ class MatchedRows:
 
 def by_stored_place(config: WriteConfig) -> WriteConfig:
     """The same settings, with an index that looks for keys in their own partitions."""
-    blooms = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
-    kind = IndexType.BLOOM if config.index.type in blooms else IndexType.SIMPLE
+    reads_blooms = config.index.type.reads_bloom_filters
+    kind = IndexType.BLOOM if reads_blooms else IndexType.SIMPLE
     return replace(config, index=replace(config.index, type=kind))
