@@ -159,7 +159,7 @@ def _many(lake: Lake, minutes: float) -> dict[str, Any]:
         lake.wait_for_ids(table, range(ticks + 1))
     commits = follower.look()
     delays = [
-        one for table in tables for one in _delays(lake, table, landed[table], commits[table])
+        delay for table in tables for delay in _delays(lake, table, landed[table], commits[table])
     ]
     found = {
         "tables": TABLES,

@@ -36,19 +36,21 @@ def api_page() -> str:
     """The whole page."""
     names = [name for name in tideline.__all__ if not name.startswith("__")]
     found = {name: getattr(tideline, name) for name in names}
-    functions = {name: one for name, one in found.items() if inspect.isroutine(one)}
-    modules = {name: one for name, one in found.items() if inspect.ismodule(one)}
-    classes = {name: one for name, one in found.items() if inspect.isclass(one)}
-    enums = {name: one for name, one in classes.items() if issubclass(one, Enum)}
-    errors = {name: one for name, one in classes.items() if issubclass(one, Exception)}
+    functions = {name: value for name, value in found.items() if inspect.isroutine(value)}
+    modules = {
+        name: module_type for name, module_type in found.items() if inspect.ismodule(module_type)
+    }
+    classes = {name: kind for name, kind in found.items() if inspect.isclass(kind)}
+    enums = {name: kind for name, kind in classes.items() if issubclass(kind, Enum)}
+    errors = {name: kind for name, kind in classes.items() if issubclass(kind, Exception)}
     tables = {
-        name: one
-        for name, one in classes.items()
-        if name not in enums and name not in errors and not dataclasses.is_dataclass(one)
+        name: kind
+        for name, kind in classes.items()
+        if name not in enums and name not in errors and not dataclasses.is_dataclass(kind)
     }
     values = {
-        name: one
-        for name, one in classes.items()
+        name: kind
+        for name, kind in classes.items()
         if name not in enums and name not in errors and name not in tables
     }
     parts = [_INTRODUCTION]
@@ -60,8 +62,8 @@ def api_page() -> str:
     )
     for title, members, section in sections:
         parts.append(f"\n## {title}\n")
-        for name, one in members.items():
-            parts += section(f"tideline.{name}", one)
+        for name, item in members.items():
+            parts += section(f"tideline.{name}", item)
     for name, module in modules.items():
         parts += _errors(f"tideline.{name}", module, exported=errors)
     return "".join(parts)
@@ -93,9 +95,9 @@ def _enum(name: str, kind: type[Enum]) -> Iterator[str]:
 def _members(kind: type) -> Iterator[str]:
     """The public methods and properties of the class: its own, then those of our base classes."""
     is_value = dataclasses.is_dataclass(kind)
-    fields = {one.name for one in dataclasses.fields(kind)} if is_value else ()
-    bases = [one for one in reversed(kind.__mro__) if one.__module__.startswith("tideline.")]
-    inherited = {name: member for one in bases for name, member in vars(one).items()}
+    fields = {attribute.name for attribute in dataclasses.fields(kind)} if is_value else ()
+    bases = [base for base in reversed(kind.__mro__) if base.__module__.startswith("tideline.")]
+    inherited = {name: member for base in bases for name, member in vars(base).items()}
     for name, member in {**vars(kind), **inherited}.items():
         if name.startswith("_") or name in fields:
             continue
@@ -117,9 +119,9 @@ def _errors(name: str, module: ModuleType, *, exported: dict[str, type]) -> Iter
     yield f"\n## Errors: {name}\n"
     yield _docstring(module)
     kinds = [
-        one
-        for one in vars(module).values()
-        if inspect.isclass(one) and issubclass(one, TidelineError)
+        var
+        for var in vars(module).values()
+        if inspect.isclass(var) and issubclass(var, TidelineError)
     ]
     for kind in kinds:
         base = kind.__bases__[0].__name__

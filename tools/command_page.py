@@ -34,8 +34,8 @@ def command_page() -> str:
     shared: dict[str, click.Option] = {}
     for path, command in commands:
         parts += ["\n", *_section(path, command)]
-        options = (one for one in command.params if isinstance(one, SharedOption))
-        shared |= {_spelled(one): one for one in options}
+        options = (param for param in command.params if isinstance(param, SharedOption))
+        shared |= {_spelled(option): option for option in options}
     parts += ["\n## Shared options\n\n", *_table(shared.values())]
     return "".join(parts)
 
@@ -60,8 +60,8 @@ def _contents(commands: Iterable[tuple[str, click.Command]]) -> Iterator[str]:
 
 
 def _section(path: str, command: click.Command) -> Iterator[str]:
-    words = [one.make_metavar(click.Context(command)) for one in command.params
-             if isinstance(one, click.Argument)]  # fmt: skip
+    words = [param.make_metavar(click.Context(command)) for param in command.params
+             if isinstance(param, click.Argument)]  # fmt: skip
     yield f"## {path}\n\n```\n{' '.join([path, *words])}\n```\n"
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         verbatim = paragraph.removeprefix(f"{_VERBATIM}\n")
@@ -69,14 +69,14 @@ def _section(path: str, command: click.Command) -> Iterator[str]:
             yield f"\n```\n{verbatim}\n```\n"
         else:
             yield f"\n{_prose(paragraph)}\n"
-    options = [one for one in command.params if isinstance(one, click.Option)]
-    own = [one for one in options if not isinstance(one, SharedOption)]
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    own = [option for option in options if not isinstance(option, SharedOption)]
     if own:
         yield "\n"
         yield from _table(own)
-    shared = [_spelled(one) for one in options if isinstance(one, SharedOption)]
+    shared = [_spelled(option) for option in options if isinstance(option, SharedOption)]
     if shared:
-        named = ", ".join(f"`{one}`" for one in shared)
+        named = ", ".join(f"`{name}`" for name in shared)
         yield f"\nShared: {named}.\n"
 
 

@@ -44,7 +44,9 @@ def settings_page() -> str:
         support: [setting for setting in everything if setting.support is support]
         for support in Support
     }
-    given = [one for one in by_standing[Support.HONOURED] if one.places != STORED_ONLY]
+    given = [
+        candidate for candidate in by_standing[Support.HONOURED] if candidate.places != STORED_ONLY
+    ]
     parts = [
         _INTRODUCTION,
         "\n## Honoured\n\n",
@@ -65,7 +67,10 @@ def _honoured(settings: Iterable[Setting]) -> str:
         for setting in settings
         if setting.support is Support.HONOURED and setting.places != STORED_ONLY
     ]
-    rows = ((f"`{one.name}`", _cell(one.sentence), _default(one)) for one in shown)
+    rows = (
+        (f"`{candidate.name}`", _cell(candidate.sentence), _default(candidate))
+        for candidate in shown
+    )
     return _rows(("setting", "meaning", "default"), rows)
 
 

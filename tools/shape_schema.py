@@ -71,12 +71,12 @@ def _members(shape: Members) -> Schema:
         for name, (inner, reason) in shape.taken.items()
     }
     properties |= {
-        name: {**_of_kind(one.kind), "description": "Refused."}
-        for name, one in shape.refused.items()
+        name: {**_of_kind(refused.kind), "description": "Refused."}
+        for name, refused in shape.refused.items()
     }
     rules: list[Schema] = [
-        {"rule": f"!has(self.{name})", "message": one.reason, "fieldPath": f".{name}"}
-        for name, one in shape.refused.items()
+        {"rule": f"!has(self.{name})", "message": refused.reason, "fieldPath": f".{name}"}
+        for name, refused in shape.refused.items()
     ]
     if shape.one_of:
         present = ", ".join(f"has(self.{name})" for name in shape.one_of)

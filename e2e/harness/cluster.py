@@ -141,13 +141,13 @@ class Cluster:
         Returns when Kubernetes has noticed. Fails unless they ran and died of this.
         """
         name, found = pod["metadata"]["name"], pod["status"]["containerStatuses"]
-        assert all("running" in one["state"] for one in found), f"{name} does not run"
-        for one in found:
-            self._kill(one["containerID"].partition("://")[2])
-        for one in found:
+        assert all("running" in value["state"] for value in found), f"{name} does not run"
+        for item in found:
+            self._kill(item["containerID"].partition("://")[2])
+        for entry in found:
             self.wait_until(
-                partial(self._has_died, pod, one["containerID"]),
-                f"{one['name']} of {name} dies of SIGKILL",
+                partial(self._has_died, pod, entry["containerID"]),
+                f"{entry['name']} of {name} dies of SIGKILL",
                 timeout_s=30,
                 every_s=0.1,
             )

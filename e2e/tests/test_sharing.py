@@ -111,7 +111,7 @@ def driver_spans(lake: Lake, table: str) -> list[tuple[datetime, datetime]]:
             for pod in lake.pods(labels)
             for status in pod["status"].get("containerStatuses", ())
         ]
-        return [one["state"]["terminated"] for one in statuses if "terminated" in one["state"]]
+        return [item["state"]["terminated"] for item in statuses if "terminated" in item["state"]]
 
     lake.cluster.wait_until(ends, f"a driver of {table} ends", timeout_s=60)
     return [(moment(end["startedAt"]), moment(end["finishedAt"])) for end in ends()]
@@ -141,7 +141,7 @@ def test_a_namespace_has_no_more_places_than_its_budget(lake: Lake, operator: Op
 
 def ready_messages(lake: Lake, tables: list[str]) -> list[str]:
     found = [condition(lake.get(name), kind) for name in tables for kind in ("Ready", "Ingesting")]
-    return [str(one.get("message", "")) for one in found]
+    return [str(item.get("message", "")) for item in found]
 
 
 def test_services_wait_for_their_window(lake: Lake) -> None:

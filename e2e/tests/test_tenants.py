@@ -42,7 +42,7 @@ class Tenants:
         """The owner's objects with their ETags, read with the administrator's keys."""
         client = self.owner.minio.client()
         listed = client.list_objects(self.owner.bucket, recursive=True)
-        return {str(one.object_name): str(one.etag) for one in listed}
+        return {str(item.object_name): str(item.etag) for item in listed}
 
     def told(self) -> str:
         """Everything that the hostile tenant can read of what the operator wrote."""
@@ -52,7 +52,7 @@ class Tenants:
         )
         items = json.loads(found)["items"]
         # What the tenant wrote itself names the owner's bucket.
-        return json.dumps([{**one, "spec": None} for one in items if one["kind"] != "ConfigMap"])
+        return json.dumps([{**item, "spec": None} for item in items if item["kind"] != "ConfigMap"])
 
 
 @pytest.fixture
@@ -144,7 +144,10 @@ def wait_until_refused(lake: Lake, name: str) -> None:
 def restarts(cluster: Cluster) -> list[tuple[str, int]]:
     """How often each container of the operator was started again."""
     (pod,) = Operator(cluster).pods()
-    return sorted((one["name"], one["restartCount"]) for one in pod["status"]["containerStatuses"])
+    return sorted(
+        (container_status["name"], container_status["restartCount"])
+        for container_status in pod["status"]["containerStatuses"]
+    )
 
 
 def test_a_hostile_tenant_reaches_nothing_of_its_neighbours(tenants: Tenants) -> None:

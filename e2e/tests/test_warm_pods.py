@@ -51,7 +51,7 @@ def test_one_worker_takes_in_the_files_of_two_tables_within_seconds(
     assert sorted(warm.by_id("orders")) == [*range(10), *range(11, 20, 2)]
     (job,) = workers(warm)
     done = [*ingests(warm, "people"), *ingests(warm, "orders")]
-    assert {one["worker"] for one in done} == {job["metadata"]["name"]}
+    assert {item["worker"] for item in done} == {job["metadata"]["name"]}
     assert warm.jobs("people") == []
     # Without a worker a pod alone takes longer than this to start.
     assert statistics.median(took) < 15
@@ -109,8 +109,8 @@ def test_leaders_that_are_killed_while_they_assignment_lose_and_repeat_nothing(
             warm.wait_for_ids("people", range(number + 1))
         warm.wait_for_operation("people", "ingest", count=4)
         done = ingests(warm, "people")
-        assert [(one.get("attempt", 1), one.get("failures", 0)) for one in done] == [(1, 0)] * 4
-        assert len({one["worker"] for one in done}) == 1
+        assert [(item.get("attempt", 1), item.get("failures", 0)) for item in done] == [(1, 0)] * 4
+        assert len({item["worker"] for item in done}) == 1
     finally:
         operator.scale(1)
 
@@ -135,9 +135,13 @@ def test_a_write_at_a_worker_goes_on_while_the_operator_is_away(
 def under_way(lake: Lake, table: str) -> bool:
     """Whether the status names an operation that has begun or is about to."""
     operations = lake.get(table).get("status", {}).get("operations", [])
-    return any(one["phase"] in ("Pending", "Running") for one in operations)
+    return any(operation["phase"] in ("Pending", "Running") for operation in operations)
 
 
 def ingests(lake: Lake, table: str) -> list[Manifest]:
     operations = lake.get(table)["status"]["operations"]
-    return [one for one in operations if (one["kind"], one["phase"]) == ("ingest", "Succeeded")]
+    return [
+        operation
+        for operation in operations
+        if (operation["kind"], operation["phase"]) == ("ingest", "Succeeded")
+    ]

@@ -30,14 +30,14 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[TimeLimit]]:
     bench.tideline.load(table, bench.input.base)
     options = {**metadata_table(True), **ONE_FILE_PER_PARTITION}
     bench.hudi.write(peer_table, bench.input.base, operation="bulk_insert", options=options)
-    one = bench.fresh("one-row.parquet")
-    pq.write_table(pq.read_table(bench.input.changes[0]).slice(0, 1), one)
+    path = bench.fresh("one-row.parquet")
+    pq.write_table(pq.read_table(bench.input.changes[0]).slice(0, 1), path)
     for turn in bench.turns():
         source = bench.input.changes[(turn or 0) % len(bench.input.changes)]
         measured = {
             batch.name: _write(bench.fresh_copy(table, "cold"), source),
             on_spark.name: _write(bench.fresh_copy(table, "cold"), source, *ON_SPARK),
-            row.name: _write(bench.fresh_copy(table, "cold"), one),
+            row.name: _write(bench.fresh_copy(table, "cold"), path),
             hudi.name: _write_with_hudi(bench, bench.fresh_copy(peer_table, "cold"), source),
         }
         if turn is not None:

@@ -371,12 +371,17 @@ def measure_ingests(
 
 def is_ready(item: Manifest) -> bool:
     conditions = (item.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def has_ingested(item: Manifest) -> bool:
     operations = (item.get("status") or {}).get("operations") or ()
-    return any(one["kind"] == "ingest" and one["phase"] == "Succeeded" for one in operations)
+    return any(
+        operation["kind"] == "ingest" and operation["phase"] == "Succeeded"
+        for operation in operations
+    )
 
 
 def usage(process: subprocess.Popen[bytes]) -> Usage:

@@ -56,15 +56,20 @@ def commit_once(table: ManyFiles, changed: int) -> tuple[float, tuple[int, int, 
     assert head is not None
     manifests = manifests_of(opened.io, head)
     removed = [
-        entry.data_file for one in manifests[:changed] for entry in entries_of(opened.io, one)
+        entry.data_file
+        for manifest in manifests[:changed]
+        for entry in entries_of(opened.io, manifest)
     ]
     rewrite = RewriteFiles(head.snapshot_id, tuple(removed), merged(removed))
     started = time.perf_counter()
     outcome = commit_rewrite(opened.operations, rewrite)
     seconds = time.perf_counter() - started
     assert isinstance(outcome, Committed), outcome
-    after = {one.path for one in manifests_of(opened.io, outcome.loaded.metadata.snapshot())}
-    before = {one.path for one in manifests}
+    after = {
+        manifest_file.path
+        for manifest_file in manifests_of(opened.io, outcome.loaded.metadata.snapshot())
+    }
+    before = {manifest.path for manifest in manifests}
     return seconds, (len(before - after), len(after - before), len(before & after))
 
 

@@ -78,7 +78,7 @@ class ManyFiles:
         )
         path = self.metadata_file.with_name("snap-1.avro")
         path.write_bytes(listed.body)
-        length_bytes = max(one.length_bytes for one in manifests)
+        length_bytes = max(manifest.length_bytes for manifest in manifests)
         self.metadata_file.write_bytes(self._metadata(str(path), length_bytes).to_bytes())
         self.metadata_file.with_name("version-hint.text").write_text("1")
 

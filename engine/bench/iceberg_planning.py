@@ -91,7 +91,7 @@ def plan_once(uri: str, where: str) -> dict[str, float]:
 
 def _peak_bytes() -> int:
     status = Path("/proc/self/status").read_text()
-    line = next(one for one in status.splitlines() if one.startswith("VmHWM:"))
+    line = next(name for name in status.splitlines() if name.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
 
 

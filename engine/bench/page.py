@@ -108,7 +108,7 @@ def freshness_lines(record: Mapping[str, Any]) -> list[str]:
     cells = [f"{many['medianSeconds']:.1f} s", f"{many['maxSeconds']:.1f} s"]
     lines.append(_row([name, *cells, f"{many['wantedSeconds']:g} s", _verdict(many)]))
     lines += ["", "| one row every 30 s, with | pod-seconds an hour |", "|---|---|"]
-    lines += [_row([one["way"], f"{one['podSecondsPerHour']:,}"]) for one in record["sparse"]]
+    lines += [_row([item["way"], f"{item['podSecondsPerHour']:,}"]) for item in record["sparse"]]
     return lines
 
 

@@ -288,10 +288,10 @@ def raw_deletes(path: Path) -> Iterator[str]:
 
 def test_every_delete_passes_the_guard() -> None:
     found = [
-        one
+        raw_delete
         for path in python_files(*PACKAGES)
         if not relative(path).startswith(tuple(DELETING_PLACES))
-        for one in raw_deletes(path)
+        for raw_delete in raw_deletes(path)
     ]
     assert not found
 
@@ -299,7 +299,7 @@ def test_every_delete_passes_the_guard() -> None:
 def test_the_guard_has_no_exception_for_what_is_gone() -> None:
     deleting = [relative(path) for path in python_files(*PACKAGES) if any(raw_deletes(path))]
     unused = [
-        place for place in DELETING_PLACES if not any(one.startswith(place) for one in deleting)
+        place for place in DELETING_PLACES if not any(name.startswith(place) for name in deleting)
     ]
     assert not unused
 
@@ -317,10 +317,12 @@ def zoneless_times(path: Path) -> Iterator[str]:
 
 
 def test_instants_are_read_and_made_in_the_tables_zone() -> None:
-    found = [one for path in python_files(*PACKAGES) for one in zoneless_times(path)]
-    assert not [one for one in found if not one.startswith(tuple(READING_DIGITS))]
+    found = [
+        zoneless_time for path in python_files(*PACKAGES) for zoneless_time in zoneless_times(path)
+    ]
+    assert not [name for name in found if not name.startswith(tuple(READING_DIGITS))]
     assert not [
-        place for place in READING_DIGITS if not any(one.startswith(place) for one in found)
+        place for place in READING_DIGITS if not any(name.startswith(place) for name in found)
     ]
 
 
@@ -336,7 +338,7 @@ def test_only_layouts_ask_for_the_version_of_a_table() -> None:
         if not path.startswith(tuple(KNOWING_VERSIONS))
     }
     assert not [
-        place for place in KNOWING_VERSIONS if not any(one.startswith(place) for one in asking)
+        place for place in KNOWING_VERSIONS if not any(name.startswith(place) for name in asking)
     ]
 
 

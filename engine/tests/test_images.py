@@ -193,7 +193,7 @@ def test_every_installation_of_packages_is_by_hash() -> None:
     [
         "requirements.lock",
         "requirements-build.lock",
-        *(f"images/{one}/requirements.lock" for one in IMAGES),
+        *(f"images/{name}/requirements.lock" for name in IMAGES),
     ],
 )
 def test_every_package_of_a_lock_file_has_a_hash(path: str) -> None:

@@ -54,7 +54,7 @@ def test_enumerations_are_taken_where_their_names_are(tmp_path: Path) -> None:
         merge_mode=tideline.MergeMode.COMMIT_TIME_ORDERING,
     )
     assert table.hoodie_table.config.table_type is tideline.TableType.MERGE_ON_READ
-    (cleaning,) = (one for one in all_services() if one.name == "cleaning")
+    (cleaning,) = (service for service in all_services() if service.name == "cleaning")
     assert isinstance(cleaning, tideline.TableService)
     assert table.services().plan(cleaning) == table.plan("cleaning")
     operation, _ = table.writer.planned_write(tideline.WriteOperation.INSERT, None)
@@ -92,7 +92,7 @@ def test_an_iceberg_table_shows_its_schema_and_snapshots(
 ) -> None:
     assert isinstance(iceberg_table.schema, pa.Schema)
     assert iceberg_table.schema.names == ["number", "parity"]
-    times = [one.timestamp_ms for one in iceberg_table.snapshots]
+    times = [snapshot.timestamp_ms for snapshot in iceberg_table.snapshots]
     assert (len(times), times) == (3, sorted(times))
     assert iceberg_table.current_snapshot == iceberg_table.snapshots[-1]
     assert repr(iceberg_table) == f"IcebergLakeTable({iceberg_table.uri!r})"

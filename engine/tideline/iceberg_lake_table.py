@@ -121,7 +121,7 @@ class IcebergLakeTable(ReadableTable):
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The snapshots that the table keeps, oldest first."""
-        return tuple(sorted(self.metadata.snapshots, key=lambda one: one.timestamp_ms))
+        return tuple(sorted(self.metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms))
 
     @property
     def current_snapshot(self) -> Snapshot | None:
@@ -137,7 +137,9 @@ class IcebergLakeTable(ReadableTable):
         self.table.refresh()
         snapshot = self.current_snapshot
         if as_of is not None:
-            snapshot = next((one for one in self.snapshots if one.snapshot_id == as_of), None)
+            snapshot = next(
+                (candidate for candidate in self.snapshots if candidate.snapshot_id == as_of), None
+            )
             if snapshot is None:
                 raise ConfigError("the table has no such snapshot", table=self.uri, value=as_of)
         return snapshot_dataset(self.table.io, self.metadata, snapshot)

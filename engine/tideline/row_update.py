@@ -53,10 +53,10 @@ def _update(
     rows = _matching(table, scan, where)
     changed = _changed(rows, changes)
     _require_taken(table, rows, changed, changes)
-    seen = {one.time for one in scan.timeline.writes().completed()}
+    seen = {instant.time for instant in scan.timeline.writes().completed()}
 
     def nothing_came(now: ActiveTimeline) -> None:
-        if {one.time for one in now.writes().completed()} - seen:
+        if {instant.time for instant in now.writes().completed()} - seen:
             raise ConflictError("another write came between", table=table.uri)
 
     return write_rows(

@@ -91,7 +91,7 @@ _known = _Known()
 
 def note_secrets(values: Iterable[str | None]) -> None:
     """Mask these values from now on."""
-    noted = {one for value in values if value for one in _parts(value.strip())}
+    noted = {part for value in values if value for part in _parts(value.strip())}
     with _lock:
         for value in noted:
             if value in _values:
@@ -123,7 +123,7 @@ def note_environment(environment: Mapping[str, str]) -> None:
 def is_secret_name(name: str) -> bool:
     """Whether a variable or property of this name holds a secret."""
     parts = re.split(r"[^A-Z0-9]+", name.upper())
-    return any(one.endswith(_SECRET_ENDINGS) or one in _SECRET_WORDS for one in parts) and (
+    return any(part.endswith(_SECRET_ENDINGS) or part in _SECRET_WORDS for part in parts) and (
         _NOT_SECRET.fullmatch(parts[-1]) is None
     )
 
@@ -196,10 +196,12 @@ def _found_in(text: str, known: _Known) -> list[tuple[int, int]]:
 
 def _note(value: str) -> None:
     global _characters
-    _values[value] = spellings = tuple(one for one in _spellings(value) if len(one) >= LENGTH_MIN)
-    for one in spellings:
-        _known.add(one)
-        _characters += len(one)
+    _values[value] = spellings = tuple(
+        text for text in _spellings(value) if len(text) >= LENGTH_MIN
+    )
+    for spelling in spellings:
+        _known.add(spelling)
+        _characters += len(spelling)
 
 
 def _forget_the_oldest() -> None:
@@ -212,8 +214,8 @@ def _forget_the_oldest() -> None:
         _characters -= sum(map(len, spellings))
     known = _Known()
     for spellings in _values.values():
-        for one in spellings:
-            known.add(one)
+        for spelling in spellings:
+            known.add(spelling)
     _known = known
 
 
@@ -252,8 +254,8 @@ def _spellings(value: str) -> set[str]:
     except UnicodeEncodeError:
         return texts
     quoted = {quote(encoded, safe=""), quote(encoded), quote_plus(encoded)}
-    quoted |= {re.sub("%..", lambda found: found[0].lower(), one) for one in quoted}
-    quoted |= {quote(one, safe="") for one in quoted}
+    quoted |= {re.sub("%..", lambda found: found[0].lower(), spelling) for spelling in quoted}
+    quoted |= {quote(spelling, safe="") for spelling in quoted}
     return texts | quoted | set(_in_base64(encoded))
 
 

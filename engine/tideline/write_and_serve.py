@@ -189,6 +189,6 @@ def _followed_by_services(
             path=error.path,
             value=error.value,
         ) from error
-    ran = any(one.run is not None and one.run.done for one in done)
+    ran = any(after_commit.run is not None and after_commit.run.done for after_commit in done)
     notes = published(writer.table, given) if ran else ()
     return replace(report, services=done, notes=(*report.notes, *notes))

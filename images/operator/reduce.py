@@ -52,7 +52,7 @@ def needed(file: Path) -> list[str]:
     (at,) = struct.unpack_from("<Q", data, 32)
     size, number = struct.unpack_from("<HH", data, 54)
     segments = [struct.unpack_from("<IIQQQQ", data, at + size * index) for index in range(number)]
-    found = next((one for one in segments if one[0] == _DYNAMIC), None)
+    found = next((segment for segment in segments if segment[0] == _DYNAMIC), None)
     if found is None:
         return []
     _, _, start, _, _, length = found
@@ -60,9 +60,9 @@ def needed(file: Path) -> list[str]:
     (strings,) = (value for kind, value in entries if kind == _STRINGS)
     # Entries hold addresses in memory, segments say which bytes of the file get there.
     offset = next(
-        one[2] + strings - one[3]
-        for one in segments
-        if one[0] == _LOADED and one[3] <= strings < one[3] + one[5]
+        segment[2] + strings - segment[3]
+        for segment in segments
+        if segment[0] == _LOADED and segment[3] <= strings < segment[3] + segment[5]
     )
     names = [offset + value for kind, value in entries if kind == _NEEDED]
     return [data[name : data.index(b"\0", name)].decode() for name in names]

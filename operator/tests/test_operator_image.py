@@ -62,13 +62,13 @@ def test_the_packages_keep_the_image_below_200_mb(packages: Path) -> None:
         if file.is_file():
             part = file.relative_to(packages).parts[0]
             sizes[part] = sizes.get(part, 0) + loaded_bytes(file)
-    largest = sorted(sizes.items(), key=lambda one: -one[1])[:8]
+    largest = sorted(sizes.items(), key=lambda pair: -pair[1])[:8]
     assert sum(sizes.values()) < PACKAGES_BYTES_MAX, largest
 
 
 def test_nothing_is_unused_in_vain() -> None:
     """A name on a list that no package has any more is taken off it."""
-    unused = {one for one in UNUSED_PACKAGES.read_text().split("\n") if one and one[0] != "#"}
+    unused = {part for part in UNUSED_PACKAGES.read_text().split("\n") if part and part[0] != "#"}
     tested = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
     assert unused <= tested
     assert not unused & set(re.findall(r"^([a-z0-9._-]+)==", LOCK.read_text(), re.M))

@@ -111,7 +111,7 @@ def context_namespace(kubeconfig: Path | None = None, context: str | None = None
         raise ConfigError(f"cannot find a Kubernetes cluster: {error}", path=kubeconfig) from error
     chosen = current
     if context is not None:
-        chosen = next((one for one in contexts if one["name"] == context), None)
+        chosen = next((item for item in contexts if item["name"] == context), None)
     if chosen is None:
         raise ConfigError("kubeconfig has no such context", path=kubeconfig, value=context)
     return str(chosen["context"].get("namespace") or "default")

@@ -98,7 +98,7 @@ def test_it_reports_what_the_table_is_and_what_lies_in_it(
     assert report["timezone"]["basis"] == "stated"
     assert report["merging"]["mode"] == "COMMIT_TIME_ORDERING"
     assert not report["refused"]
-    assert all(one["may"] for one in report["operations"])
+    assert all(operation["may"] for operation in report["operations"])
     state = report["state"]
     assert state["commits"] == 2
     assert state["pending"] == []
@@ -125,7 +125,7 @@ def test_every_name_in_its_json_is_documented(table: SmallTable, capsys: Capture
     }
     names |= {*report["operations"][0], *report["timezone"], *report["schema"], *report["merging"]}
     assert not [name for name in sorted(names) if f"`{name}`" not in DOCUMENTED]
-    operations = {one["name"] for one in report["operations"]}
+    operations = {operation["name"] for operation in report["operations"]}
     assert not [name for name in sorted(operations) if f"`{name}`" not in DOCUMENTED]
 
 
@@ -142,7 +142,7 @@ def test_its_lines_fit_and_its_commands_can_be_typed(
     wide = [line for line in lines if len(line) > 80 and line.strip() not in commands]
     assert set(wide) <= {StoreLocation.of(str(folder)).uri}
     assert "Records are merged in a custom way (com.acme.Payload)." in text
-    assert [shlex.split(one)[1] for one in commands] == ["check", "plan", "read"]
+    assert [shlex.split(name)[1] for name in commands] == ["check", "plan", "read"]
     assert "--read-optimized" in commands[-1], "its logs are not merged"
     monkeypatch.chdir(tmp_path)
     for command in commands[:2]:
@@ -159,15 +159,15 @@ def test_a_zone_that_has_to_be_declared_is_declared_as_printed(capsys: Captured)
     )
     uri = table.location.uri
     report = adopt(uri, capsys)
-    refused = {one["name"] for one in report["operations"] if not one["may"]}
+    refused = {operation["name"] for operation in report["operations"] if not operation["may"]}
     assert {"write", "cleaning", "rollback"} <= refused
     assert not refused & {"read", "merge_logs", "check", "savepoint"}
-    (write,) = [one for one in report["operations"] if one["name"] == "write"]
+    (write,) = [operation for operation in report["operations"] if operation["name"] == "write"]
     assert (write["declare"], "LakeTable" in write["where"]) == ("tideline.timezone", True)
     (command,) = re.findall(r"(?m)^    tideline (declare .*)", page(uri, capsys))
     assert run(shlex.split(command)) == 0
     capsys.readouterr()
-    assert all(one["may"] for one in adopt(uri, capsys)["operations"])
+    assert all(operation["may"] for operation in adopt(uri, capsys)["operations"])
 
 
 @pytest.mark.parametrize("version", ["2", "3", "6", "10"])
@@ -178,7 +178,7 @@ def test_a_table_that_is_refused_altogether_says_what_it_is(
     table.store().put(PROPERTIES_PATH, body.encode())
     report = adopt(table.location.uri, capsys, code=1)
     assert (report["version"], report["refused"], report["state"]) == (int(version), True, None)
-    assert not any(one["may"] for one in report["operations"])
+    assert not any(operation["may"] for operation in report["operations"])
     text = page(table.location.uri, capsys, code=1)
     assert f"A Hudi table of version {version}" in text
     assert "Tideline does nothing with it" in text
@@ -239,7 +239,7 @@ def test_tables_of_others_are_reported_as_they_are(
     partitions = ",".join(report["metadata_partitions"])
     assert partitions == expected.get("mdt_partitions", "")
     assert wide_words(text) == []
-    changes = {one["name"] for one in report["operations"] if one["may"]}
+    changes = {operation["name"] for operation in report["operations"] if operation["may"]}
     assert ("write" in changes) is (expected["table_version"] in ("6", "8", "9"))
     assert ("read" in changes) is is_read
 

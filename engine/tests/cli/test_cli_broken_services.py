@@ -181,7 +181,7 @@ def test_an_empty_plan_is_named(service: TableService, table: SmallTable, capsys
     message = fails(table, capsys, "execute", str(service), table.location.uri, *OPTIONS)
     assert "the plan is empty" in message
     assert f"instant={instant}" in message
-    assert [one["path"] for one in check(table, capsys)] == [path]
+    assert [item["path"] for item in check(table, capsys)] == [path]
 
 
 @pytest.mark.parametrize("kind", ["base", "log"])
@@ -198,8 +198,8 @@ def test_a_compaction_whose_file_is_missing_names_it(
         assert f"table={table.location.uri}" in message
         assert f"instant={instant.time}" in message
         assert f"path={missing}" in message
-    errors = [one for one in check(table, capsys) if one["severity"] == "error"]
-    assert {one["path"] for one in errors} == {missing}
+    errors = [item for item in check(table, capsys) if item["severity"] == "error"]
+    assert {error["path"] for error in errors} == {missing}
 
 
 @pytest.mark.parametrize("kind", ["base", "log"])

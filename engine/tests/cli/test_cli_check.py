@@ -38,7 +38,7 @@ def test_warnings_leave_the_exit_code_alone_and_repair_is_dry(
 ) -> None:
     (Path(uri) / ORPHAN).write_bytes(b"half a file")
     found = checked(capsys, uri, "--repair")
-    assert [one["severity"] for one in found["findings"]] == ["warning"]
+    assert [finding["severity"] for finding in found["findings"]] == ["warning"]
     assert found["repairs"] == [f"delete the file: {ORPHAN}"]
     assert (Path(uri) / ORPHAN).exists()
     done = checked(capsys, uri, "--repair", "--apply")

@@ -96,8 +96,8 @@ def test_a_dry_run_of_a_creation_describes_the_table_and_makes_none(
     assert (planned.pop("dry_run"), made.pop("dry_run")) == (True, False)
     assert (made["type"], made["merge_mode"]) == ("MERGE_ON_READ", "COMMIT_TIME_ORDERING")
     assert made["properties"]["hoodie.datasource.write.hive_style_partitioning"] == "true"
-    for one in (planned, made):
-        del one["properties"]["hoodie.table.checksum"]
+    for item in (planned, made):
+        del item["properties"]["hoodie.table.checksum"]
     assert planned == made
     assert run([*arguments, "--dry-run", "--json"]) == 2
     assert json.loads(capsys.readouterr().err)["error"] == "TableExists"

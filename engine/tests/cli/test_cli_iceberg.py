@@ -105,8 +105,8 @@ def test_show_describes_the_table(uri: str, capsys: pytest.CaptureFixture[str]) 
     assert shown["committed"] == "2026-01-01T00:00:00"
     assert (shown["data_files"], shown["delete_files"], shown["size_bytes"]) == (10, 1, 1008 * MB)
     assert shown["partition_by"] == ["region"]
-    assert [one["name"] for one in shown["refs"]] == ["audit", "kept", "main"]
-    assert [(one["id"], one["name"], one["type"]) for one in shown["columns"]] == [
+    assert [reference["name"] for reference in shown["refs"]] == ["audit", "kept", "main"]
+    assert [(column["id"], column["name"], column["type"]) for column in shown["columns"]] == [
         (1, "id", "long"),
         (2, "region", "string"),
     ]
@@ -139,7 +139,7 @@ def test_plan_says_what_would_be_rewritten_and_why(
         ("region=a", 6, 0, "enough files of the wrong size"),
         ("region=c", 1, 1, "a file with as many deleted rows as the threshold"),
     ]
-    assert {one["reason"]: one["files"] for one in planned["skipped"]} == {
+    assert {item["reason"]: item["files"] for item in planned["skipped"]} == {
         "the right size, and few deletes": 1,
         "too few files and bytes to gain anything": 2,
     }

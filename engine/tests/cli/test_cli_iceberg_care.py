@@ -79,7 +79,9 @@ def test_orphans_are_listed_with_bytes_before_they_go(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dry = printed_json_of(capsys, "remove-orphans", uri, "--dry-run")
-    assert [Path(one["path"]).name for one in dry["orphan_files"]] == ["stray.parquet"]
+    assert [Path(orphan_file["path"]).name for orphan_file in dry["orphan_files"]] == [
+        "stray.parquet"
+    ]
     assert dry["bytes"] == 5
     assert (Path(uri) / "data/stray.parquet").exists()
     text = said(capsys, "remove-orphans", uri, "--dry-run")
@@ -136,7 +138,7 @@ def test_plan_and_execute_serve_iceberg_tables(
     assert "expire_snapshots: due, 5 of 6 snapshots are past their age." in capsys.readouterr().out
     assert run(["execute", "expire-snapshots", uri, *aged, "--json"]) == 0
     done = json.loads(capsys.readouterr().out)
-    assert [len(one["expired_snapshots"]) for one in done["done"]] == [5]
+    assert [len(item["expired_snapshots"]) for item in done["done"]] == [5]
     assert snapshots(uri) == 1
     assert run(["execute", "expire_snapshots", uri, *aged]) == 0
     assert capsys.readouterr().out == "expire_snapshots: not due, no snapshot is old enough.\n"
@@ -144,7 +146,7 @@ def test_plan_and_execute_serve_iceberg_tables(
     assert json.loads(capsys.readouterr().out)["done"][0]["added_manifests"] > 0
     assert run(["execute", "remove_orphan_files", uri, "--json"]) == 0
     (removed,) = json.loads(capsys.readouterr().out)["done"]
-    assert [Path(one).name for one in removed["orphans"]] == ["stray.parquet"]
+    assert [Path(orphan).name for orphan in removed["orphans"]] == ["stray.parquet"]
     assert run(["plan", uri, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["services"]) == 5
     assert run(["execute", "expire_snapshots", uri, "--option", "retain=1"]) == 2

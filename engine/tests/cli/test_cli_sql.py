@@ -101,7 +101,7 @@ def test_statements_come_from_a_pipe(
 def test_a_state_of_the_past_and_base_files_alone_are_queried(
     orders: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = (str(one.time) for one in tideline.open(orders).timeline().writes())
+    first, second = (str(instant.time) for instant in tideline.open(orders).timeline().writes())
     query = ["--sql", "select sum(n) as n from t", "--json"]
     assert run(["read", orders, *query]) == 0
     assert run(["read", orders, *query, "--as-of", first]) == 0
@@ -151,7 +151,7 @@ def test_a_file_is_not_read_by_a_query(
 def test_what_is_wrong_is_a_usage_error(
     arguments: list[str], said: str, orders: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["sql", *(one.format(uri=orders) for one in arguments)]) in (1, 2)
+    assert run(["sql", *(argument.format(uri=orders) for argument in arguments)]) in (1, 2)
     assert said in capsys.readouterr().err
 
 
@@ -227,7 +227,7 @@ def at_a_prompt(uri: str, *lines: str) -> str:
 def test_a_command_does_not_load_what_it_does_without(
     command: list[str], not_loaded: set[str], orders: str
 ) -> None:
-    filled = [one.format(uri=orders) for one in command]
+    filled = [name.format(uri=orders) for name in command]
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tideline", *filled],
         capture_output=True,

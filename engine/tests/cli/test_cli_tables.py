@@ -227,11 +227,11 @@ def test_timeline_lists_commits_with_what_they_did(
     assert run(["list-instants", uri, "--json"]) == 0
     listed = printed_json(capsys)["instants"]
     columns = ("instant", "operation", "inserted", "updated")
-    assert [tuple(one[name] for name in columns) for one in listed] == [
+    assert [tuple(item[name] for name in columns) for item in listed] == [
         (first, "upsert", 2, 0),
         (second, "upsert", 1, 1),
     ]
-    assert {(one["action"], one["state"]) for one in listed} == {("commit", "COMPLETED")}
+    assert {(item["action"], item["state"]) for item in listed} == {("commit", "COMPLETED")}
 
 
 def test_timeline_shows_the_newest_and_says_how_many_are_older(
@@ -265,12 +265,12 @@ def test_files_lists_the_newest_file_of_every_group(
     second = write(uri, [{"id": "a", "day": "mon", "n": 2}])
     assert run(["list-files", uri, "--json"]) == 0
     listed = printed_json(capsys)["files"]
-    assert [(one["partition"], one["instant"]) for one in listed] == [
+    assert [(entry["partition"], entry["instant"]) for entry in listed] == [
         ("mon", second),
         ("tue", first),
     ]
-    for one in listed:
-        assert Path(uri, one["base_file"]).stat().st_size == one["size_bytes"]
+    for item in listed:
+        assert Path(uri, item["base_file"]).stat().st_size == item["size_bytes"]
 
 
 def test_files_as_of_an_instant_lists_what_was_current_then(
@@ -280,7 +280,7 @@ def test_files_as_of_an_instant_lists_what_was_current_then(
     for n in (2, 3):
         write(uri, [{"id": "a", "day": "mon", "n": n}, {"id": "b", "day": "tue", "n": n}])
     assert run(["list-files", uri, "--as-of", first, "--partition", "mon", "--json"]) == 0
-    assert [one["instant"] for one in printed_json(capsys)["files"]] == [first]
+    assert [file["instant"] for file in printed_json(capsys)["files"]] == [first]
     assert run(["list-files", uri, "--as-of", "9999-12-31T00:00:00Z"]) == 2
     assert "is in the future" in capsys.readouterr().err
 

@@ -113,7 +113,7 @@ def test_every_command_takes_json() -> None:
 
 def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> None:
     options = {
-        name.removeprefix("tideline "): {one for item in command.params for one in item.opts}
+        name.removeprefix("tideline "): {opt for item in command.params for opt in item.opts}
         for name, command in all_commands()
     }
     looking = {"adopt", "show", "list-instants", "list-files", "check-store", "read", "plan",
@@ -144,7 +144,7 @@ def test_own_options_come_before_shared_ones_in_every_help() -> None:
             continue
         assert isinstance(command, TidelineCommand), name
         context = click.Context(command, info_name=name)
-        own = {one for item in command.own_options(context) for one in item.opts}
+        own = {opt for item in command.own_options(context) for opt in item.opts}
         assert not own & SHARED, name
     text = help_of("create")
     assert text.index("--record-key") < text.index("Shared options") < text.index("--json")

@@ -71,7 +71,7 @@ def test_the_first_hour(flights: Path, followed: Callable[[Path], Followed]) -> 
     most = most.sort_by([("count_all", "descending")]).slice(0, 4)
     for carrier, count, delay in zip(*(column.to_pylist() for column in most.columns), strict=True):
         for reader in ("iceberg_scan", "sort("):
-            (line,) = [one for one in done.said(reader).splitlines() if f" {carrier} " in one]
+            (line,) = [name for name in done.said(reader).splitlines() if f" {carrier} " in name]
             words = line.replace("│", " ").replace("┆", " ").split()
             assert words[:2] == [carrier, str(count)], reader
             assert float(words[2]) == pytest.approx(delay, abs=0.006), reader

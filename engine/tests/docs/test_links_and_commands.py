@@ -73,7 +73,7 @@ def unknown_word(words: list[str]) -> str | None:
         command, words = found, words[1:]
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
     given = [word.partition("=")[0] for word in words if re.match("-[-a-z]", word)]
-    return next((one for one in given if one not in known | {"--help"}), None)
+    return next((entry for entry in given if entry not in known | {"--help"}), None)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -187,7 +187,11 @@ def test_rows_of_logs_leave_the_publication_that_has_copies_of_them(
     assert done.is_complete
     rows = [path for path in copies if path.name.endswith(".rows.parquet")]
     assert done.before and not done.before.unread
-    assert {one.path: one.rows for one in done.before.holding if "merged" in one.path} == {
+    assert {
+        holding_file.path: holding_file.rows
+        for holding_file in done.before.holding
+        if "merged" in holding_file.path
+    } == {
         path.relative_to(merge_on_read.folder).as_posix(): 1 for path in rows if "d1" in path.parts
     }
     assert [path for path in copies if path.exists()] == []

@@ -91,7 +91,7 @@ def bounds(folder: Path, numbers: tuple[int, ...]) -> Iterator[int]:
     for path in folder.rglob("*.avro"):
         with path.open("rb") as stream:
             entries = cast("list[dict[str, Any]]", list(fastavro.reader(stream)))
-        files = [one["data_file"] for one in entries if "data_file" in one]
+        files = [entry["data_file"] for entry in entries if "data_file" in entry]
         found = {
             bound["value"]
             for file in files

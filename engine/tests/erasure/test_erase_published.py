@@ -104,7 +104,10 @@ def erase(table: SmallTable, store: ObjectStore | None = None) -> Erasure:
 
 
 def unlisted(table: SmallTable) -> list[str]:
-    return [one.path for one in unlisted_files(PublishedTable(table.lake().hoodie_table))]
+    return [
+        unlisted_file.path
+        for unlisted_file in unlisted_files(PublishedTable(table.lake().hoodie_table))
+    ]
 
 
 def missing(table: SmallTable) -> list[str]:
@@ -113,10 +116,14 @@ def missing(table: SmallTable) -> list[str]:
     loaded = place.load()
     assert loaded
     io = place.operations.io
-    lists = [one.manifest_list or "" for one in loaded.metadata.snapshots]
-    manifests = [one for each in loaded.metadata.snapshots for one in manifests_of(io, each)]
-    paths = [*lists, *(one.path for one in manifests)]
-    paths += [path for one in manifests for path in live_paths(io, one)]
+    lists = [snapshot.manifest_list or "" for snapshot in loaded.metadata.snapshots]
+    manifests = [
+        manifest_file
+        for each in loaded.metadata.snapshots
+        for manifest_file in manifests_of(io, each)
+    ]
+    paths = [*lists, *(manifest.path for manifest in manifests)]
+    paths += [path for manifest in manifests for path in live_paths(io, manifest)]
     here = {f"{loaded.metadata.location}/{info.path}" for info in table.store().list()}
     return [path for path in paths if path not in here]
 
@@ -133,10 +140,14 @@ def test_what_a_publication_wrote_before_it_died_goes_with_the_erasure(
     assert unlisted(table)
     done = erase(table)
     assert done.before
-    named = {one.path for one in done.before.unread}
+    named = {unread_file.path for unread_file in done.before.unread}
     assert named and all(path.endswith(".avro") for path in named)
-    own = [one for one in done.before.holding if one.path.startswith("metadata/merged/")]
-    assert all(one.path.endswith(".rows.parquet") for one in own)
+    own = [
+        holding_file
+        for holding_file in done.before.holding
+        if holding_file.path.startswith("metadata/merged/")
+    ]
+    assert all(holding_file.path.endswith(".rows.parquet") for holding_file in own)
     # One for each of two partitions.
     assert len(own) == (2 if table_type is TableType.MERGE_ON_READ else 0)
     assert done.is_complete

@@ -131,7 +131,7 @@ def test_what_is_wanted_is_read_as_fastavro_reads_it(
     container = open_container(body.getvalue())
     expected = list(fastavro.reader(BytesIO(body.getvalue())))
     found = list(container.records(lambda field: field.get("field-id") not in unwanted))
-    assert found == [trimmed(schema, one, unwanted) for one in expected]
+    assert found == [trimmed(schema, value, unwanted) for value in expected]
 
 
 METRICS = {

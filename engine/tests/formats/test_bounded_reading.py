@@ -237,7 +237,7 @@ def test_manifests_of_every_codec_are_read(codec: str) -> None:
     fastavro.writer(body, schema, records, codec=codec, sync_interval=500)
     container = open_container(body.getvalue())
     assert list(container.records()) == records
-    assert [one["f0"] for one in container.records(lambda field: field["name"] == "f0")] == [
+    assert [record["f0"] for record in container.records(lambda field: field["name"] == "f0")] == [
         *range(100)
     ]
     assert decode_container(body.getvalue()) == records[0]

@@ -398,5 +398,5 @@ def test_altered_documents_give_a_value_or_an_error_of_ours() -> None:
         yield lambda: LogCompactionPlan.from_avro(record, path="p")
 
     for seed in range(3 * ROUNDS):
-        for one in parse(seed):
-            settle(one)
+        for function in parse(seed):
+            settle(function)

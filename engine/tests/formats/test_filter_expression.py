@@ -28,7 +28,7 @@ _ROWS = pa.table(
         "text": ["a", "ab", None, "é'"],
         "bytes": [b"a", b"\xff", None, b""],
         "flag": [True, False, None, True],
-        "day": [one and one.date() for one in _MOMENTS],
+        "day": [moment and moment.date() for moment in _MOMENTS],
         "moment": pa.array(_MOMENTS, pa.timestamp("us")),
         "utc": pa.array(_MOMENTS, pa.timestamp("us", "UTC")),
         "money": pa.array([Decimal("1.10"), Decimal(-2), None, Decimal(0)], pa.decimal128(10, 2)),

@@ -112,7 +112,7 @@ def found_by_index(body: bytes, key: bytes) -> bytes | None:
         blocks.append((index[position : position + key_bytes], block_at, block_bytes))
         position += key_bytes
     assert [first for first, _, _ in blocks] == sorted(first for first, _, _ in blocks)
-    before = [one for one in blocks if one[0] <= key]
+    before = [block for block in blocks if block[0] <= key]
     if not before:
         return None
     _, block_at, block_bytes = before[-1]

@@ -59,7 +59,7 @@ def test_times_are_moments_whatever_the_clock_of_the_writer_showed(
     """What is stored counts from the first moment of 2015 there."""
     inner = pa.StructArray.from_arrays([times(NOON, SUMMER)], ["at"])
     rows = read(orc_file({"t": times(NOON, SUMMER), "s": inner}, zone), "t", "s")
-    wanted = [seconds(one) + first_of_2015 for one in (NOON, SUMMER)]
+    wanted = [seconds(candidate) + first_of_2015 for candidate in (NOON, SUMMER)]
     assert [seconds(row["t"]) for row in rows] == wanted
     assert [seconds(row["s"]["at"]) for row in rows] == wanted
 

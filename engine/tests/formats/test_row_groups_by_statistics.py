@@ -75,7 +75,9 @@ def test_groups_that_statistics_rule_out_are_not_read(
     condition: pc.Expression, groups: set[int]
 ) -> None:
     kept = read(FIXED, condition)
-    expected = pa.concat_tables([FIXED.slice(3 * one, 3) for one in sorted(groups)] or [FIXED[:0]])
+    expected = pa.concat_tables(
+        [FIXED.slice(3 * group, 3) for group in sorted(groups)] or [FIXED[:0]]
+    )
     assert kept.drop("real").equals(expected.drop("real"))
 
 
@@ -138,7 +140,7 @@ def test_no_row_that_is_selected_is_left_out(
     rows: list[tuple[object, ...]], condition: pc.Expression
 ) -> None:
     columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
-    arrays = [pa.array(list(one), kind) for one, kind in zip(columns, SCHEMA.types, strict=True)]
+    arrays = [pa.array(list(pair), kind) for pair, kind in zip(columns, SCHEMA.types, strict=True)]
     table = pa.table(arrays, schema=SCHEMA)
     wanted = table.filter(condition)
     found = read(table, condition).filter(condition)

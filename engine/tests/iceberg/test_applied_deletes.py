@@ -163,7 +163,7 @@ def test_blobs_lie_where_the_footer_says() -> None:
     blob = Blob(BLOB_TYPE, (2147483645,), -1, -1, 0, 0, None, {"cardinality": "2"})
     body, placed = encode_puffin([(blob, b"first"), (blob, b"second")], created_by="test")
     assert read_blobs(body, path="x") == placed
-    found = [body[one.offset : one.offset + one.length] for one in placed]
+    found = [body[candidate.offset : candidate.offset + candidate.length] for candidate in placed]
     assert found == [b"first", b"second"]
     with pytest.raises(CorruptTableError, match="Puffin"):
         read_blobs(body[:-1], path="x")

@@ -32,11 +32,11 @@ def test_every_item_is_in_one_bin_and_no_shared_bin_is_over_a_limit(
             largest_first=largest_first,
             items_max=items_max,
         )
-        assert sorted(item for one in bins for item in one) == sorted(items)
-        assert all(one for one in bins)
-        for one in bins:
-            assert len(one) == 1 or sum(one) <= target
-            assert items_max is None or len(one) <= items_max
+        assert sorted(item for size_bin in bins for item in size_bin) == sorted(items)
+        assert all(size_bin for size_bin in bins)
+        for group in bins:
+            assert len(group) == 1 or sum(group) <= target
+            assert items_max is None or len(group) <= items_max
 
 
 @given(weights, targets)
@@ -44,17 +44,17 @@ def test_with_one_open_bin_order_is_kept_and_the_next_item_never_fits(
     items: list[int], target: int
 ) -> None:
     bins = pack(items, itself, target)
-    assert [item for one in bins for item in one] == items
-    for one, following in pairwise(bins):
-        assert sum(one) + following[0] > target
+    assert [item for size_bin in bins for item in size_bin] == items
+    for group, following in pairwise(bins):
+        assert sum(group) + following[0] > target
 
 
 @given(weights, targets)
 def test_packing_from_the_end_leaves_the_remainder_in_front(items: list[int], target: int) -> None:
     bins = pack_end(items, itself, target)
-    assert [item for one in bins for item in one] == items
-    for one, following in pairwise(bins):
-        assert one[-1] + sum(following) > target
+    assert [item for size_bin in bins for item in size_bin] == items
+    for group, following in pairwise(bins):
+        assert group[-1] + sum(following) > target
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def ids(catalog: Catalog) -> list[int]:
 
 def live_files(table: IcebergTable) -> list[DataFile]:
     manifests = manifests_of(table.io, table.metadata.snapshot())
-    entries = (entries_of(table.io, one, live_only=True) for one in manifests)
+    entries = (entries_of(table.io, manifest, live_only=True) for manifest in manifests)
     return [entry.data_file for entry in itertools.chain.from_iterable(entries)]
 
 

@@ -40,8 +40,8 @@ def data_file(partition: tuple[Any, ...] = (), **changes: Any) -> DataFile:
 
 
 def manifest(length_bytes: int = 1, **changes: Any) -> ManifestFile:
-    one = ManifestFile("s3://b/m.avro", length_bytes, 0, ManifestContent.DATA, 1, 1, 7)
-    return replace(one, **changes)
+    manifest_file = ManifestFile("s3://b/m.avro", length_bytes, 0, ManifestContent.DATA, 1, 1, 7)
+    return replace(manifest_file, **changes)
 
 
 def waits_ms(policy: RetryPolicy, *, chance: float = 0.0) -> list[int]:
@@ -153,8 +153,8 @@ def test_totals_go_on_as_far_as_they_are_known(
 
 def test_the_same_file_and_the_same_partition() -> None:
     deletes = FileContent.POSITION_DELETES
-    one = data_file(content=deletes, file_format="PUFFIN", content_offset=4)
-    assert file_key(one) != file_key(replace(one, content_offset=44))
+    file = data_file(content=deletes, file_format="PUFFIN", content_offset=4)
+    assert file_key(file) != file_key(replace(file, content_offset=44))
     assert file_key(data_file()) == file_key(data_file((1,), record_count=3))
     assert partition_key(data_file((float("nan"),))) == partition_key(data_file((NAN,)))
     assert partition_key(data_file((None,))) != partition_key(data_file((0,)))
@@ -188,7 +188,7 @@ def test_a_manifest_is_only_read_when_its_bounds_allow(
     lower, upper = (
         (None, None)
         if bounds is None
-        else (encode_value(Primitive(type_name), one) for one in bounds)
+        else (encode_value(Primitive(type_name), bound) for bound in bounds)
     )
     summary = FieldSummary(False, False, lower, upper)
     wanted = PartitionSet.of([data_file((value,))])

@@ -63,9 +63,15 @@ def test_summary_is_what_iceberg_writes(model: IcebergModel) -> None:
     commit(model, replace(rewrite, summary_extra={"engine-name": "tideline"}))
     head = model.metadata().snapshot()
     assert head is not None
-    evens = [one.data_file for one in removed if one.data_file.partition == ("even",)]
+    evens = [
+        manifest_entry.data_file
+        for manifest_entry in removed
+        if manifest_entry.data_file.partition == ("even",)
+    ]
     odd_bytes = sum(
-        one.data_file.file_size_bytes for one in removed if one.data_file.partition == ("odd",)
+        manifest_entry.data_file.file_size_bytes
+        for manifest_entry in removed
+        if manifest_entry.data_file.partition == ("odd",)
     )
     new_bytes = rewrite.added_data[0].file_size_bytes
     assert dict(head.summary) == {
@@ -95,15 +101,18 @@ def test_only_manifests_that_hold_the_files_are_rewritten(model: IcebergModel) -
     newest = {entry.data_file.file_path for entry in entries_of(operations.io, before[0])}
     commit(model, model.plan_rewrite(newest))
     after = manifests_of(operations.io, model.metadata().snapshot())
-    assert {one.path for one in before[1:]} == {one.path for one in after} & {
-        one.path for one in before
-    }
+    assert {manifest_file.path for manifest_file in before[1:]} == {
+        manifest_file.path for manifest_file in after
+    } & {manifest_file.path for manifest_file in before}
     assert len(after) == 4
 
 
 def test_removed_files_stay_listed_as_deleted_with_their_numbers(model: IcebergModel) -> None:
     operations = model.operations()
-    removed = {one.data_file.file_path: one for one in model.files().data()}
+    removed = {
+        manifest_entry.data_file.file_path: manifest_entry
+        for manifest_entry in model.files().data()
+    }
     commit(model, model.plan_rewrite(even_paths(model)))
     head = model.metadata().snapshot()
     assert head is not None
@@ -139,17 +148,20 @@ def test_new_files_take_over_the_sequence_number_they_were_read_at() -> None:
     model.append(range(10, 20))
     commit(model, rewrite)
     numbers = {
-        one.data_file.file_path: (one.sequence_number, one.file_sequence_number)
-        for one in model.files().data()
+        manifest_entry.data_file.file_path: (
+            manifest_entry.sequence_number,
+            manifest_entry.file_sequence_number,
+        )
+        for manifest_entry in model.files().data()
     }
     assert {numbers[file.file_path] for file in rewrite.added_data} == {(1, 3)}
     head = model.metadata().snapshot()
     assert head is not None
     manifests = manifests_of(model.operations().io, head)
     assert {
-        (one.sequence_number, one.min_sequence_number)
-        for one in manifests
-        if one.added_files_count and one.added_snapshot_id == head.snapshot_id
+        (manifest.sequence_number, manifest.min_sequence_number)
+        for manifest in manifests
+        if manifest.added_files_count and manifest.added_snapshot_id == head.snapshot_id
     } == {(3, 1)}
 
 
@@ -201,9 +213,9 @@ def test_small_manifests_are_merged_when_there_are_enough() -> None:
     assert head.summary["manifests-kept"] == "0"
     assert head.summary["manifests-replaced"] == "5"
     assert model.rows() == list(range(50))
-    assert sorted(one.sequence_number or 0 for one in model.files().data()) == [
-        *(2, 2, 3, 3, 4, 4, 5, 5, 5, 5)
-    ]
+    assert sorted(
+        manifest_entry.sequence_number or 0 for manifest_entry in model.files().data()
+    ) == [*(2, 2, 3, 3, 4, 4, 5, 5, 5, 5)]
     assert model.unreferenced() == set()
 
 
@@ -211,12 +223,18 @@ def test_row_ids_are_kept_and_new_files_get_new_ones() -> None:
     model = IcebergModel.create(format_version=3)
     model.append(range(10))
     model.append(range(10, 20))
-    before = {one.data_file.file_path: one.data_file.first_row_id for one in model.files().data()}
+    before = {
+        manifest_entry.data_file.file_path: manifest_entry.data_file.first_row_id
+        for manifest_entry in model.files().data()
+    }
     assert sorted(value for value in before.values() if value is not None) == [0, 5, 10, 15]
     rewrite = model.plan_rewrite(even_paths(model))
     forged = tuple(replace(file, first_row_id=7) for file in rewrite.added_data)
     commit(model, replace(rewrite, added_data=forged))
-    after = {one.data_file.file_path: one.data_file.first_row_id for one in model.files().data()}
+    after = {
+        manifest_entry.data_file.file_path: manifest_entry.data_file.first_row_id
+        for manifest_entry in model.files().data()
+    }
     metadata = model.metadata()
     head = metadata.snapshot()
     assert head is not None

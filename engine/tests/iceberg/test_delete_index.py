@@ -52,11 +52,11 @@ def vector(path: str, of: str, **given: Any) -> DataFile:
 def applied(data: DataFile, number: int, *deletes: tuple[DataFile, int]) -> list[str]:
     found = deletes_of(data, number, *deletes)
     vectors = (found.vector,) if found.vector else ()
-    return [one.file_path for one in (*found.position, *found.equality, *vectors)]
+    return [item.file_path for item in (*found.position, *found.equality, *vectors)]
 
 
 def deletes_of(data: DataFile, number: int, *deletes: tuple[DataFile, int]) -> FileDeletes:
-    index = DeleteIndex((live_entry(*one) for one in deletes), TABLE)
+    index = DeleteIndex((live_entry(*delete_file) for delete_file in deletes), TABLE)
     return index.deletes_for(data, number)
 
 

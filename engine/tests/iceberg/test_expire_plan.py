@@ -48,7 +48,7 @@ def linear(properties: dict[str, str] | None = None, /, **refs: SnapshotRef) -> 
 
 def kept(metadata: TableMetadata, **options: Any) -> list[int]:
     plan = plan_expire(metadata, ExpireOptions(**options), now_ms=NOW_MS)
-    ids = {one.snapshot_id for one in metadata.snapshots}
+    ids = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     assert sorted((*plan.kept_ids, *plan.snapshot_ids)) == sorted(ids)
     return list(plan.kept_ids)
 
@@ -165,7 +165,7 @@ def test_a_dropped_column_is_remembered_as_long_as_deletes_may_name_it() -> None
         schemas=(*base.schemas, Schema(1, base.schemas[0].fields[:1])),
         partition_specs=(PartitionSpec(1),),
         default_spec_id=1,
-        snapshots=tuple(replace(one, schema_id=1) for one in base.snapshots),
+        snapshots=tuple(replace(snapshot, schema_id=1) for snapshot in base.snapshots),
     )
     options = ExpireOptions(clean_expired_metadata=True)
     for has_deletes, gone in ((True, ()), (False, (0,))):

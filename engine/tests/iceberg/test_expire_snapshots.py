@@ -86,7 +86,7 @@ def test_everything_goes_that_nothing_leads_to_and_nothing_else(version: int) ->
     assert isinstance(run.outcome, Committed)
     assert run.left == ()
     metadata = model.metadata()
-    assert {one.snapshot_id for one in metadata.snapshots} == set(run.plan.kept_ids)
+    assert {snapshot.snapshot_id for snapshot in metadata.snapshots} == set(run.plan.kept_ids)
     assert len(metadata.snapshots) == 2
     assert stored(model) == referenced(model)
     assert_sound(model, rows)
@@ -271,9 +271,9 @@ def test_what_a_copy_names_outside_of_its_folder_is_not_its_own() -> None:
     moved = worn().copy()
     operations = moved.operations()
     metadata = operations.load().metadata
-    one = {"snapshot-id": metadata.snapshots[0].snapshot_id, "file-size-in-bytes": 1}
+    item = {"snapshot-id": metadata.snapshots[0].snapshot_id, "file-size-in-bytes": 1}
     paths = ("memory://elsewhere/a.stats", f"{metadata.location}/metadata/b.stats")
-    listed = [{**one, "statistics-path": path} for path in paths]
+    listed = [{**item, "statistics-path": path} for path in paths]
     before = replace(metadata, document={**metadata.document, "statistics": listed})
     search = ExpiredFiles(operations.io)
     assert [file.location for file in search.find((), before, metadata)] == [paths[1]]
@@ -285,9 +285,11 @@ def test_many_candidates_are_searched_share_by_share() -> None:
     operations = model.operations()
     before = operations.load().metadata
     run = expire(model.copy())
-    kept = [one for one in before.snapshots if one.snapshot_id in run.plan.kept_ids]
-    gone = [one for one in before.snapshots if one.snapshot_id not in run.plan.kept_ids]
-    after = before.of({**before.json(), "snapshots": [one.json(2) for one in kept]})
+    kept = [snapshot for snapshot in before.snapshots if snapshot.snapshot_id in run.plan.kept_ids]
+    gone = [
+        snapshot for snapshot in before.snapshots if snapshot.snapshot_id not in run.plan.kept_ids
+    ]
+    after = before.of({**before.json(), "snapshots": [snapshot.json(2) for snapshot in kept]})
     at_once = list(ExpiredFiles(operations.io).find(gone, before, after))
     in_shares = list(ExpiredFiles(operations.io, candidates_max=2).find(gone, before, after))
     assert sorted(map(str, in_shares)) == sorted(map(str, at_once))
@@ -402,6 +404,6 @@ def test_a_rival_before_any_call_keeps_its_rows(name: str) -> None:
         assert run.outcome is None or isinstance(run.outcome, Committed), number
         assert referenced(table) <= stored(table), number
         rows = rows_by_snapshot(table)
-        assert all(rows[one] == known[one] for one in rows.keys() & known.keys()), number
+        assert all(rows[key] == known[key] for key in rows.keys() & known.keys()), number
         is_kept.add(oldest in rows)
     assert is_kept == ({True, False} if name in ("tag", "roll back") else {False})

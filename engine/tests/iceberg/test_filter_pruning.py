@@ -107,9 +107,9 @@ def filtered_rows(draw: st.DrawFn) -> tuple[Any, ...]:
         st.sampled_from([Transform("identity"), Transform("void"), Transform("new"), *transforms])
     )
     rows = draw(st.lists(st.none() | values, min_size=1, max_size=4))
-    allowed = [one for one in Operator if "nan" not in one.value]
+    allowed = [candidate for candidate in Operator if "nan" not in candidate.value]
     if type_ != STRING:
-        allowed = [one for one in allowed if "start" not in one.value]
+        allowed = [candidate for candidate in allowed if "start" not in candidate.value]
     operator = draw(st.sampled_from(allowed))
     if operator in (Operator.IN, Operator.NOT_IN):
         operands = draw(st.lists(values, min_size=1, max_size=3))
@@ -125,7 +125,7 @@ def test_nothing_with_a_selected_row_is_ever_skipped(
     case: tuple[Any, ...], negated: bool, with_bounds: bool
 ) -> None:
     type_, transform, rows, operator, operands = case
-    predicate = Predicate("v", operator, tuple(as_text(type_, one) for one in operands))
+    predicate = Predicate("v", operator, tuple(as_text(type_, operand) for operand in operands))
     condition: Filter = Not(predicate) if negated else predicate
     wanted = operator.negated if negated else operator
     metadata = table_of(type_, transform)
@@ -139,7 +139,7 @@ def test_a_file_with_one_value_is_skipped_exactly_when_its_row_is_not_selected(
     case: tuple[Any, ...],
 ) -> None:
     type_, _, rows, operator, operands = case
-    predicate = Predicate("v", operator, tuple(as_text(type_, one) for one in operands))
+    predicate = Predicate("v", operator, tuple(as_text(type_, operand) for operand in operands))
     metadata = table_of(type_, Transform("identity"))
     pruning = Pruning(bind(predicate, metadata.schema()), metadata)
     file = file_of(rows[:1], type_, rows[0], with_bounds=False)
@@ -150,7 +150,7 @@ def in_arrow(type_: PrimitiveType, operator: Operator, values: Sequence[Any]) ->
     """A predicate on `v`; lists as DuckDB hands them over."""
     scalars = [as_arrow(value, type_) for value in values]
     if operator in (Operator.IN, Operator.NOT_IN):
-        listed = column.isin(pa.array([one.as_py() for one in scalars], arrow_type(type_)))
+        listed = column.isin(pa.array([scalar.as_py() for scalar in scalars], arrow_type(type_)))
         found = pc.if_else(column.is_valid(), listed, pa.scalar(None, pa.bool_()))
         return found if operator is Operator.IN else ~found
     if operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH):
@@ -334,7 +334,7 @@ def file_of(
 
 
 def manifest_of(partitions: Sequence[Any], type_: Any) -> ManifestFile:
-    present = [one for one in partitions if one is not None]
+    present = [partition for partition in partitions if partition is not None]
     summary = FieldSummary(
         contains_null=len(present) < len(partitions),
         contains_nan=False,

@@ -69,7 +69,9 @@ def alter(model: IcebergModel, change: Callable[[dict[str, Any]], None]) -> Tabl
 
 
 def name_manifest_list(document: dict[str, Any], uri: str) -> None:
-    document["snapshots"] = [{**one, "manifest-list": uri} for one in document["snapshots"]]
+    document["snapshots"] = [
+        {**snapshot, "manifest-list": uri} for snapshot in document["snapshots"]
+    ]
 
 
 def snapshot_of(model: IcebergModel) -> tuple[FileIO, Snapshot]:

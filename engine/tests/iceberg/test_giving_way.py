@@ -157,8 +157,8 @@ def test_what_was_changed_longer_ago_is_free_again(lake: Lake) -> None:
     now_ms = SystemClock().now_ms()
     plan = lake.plan(now_ms=now_ms)
     assert {group.partition[0] for group in plan.groups} == {"AP", "US"}
-    busy = [one for one in plan.skipped if one.reason is Reason.BUSY]
-    assert [one.files for one in busy] == [3]
+    busy = [skipped for skipped in plan.skipped if skipped.reason is Reason.BUSY]
+    assert [skipped.files for skipped in busy] == [3]
     later = lake.plan(now_ms=now_ms + 2 * MINUTE_MS)
     assert {group.partition[0] for group in later.groups} == set(REGIONS)
     assert len(lake.plan(0).groups) == 3
@@ -182,7 +182,7 @@ def test_a_partition_that_another_writer_changes_meanwhile_is_left_to_it(
     report = lake.rewrite(MINUTE_MS, change, **parts)
     assert report.files_rewritten == 6
     assert lake.files() == {"AP": 1, "EU": 2, "US": 1}
-    assert lake.ids() == [one for one in range(90) if one % 3 != 1 or one >= 30]
+    assert lake.ids() == [number for number in range(90) if number % 3 != 1 or number >= 30]
     (failed,) = report.failed_commits
     assert "another writer changes rows" in failed.reason
     assert lake.strangers() == 0

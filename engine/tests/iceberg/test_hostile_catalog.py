@@ -180,7 +180,9 @@ def test_what_is_not_taken_is_named_once_and_without_its_value(
     catalog.alter("config", overriding({"odd-impl": "secret-of-the-server", "s3.region": "x"}))
     for _ in range(2):
         use(catalog)
-    (line,) = [one.getMessage() for one in caplog.records if "odd-impl" in one.getMessage()]
+    (line,) = [
+        record.getMessage() for record in caplog.records if "odd-impl" in record.getMessage()
+    ]
     assert "not taken from an answer of the catalog" in line
     assert "secret-of-the-server" not in caplog.text
     assert "s3.region" not in caplog.text

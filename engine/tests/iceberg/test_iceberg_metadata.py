@@ -137,7 +137,7 @@ def test_a_commit_moves_the_branch_the_log_and_the_sequence_number() -> None:
     assert after.last_sequence_number == base.last_sequence_number + 1
     assert after.last_updated_ms == snapshot.timestamp_ms
     assert after.snapshot_log[-1].timestamp_ms == snapshot.timestamp_ms
-    assert [one.snapshot_id for one in after.ancestors(77)][1] == base.current_snapshot_id
+    assert [ancestor.snapshot_id for ancestor in after.ancestors(77)][1] == base.current_snapshot_id
     assert TableMetadata.parse(after.to_bytes()) == after
 
 

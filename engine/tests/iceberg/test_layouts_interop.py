@@ -55,7 +55,9 @@ def in_order(rows: pa.Table) -> list[str]:
 def files_of(table: IcebergTable) -> list[DataFile]:
     table.refresh()
     manifests = manifests_of(table.io, table.metadata.snapshot())
-    entries = (entry for one in manifests for entry in entries_of(table.io, one, live_only=True))
+    entries = (
+        entry for manifest in manifests for entry in entries_of(table.io, manifest, live_only=True)
+    )
     return [entry.data_file for entry in entries]
 
 
@@ -89,16 +91,20 @@ def test_files_of_other_formats_stay_with_their_deletes(
     assert len(rows) == 48 - 4 - 3
 
     table = IcebergTable.open(made.uri)
-    others = {one.file_path for one in files_of(table) if one.file_path.endswith(file_format)}
+    others = {
+        data_file.file_path
+        for data_file in files_of(table)
+        if data_file.file_path.endswith(file_format)
+    }
     report = rewrite(table, remove_dangling_deletes="true")
-    left = {one.reason: set(one.named) for one in report.plan.skipped}
+    left = {skipped.reason: set(skipped.named) for skipped in report.plan.skipped}
     assert left.pop(Reason.NOT_PARQUET) == {path for path in others if "-deletes." not in path}
     # Those that a delete in another format applies to are Parquet themselves.
     deleted = left.pop(Reason.DELETES_NOT_PARQUET, set())
     assert bool(deleted) is not bool(delete_format)
     assert not left
     assert report.files_rewritten == sum(len(group.tasks) for group in report.plan.groups) > 0
-    kept = {one.file_path for one in files_of(table)}
+    kept = {data_file.file_path for data_file in files_of(table)}
     assert kept >= {path for path in others if "-deletes." not in path} | deleted
     assert in_order(iceberg_peer.read(made.uri)) == rows
 
@@ -178,9 +184,9 @@ def test_far_days_are_rewritten_into_icebergs_folders(
     count = f"select id, cast(d as string) d, cast(t as string) t, cast(n as string) n from {name}"
     rows = in_order(iceberg_peer.sql(count))
     table = IcebergTable.open(uri)
-    folders = {one.file_path.rpartition("/")[0] for one in files_of(table)}
+    folders = {data_file.file_path.rpartition("/")[0] for data_file in files_of(table)}
     assert rewrite(table).files_added == len(folders)
-    assert {one.file_path.rpartition("/")[0] for one in files_of(table)} == folders
+    assert {data_file.file_path.rpartition("/")[0] for data_file in files_of(table)} == folders
     assert in_order(iceberg_peer.sql(count)) == rows
     execute_manifests(table.operations, ManifestOptions(rewrite_all=True))
     assert in_order(iceberg_peer.sql(count)) == rows
@@ -275,7 +281,7 @@ def test_types_that_spark_does_not_have_are_kept(
         assert len(iceberg_peer.plan(uri)) == 1
     cared_for(table)
     assert {task.path for task in iceberg_peer.plan(uri)} == {
-        one.file_path for one in files_of(table)
+        data_file.file_path for data_file in files_of(table)
     }
     if "ns" in kind:
         read = iceberg_peer.pyiceberg_read(uri)
@@ -291,6 +297,6 @@ def cared_for(table: IcebergTable) -> None:
     stray = Path(table.io.location.uri.removeprefix("file://")) / "data" / "lost.parquet"
     stray.write_bytes(b"1")
     plan = plan_orphans(table.operations, even_new())
-    assert [one.location.rpartition("/")[2] for one in plan.orphans] == ["lost.parquet"]
+    assert [orphan.location.rpartition("/")[2] for orphan in plan.orphans] == ["lost.parquet"]
     execute_orphans(table.operations, plan)
     table.refresh()

@@ -77,7 +77,7 @@ def test_snapshots_expire_through_the_catalog(lake: Lake) -> None:
     run = execute_expire(lake.open(), EVERYTHING)
     assert isinstance(run.outcome, Committed)
     assert run.left == ()
-    gone = {Path(one.location.removeprefix("file://")) for one in preview.files}
+    gone = {Path(file.location.removeprefix("file://")) for file in preview.files}
     assert before - lake.files() == gone != set()
     assert len(lake.catalog.load_table(NAME).metadata.snapshots) == 2
     assert (lake.rows(), lake.tagged()) == (CURRENT, list(range(20)))
@@ -90,7 +90,7 @@ def test_a_branch_or_tag_that_moves_before_the_commit_is_expired_around(kind: st
         model = catalog.create(NAME)
         for number in range(4):
             model.append([number])
-        oldest, *_, newest = (one.snapshot_id for one in model.metadata().snapshots)
+        oldest, *_, newest = (snapshot.snapshot_id for snapshot in model.metadata().snapshots)
         set_ref(model, "audit", SnapshotRef(newest, kind))
 
         def moved(request: Received) -> Answer:
@@ -106,7 +106,7 @@ def test_a_branch_or_tag_that_moves_before_the_commit_is_expired_around(kind: st
         assert isinstance(run.outcome, Committed)
         metadata = model.metadata()
         assert metadata.refs["audit"].snapshot_id == oldest
-        assert {one.snapshot_id for one in metadata.snapshots} == {oldest, newest}
+        assert {snapshot.snapshot_id for snapshot in metadata.snapshots} == {oldest, newest}
         assert rows_by_snapshot(model) == {oldest: [0], newest: [0, 1, 2, 3]}
 
 
@@ -115,7 +115,7 @@ def test_orphans_are_found_and_all_metadata_files_in_the_log_stay(lake: Lake) ->
     stray.write_bytes(b"s")
     options = OrphanOptions(older_than_ms=2**62, is_forced=True)
     plan = plan_orphans(lake.open(), options)
-    assert [Path(one.location.removeprefix("file://")) for one in plan.orphans] == [stray]
+    assert [Path(orphan.location.removeprefix("file://")) for orphan in plan.orphans] == [stray]
     execute_orphans(lake.open(), plan)
     assert not stray.exists()
     assert (lake.rows(), lake.tagged()) == (CURRENT, list(range(20)))

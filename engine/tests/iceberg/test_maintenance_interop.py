@@ -77,8 +77,8 @@ class WornTable:
         """By snapshot, with DuckDB and Spark agreeing on all, PyIceberg on the current one."""
         metadata = self.open().metadata
         found = {
-            one.snapshot_id: self.rows(f"version as of {one.snapshot_id}")
-            for one in metadata.snapshots
+            snapshot.snapshot_id: self.rows(f"version as of {snapshot.snapshot_id}")
+            for snapshot in metadata.snapshots
         }
         for snapshot_id, rows in found.items():
             read = self.peer.duckdb_read(str(self.folder), snapshot_id=snapshot_id)
@@ -109,7 +109,7 @@ def test_expired_tables_keep_their_rows_and_no_file_too_many(
     run = execute_expire(operations, EVERYTHING)
     assert isinstance(run.outcome, Committed)
     assert run.left == ()
-    gone = {Path(one.location.removeprefix("file:")) for one in preview.files}
+    gone = {Path(file.location.removeprefix("file:")) for file in preview.files}
     assert before - table.files() == gone
     kept = table.all_rows()
     assert len(kept) == 2
@@ -160,10 +160,12 @@ def test_orphans_are_those_that_iceberg_finds(iceberg_peer: IcebergPeer) -> None
     theirs = iceberg_peer.sql(
         "call lake.system.remove_orphan_files(table => 'care.orphans', dry_run => true)"
     )
-    named = {Path(one.removeprefix("file:")) for one in theirs["orphan_file_location"].to_pylist()}
+    named = {
+        Path(entry.removeprefix("file:")) for entry in theirs["orphan_file_location"].to_pylist()
+    }
     operations = table.open().operations
     plan = plan_orphans(operations, OrphanOptions())
-    found = {Path(one.location.removeprefix("file:")) for one in plan.orphans}
+    found = {Path(orphan.location.removeprefix("file:")) for orphan in plan.orphans}
     assert found == named == set(strays[:2])
     assert plan.left_alone["young"] == 1
     assert len(execute_orphans(operations, plan).deleted) == 2
@@ -197,7 +199,7 @@ def test_rewritten_manifests_read_the_same(iceberg_peer: IcebergPeer, version: i
         assert iceberg_peer.sql(lineage) == before
         read = iceberg_peer.duckdb_read(str(table.folder), columns=columns)
         assert read.sort_by("id").to_pylist() == before.to_pylist()
-    assert table.rows("where region = 'EU'") == [one for one in table.rows() if one[1] == "EU"]
+    assert table.rows("where region = 'EU'") == [row for row in table.rows() if row[1] == "EU"]
     iceberg_peer.run(
         f"call lake.system.rewrite_manifests('care.{table.folder.name}')",
         f"insert into {table.name} values (500, 'EU')",
@@ -212,7 +214,7 @@ def test_rewritten_position_deletes_read_the_same(iceberg_peer: IcebergPeer) -> 
     operations = table.open().operations
     options = delete_rewrite_options({"min-input-files": "2"}, {})
     run = execute_position_deletes(operations, options)
-    assert [type(one) for one in run.outcomes] == [Committed]
+    assert [type(outcome) for outcome in run.outcomes] == [Committed]
     assert run.files_added < run.files_removed
     assert table.rows() == current
     assert table.all_rows().items() >= rows.items()
@@ -225,7 +227,7 @@ def test_rewritten_position_deletes_read_the_same(iceberg_peer: IcebergPeer) -> 
         "call lake.system.rewrite_data_files(table => 'care.deletes', "
         "options => map('rewrite-all', 'true'))",
     )
-    assert table.rows() == [one for one in current if one[0] != 7]
+    assert table.rows() == [pair for pair in current if pair[0] != 7]
 
 
 def test_all_four_one_after_the_other(iceberg_peer: IcebergPeer) -> None:

@@ -34,7 +34,9 @@ def table() -> TableMetadata:
 
 
 def between(lower: int | None, upper: int | None = None, *, null: bool = False) -> FieldSummary:
-    low, high = (None if one is None else encode_value(LONG, one) for one in (lower, upper))
+    low, high = (
+        None if number is None else encode_value(LONG, number) for number in (lower, upper)
+    )
     return FieldSummary(null or low is None, False, low, high or low)
 
 
@@ -50,7 +52,10 @@ def manifest(
 
 def planned(*manifests: ManifestFile, **options: Any) -> list[tuple[str, int]]:
     groups = plan_manifests(manifests, table(), ManifestOptions(**options))
-    return [("".join(one.path for one in group.manifests), group.outputs) for group in groups]
+    return [
+        ("".join(manifest_file.path for manifest_file in group.manifests), group.outputs)
+        for group in groups
+    ]
 
 
 def test_sorted_manifests_of_the_target_size_stay() -> None:

@@ -58,7 +58,7 @@ def newest(table: str) -> tuple[TableMetadata, FileIO]:
     parsed = [
         TableMetadata.parse(file.read_bytes()) for file in files if file.name != "v0.metadata.json"
     ]
-    metadata = max(parsed, key=lambda one: one.last_updated_ms)
+    metadata = max(parsed, key=lambda table_metadata: table_metadata.last_updated_ms)
     return metadata, FileIO(StoreLocation.of(folder), metadata.location)
 
 
@@ -89,7 +89,9 @@ def test_manifests_of_other_writers_survive_being_written_again(table: str) -> N
         written = encoded.at(manifest.path)
         assert written.added_files_count == sum(e.status is EntryStatus.ADDED for e in entries)
         if manifest.partitions is not None and manifest.partitions[:1]:
-            bounds = [(one.lower_bound, one.upper_bound) for one in manifest.partitions]
+            bounds = [
+                (partition.lower_bound, partition.upper_bound) for partition in manifest.partitions
+            ]
             assert [(p.lower_bound, p.upper_bound) for p in written.partitions or ()] == bounds
     encoded_list = encode_manifest_list(
         manifests,
@@ -169,10 +171,10 @@ def encoded(entries: list[ManifestEntry], version: int = 2) -> tuple[bytes, Mani
 def test_partition_values_of_every_kind_and_any_name_come_back() -> None:
     nothing = (None,) * len(VALUES)
     body, manifest = encoded([entry(number=3), entry(number=3, values=nothing)])
-    read = [one.data_file.partition for one in read_manifest(body, manifest)]
+    read = [manifest_entry.data_file.partition for manifest_entry in read_manifest(body, manifest)]
     assert read == [VALUES, nothing]
     assert manifest.partitions is not None
-    assert all(one.contains_null for one in manifest.partitions)
+    assert all(partition.contains_null for partition in manifest.partitions)
     assert manifest.partitions[0].lower_bound == encode_value(Primitive("long"), 7)
 
 
@@ -188,7 +190,10 @@ def test_new_entries_inherit_and_old_ones_keep_their_sequence_number() -> None:
         format_version=2,
     ).manifests
     assert (listed.sequence_number, listed.min_sequence_number) == (9, 2)
-    assert [one.sequence_number for one in read_manifest(body, listed)] == [9, 2]
+    assert [manifest_entry.sequence_number for manifest_entry in read_manifest(body, listed)] == [
+        9,
+        2,
+    ]
 
 
 def test_row_ids_are_handed_on_from_list_to_manifest_to_file() -> None:
@@ -202,10 +207,10 @@ def test_row_ids_are_handed_on_from_list_to_manifest_to_file() -> None:
         format_version=3,
         first_row_id=100,
     )
-    assert [one.first_row_id for one in made.manifests] == [100, 115]
+    assert [manifest_file.first_row_id for manifest_file in made.manifests] == [100, 115]
     assert made.next_row_id == 130
     read = list(read_manifest(body, made.manifests[1]))
-    assert [one.data_file.first_row_id for one in read] == [115, None, 125]
+    assert [manifest_entry.data_file.first_row_id for manifest_entry in read] == [115, None, 125]
 
 
 @pytest.mark.parametrize(

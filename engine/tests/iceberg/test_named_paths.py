@@ -37,8 +37,8 @@ def worn(*statistics: str) -> IcebergModel:
     first = model.metadata().current_snapshot_id
     model.overwrite([1])
     document = model.metadata().json()
-    one = {"snapshot-id": first, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
-    document["statistics"] = [{**one, "statistics-path": path} for path in statistics]
+    item = {"snapshot-id": first, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
+    document["statistics"] = [{**item, "statistics-path": path} for path in statistics]
     newest = model.operations().load()
     store = model.location.open()
     store.put(f"metadata/v{newest.version}.metadata.json", json.dumps(document).encode())
@@ -70,15 +70,15 @@ def test_statistics_that_name_what_is_in_use_are_left(kind: str) -> None:
     assert newest is not None
     (manifest, *_) = manifests_of(plain.operations().io, newest)
     path = {
-        "data": next(one for one in used if one.startswith("data/")),
+        "data": next(name for name in used if name.startswith("data/")),
         "metadata": "metadata/v2.metadata.json",
         "manifest": manifest.path.removeprefix(f"{root}/"),
         "hudi": "metadata/.hoodie/hoodie.properties",
         "up": "metadata/../../other/x",
     }[kind]
     document = plain.metadata().json()
-    one = {"snapshot-id": plain.metadata().snapshots[0].snapshot_id, "file-size-in-bytes": 1}
-    document["statistics"] = [{**one, "statistics-path": f"{root}/{path}"}]
+    item = {"snapshot-id": plain.metadata().snapshots[0].snapshot_id, "file-size-in-bytes": 1}
+    document["statistics"] = [{**item, "statistics-path": f"{root}/{path}"}]
     store = plain.location.open()
     version = plain.operations().load().version
     store.put(f"metadata/v{version}.metadata.json", json.dumps(document).encode())
@@ -119,7 +119,7 @@ def test_the_log_of_metadata_files_names_nothing_else() -> None:
     elsewhere = StoreLocation.of("memory://elsewhere").open()
     elsewhere.put("v1.metadata.json", b"")
     before = stored(model)
-    data = next(one for one in before if one.startswith("data/"))
+    data = next(path for path in before if path.startswith("data/"))
     dropped = ("memory://elsewhere/v1.metadata.json", f"{model.location.uri}/{data}")
     own = f"{model.location.uri}/metadata/v1.metadata.json"
     remove_old_metadata(model.operations().io, model.metadata(), (*dropped, own))
@@ -133,7 +133,7 @@ def test_a_hudi_table_in_the_folder_has_no_orphans() -> None:
     for path in ("in/.hoodie/hoodie.properties", "in/p/a.parquet", "in2/p/b.parquet"):
         store.put(path, b"")
     plan = plan_orphans(model.operations(), OrphanOptions(), clock=LATER)
-    names = {one.location.removeprefix(f"{model.location.uri}/") for one in plan.orphans}
+    names = {orphan.location.removeprefix(f"{model.location.uri}/") for orphan in plan.orphans}
     assert "in2/p/b.parquet" in names
     assert not [name for name in names if name.startswith("in/")]
     assert plan.left_alone["of other tables"] == 1

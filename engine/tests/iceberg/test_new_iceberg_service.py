@@ -94,10 +94,10 @@ def by_the_operator(uri: str) -> dict[str, Any]:
     seen = Observed(iceberg=ObservedIceberg(loaded.metadata, loaded.metadata_location))
     started = starts(plan(resolved_iceberg(uri), EMPTY, seen, now_ms))
     of_it = [
-        (one.reason, one.operation)
-        for one in started
-        if isinstance(one.operation.work, RunService)
-        and one.operation.work.service.name == "count_snapshots"
+        (start.reason, start.operation)
+        for start in started
+        if isinstance(start.operation.work, RunService)
+        and start.operation.work.service.name == "count_snapshots"
     ]
     ((reason, operation),) = of_it
     operation = Operation.from_json_object(operation.to_json_object())
@@ -122,7 +122,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_the_command_line_lists_plans_and_executes_it(found: Any) -> None:
     said = found["command line"]
-    assert {one["service"] for one in said["all"]} == {
+    assert {item["service"] for item in said["all"]} == {
         "count_snapshots",
         "expire_snapshots",
         "remove_orphan_files",

@@ -69,7 +69,7 @@ def plan(model: IcebergModel, clock: FakeClock | None = None, **options: Any) ->
 
 def found(model: IcebergModel, plan: OrphanPlan) -> set[str]:
     root = f"{model.metadata().location}/"
-    return {one.location.removeprefix(root) for one in plan.orphans}
+    return {orphan.location.removeprefix(root) for orphan in plan.orphans}
 
 
 def set_properties(model: IcebergModel, **properties: str) -> None:
@@ -172,12 +172,12 @@ def test_a_folder_outside_the_table_is_looked_at_and_searched_only_when_named() 
     planned = plan(model, locations=(model.location.uri, outside))
     assert planned.locations == (model.location.uri, outside)
     assert planned.shared == ()
-    assert [one.location for one in planned.orphans] == [f"{outside}/parity=odd/lost.parquet"]
+    assert [orphan.location for orphan in planned.orphans] == [f"{outside}/parity=odd/lost.parquet"]
     execute_orphans(model.operations(), planned)
     assert list(StoreLocation.of(outside).open().list()) == []
     put(model, *STRAYS)
     only = plan(model, locations=(f"{model.location.uri}/metadata",))
-    assert found(model, only) == {one for one in STRAYS if one.startswith("metadata/")}
+    assert found(model, only) == {stray for stray in STRAYS if stray.startswith("metadata/")}
 
 
 def test_a_shared_object_storage_folder_gives_only_paths_with_the_tables_name() -> None:
@@ -194,7 +194,7 @@ def test_a_shared_object_storage_folder_gives_only_paths_with_the_tables_name() 
     store.put(f"0101/{bucket}/other/not-own.parquet", b"1")
     assert plan(model).shared == (SharedFolder(shared, 1, 1),)
     planned = plan(model, locations=(shared,))
-    assert [one.location.rpartition("/")[2] for one in planned.orphans] == ["own.parquet"]
+    assert [orphan.location.rpartition("/")[2] for orphan in planned.orphans] == ["own.parquet"]
     assert planned.left_alone["of other tables"] == 1
 
 
@@ -210,14 +210,14 @@ def test_files_that_a_commit_took_in_after_the_plan_are_saved() -> None:
     added = files.write_rows([30, 31], 0)
     planned = plan(model)
     paths = {file.file_path for file in added}
-    assert {one.location for one in planned.orphans} == paths
+    assert {orphan.location for orphan in planned.orphans} == paths
     removed = tuple(e.data_file for e in model.files().data() if e.data_file.record_count == 1)
     rewrite = replace(model.plan_rewrite(), removed_data=removed, added_data=tuple(added))
     rewrite = replace(rewrite, starting_snapshot_id=model.metadata().snapshots[-1].snapshot_id)
     assert isinstance(commit_rewrite(model.operations(), rewrite), Committed)
     run = execute_orphans(model.operations(), planned)
     assert run.deleted == ()
-    assert {one.location for one in run.saved} == paths
+    assert {orphan_file.location for orphan_file in run.saved} == paths
     assert {30, 31} <= set(model.rows())
 
 

@@ -49,7 +49,7 @@ def rewrite(table: DeleteTable, **options: str) -> RewriteReport:
 
 
 def names(table: DeleteTable) -> set[str]:
-    paths = (one.data_file.file_path for one in table.data())
+    paths = (manifest_entry.data_file.file_path for manifest_entry in table.data())
     return {path.rpartition("/")[2].removesuffix(".parquet") for path in paths}
 
 
@@ -75,7 +75,7 @@ def test_a_parquet_file_with_deletes_in_another_format_stays_too() -> None:
     table.delete({"c": [0]}, parity="odd", names_file=True, file_format="AVRO")
     visible = [number for number in VISIBLE if number != 1]
     assert table.rows() == visible
-    left = {one.reason: one.named for one in rewrite(table).plan.skipped}
+    left = {skipped.reason: skipped.named for skipped in rewrite(table).plan.skipped}
     assert left[Reason.DELETES_NOT_PARQUET] == (table.path("c"),)
     assert names(table) >= {"c", "e", "f"}
     assert table.rows() == visible
@@ -91,7 +91,7 @@ def test_deletes_of_what_stays_are_not_dangling() -> None:
     assert table.rows() == [number for number in VISIBLE if number != 14]
     # The one that is named for the file is gone, and the one of the partition, which is older than
     # all that is left there.
-    assert [one.data_file.partition for one in table.deletes()] == [("odd",)]
+    assert [delete_file.data_file.partition for delete_file in table.deletes()] == [("odd",)]
 
 
 @pytest.mark.parametrize("delete_format", ["PARQUET", "ORC"])

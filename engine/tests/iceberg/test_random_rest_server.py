@@ -159,7 +159,7 @@ class Fates:
 
     def apply_late(self, chance: float) -> None:
         """Requests on their way arrive."""
-        for request in [one for one in self.late if self.chance.random() < chance]:
+        for request in [received for received in self.late if self.chance.random() < chance]:
             self.late.remove(request)
             self.catalog.honest(request)
 
@@ -306,15 +306,17 @@ class Storm:
             found.update(entry.metadata_file for entry in loaded.metadata.metadata_log)
             for snapshot in loaded.metadata.snapshots:
                 found |= self.files_of(table.model.operations().io, snapshot)
-        return {one.removeprefix(f"{self.table.model.location.uri}/") for one in found}
+        return {name.removeprefix(f"{self.table.model.location.uri}/") for name in found}
 
     def files_of(self, io: FileIO, snapshot: Snapshot) -> frozenset[str]:
         place = str(snapshot.manifest_list)
         if place not in self.known:
             manifests = manifests_of(io, snapshot)
-            entries = (entries_of(io, one, live_only=True) for one in manifests)
+            entries = (entries_of(io, manifest, live_only=True) for manifest in manifests)
             live = {entry.data_file.file_path for entry in chain.from_iterable(entries)}
-            self.known[place] = frozenset({place, *(one.path for one in manifests), *live})
+            self.known[place] = frozenset(
+                {place, *(manifest.path for manifest in manifests), *live}
+            )
         return self.known[place]
 
     def assert_whole(self) -> None:
@@ -366,7 +368,7 @@ def publish_in(catalog: ServedCatalog, folder: Path, seed: int) -> Iterator[str]
         """The commits that the catalog's snapshots are of."""
         found = catalog.tables.get(NAME)
         snapshots = () if found is None else found.metadata.snapshots
-        return [one.summary.get(INSTANT, "") for one in snapshots]
+        return [snapshot.summary.get(INSTANT, "") for snapshot in snapshots]
 
     for number in range(5):
         newest = str(table.write(pa.table({"id": [number], "v": [number]})).instant)

@@ -66,7 +66,7 @@ def ids(peer: IcebergPeer, table: str) -> list[int]:
 def test_either_goes_on_from_what_the_other_left(
     table: str, tideline: Tideline, iceberg_peer: IcebergPeer
 ) -> None:
-    expected = [one for one in range(50) if one not in (3, 14, 25)]
+    expected = [number for number in range(50) if number not in (3, 14, 25)]
     assert ids(iceberg_peer, table) == expected
     report = tideline("rewrite", "--local", "--option", "rewrite-all=true")
     assert report["files_added"] == 2

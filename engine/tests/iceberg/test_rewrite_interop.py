@@ -70,7 +70,7 @@ class Twins:
                     f"if(id % 2 = 0, 'EU', 'US'), concat('n', id) "
                     f"from range({start}, {start + 10}) order by id % 2, id"
                 )
-            peer.run(*(one.format(table) for one in statements))
+            peer.run(*(statement.format(table) for statement in statements))
         return twins
 
     @property

@@ -46,7 +46,11 @@ def half_of_all() -> str:
     """Such a target that the data manifests of one spec become two."""
     model = scattered()
     manifests = manifests_of(model.operations().io, model.metadata().snapshot())
-    sizes = [one.length_bytes for one in manifests if one.spec_id == 0 and one.content == 0]
+    sizes = [
+        manifest.length_bytes
+        for manifest in manifests
+        if manifest.spec_id == 0 and manifest.content == 0
+    ]
     return str(sum(sizes) // 2 + 500)
 
 
@@ -76,7 +80,7 @@ def entries(model: IcebergModel) -> dict[str, tuple[object, ...]]:
 def all_entries(model: IcebergModel) -> list[ManifestEntry]:
     operations = model.operations()
     manifests = manifests_of(operations.io, operations.load().metadata.snapshot())
-    return [entry for one in manifests for entry in entries_of(operations.io, one)]
+    return [entry for manifest in manifests for entry in entries_of(operations.io, manifest)]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -122,7 +126,7 @@ def test_partitions_lie_apart_afterwards_and_a_second_run_has_nothing_to_do() ->
     model = scattered(commit_manifest_target__size__bytes=half_of_all())
     assert preview_manifests(model.operations(), ManifestOptions()) != ()
     run = rewrite(model)
-    data = [one for one in run.created if one.content == 0]
+    data = [manifest_file for manifest_file in run.created if manifest_file.content == 0]
     assert len(data) == 2
     for manifest in data:
         assert manifest.partitions is not None
@@ -145,8 +149,8 @@ def test_many_entries_are_sorted_partition_by_partition(entries_max: int) -> Non
     rewrite(twin, entries_max=entries_max)
     assert entries(twin) == before
 
-    def layout(one: IcebergModel) -> list[tuple[object, ...]]:
-        manifests = manifests_of(one.operations().io, one.metadata().snapshot())
+    def layout(iceberg_model: IcebergModel) -> list[tuple[object, ...]]:
+        manifests = manifests_of(iceberg_model.operations().io, iceberg_model.metadata().snapshot())
         return [(m.partitions, m.existing_files_count, m.content) for m in manifests]
 
     assert layout(twin) == layout(model)

@@ -49,11 +49,14 @@ def planned(*tasks: FileScanTask, **given: Any) -> RewritePlan:
 
 
 def names(plan: RewritePlan) -> list[list[str]]:
-    return [[one.data_file.file_path for one in group.tasks] for group in plan.groups]
+    return [
+        [file_scan_task.data_file.file_path for file_scan_task in group.tasks]
+        for group in plan.groups
+    ]
 
 
 def skipped(plan: RewritePlan) -> dict[Reason, int]:
-    return {one.reason: one.files for one in plan.skipped}
+    return {candidate.reason: candidate.files for candidate in plan.skipped}
 
 
 def small(count: int, region: str | None = "a") -> list[FileScanTask]:
@@ -240,12 +243,12 @@ def test_every_file_is_planned_once_or_skipped_for_a_reason(
     )
     chosen = [name for group in names(plan) for name in group]
     assert len(chosen) == len(set(chosen))
-    assert len(chosen) + sum(one.files for one in plan.skipped) == len(files)
-    total = sum(one.size_bytes for one in plan.skipped) + plan.bytes_before
+    assert len(chosen) + sum(candidate.files for candidate in plan.skipped) == len(files)
+    total = sum(candidate.size_bytes for candidate in plan.skipped) + plan.bytes_before
     assert total == sum(size for size, _ in files)
     assert files_max is None or len(chosen) <= files_max
     for group in plan.groups:
-        assert len({one.data_file.partition for one in group.tasks}) == 1
+        assert len({file_scan_task.data_file.partition for file_scan_task in group.tasks}) == 1
         assert len(group.tasks) == 1 or group.input_bytes <= group_bytes
 
 

@@ -62,25 +62,35 @@ def worn(**properties: str) -> DeleteTable:
 def test_small_files_become_one_sorted_by_path_and_position() -> None:
     table = worn()
     rows = table.rows()
-    numbers = [one.sequence_number for one in table.deletes() if one.data_file.record_count > 1]
-    bytes_before = sum(one.data_file.file_size_bytes for one in table.deletes())
+    numbers = [
+        delete_file.sequence_number
+        for delete_file in table.deletes()
+        if delete_file.data_file.record_count > 1
+    ]
+    bytes_before = sum(delete_file.data_file.file_size_bytes for delete_file in table.deletes())
     run = rewrite(table)
-    spared = bytes_before - sum(one.data_file.file_size_bytes for one in table.deletes())
+    spared = bytes_before - sum(
+        delete_file.data_file.file_size_bytes for delete_file in table.deletes()
+    )
     assert run.benefit == Benefit(
         files_opened=5, bytes_scanned=spared, delta_files=5, delta_bytes=spared
     )
-    assert [type(one) for one in run.outcomes] == [Committed]
+    assert [type(outcome) for outcome in run.outcomes] == [Committed]
     assert (run.files_removed, run.files_added) == (6, 1)
     assert (run.positions_removed, run.positions_added) == (18, 17)
     assert table.rows() == rows
     assert len(table.deletes()) == 2
-    new = next(one for one in table.deletes() if one.data_file.partition == ("even",))
+    new = next(
+        delete_file
+        for delete_file in table.deletes()
+        if delete_file.data_file.partition == ("even",)
+    )
     pairs = table.pairs(new)
     assert pairs == sorted(set(pairs))
     assert len(pairs) == new.data_file.record_count == 17
-    assert new.sequence_number == max(one for one in numbers if one is not None)
+    assert new.sequence_number == max(number for number in numbers if number is not None)
     bounds = new.data_file.lower_bounds, new.data_file.upper_bounds
-    assert [(one or {})[PATH_FIELD_ID].decode() for one in bounds] == [
+    assert [(bound or {})[PATH_FIELD_ID].decode() for bound in bounds] == [
         table.path("a"),
         table.path("c"),
     ]
@@ -101,7 +111,9 @@ def test_deletes_of_data_that_is_gone_are_dropped() -> None:
     assert len(run.plan.dangling) == 1
     assert run.files_removed == 7
     assert table.rows() == rows
-    assert not any(name == "b" for one in table.deletes() for name, _ in table.pairs(one))
+    assert not any(
+        name == "b" for delete_file in table.deletes() for name, _ in table.pairs(delete_file)
+    )
 
 
 def test_a_group_of_nothing_but_dangling_deletes_leaves_no_file() -> None:
@@ -152,8 +164,12 @@ def test_memory_is_bounded_by_taking_paths_in_portions(positions_max: int) -> No
     run = rewrite(twin, positions_max=positions_max)
     assert run.positions_added == 17
     found, expected = (
-        [one.pairs(delete) for delete in one.deletes() if delete.data_file.record_count > 1]
-        for one in (twin, table)
+        [
+            delete_table.pairs(delete)
+            for delete in delete_table.deletes()
+            if delete.data_file.record_count > 1
+        ]
+        for delete_table in (twin, table)
     )
     assert found == expected
 
@@ -162,11 +178,15 @@ def test_files_about_one_data_file_each_when_the_table_wants_that() -> None:
     table = worn(write_delete_granularity="file")
     rows = table.rows()
     rewrite(table)
-    new = [one for one in table.deletes() if one.data_file.partition == ("even",)]
-    named = [one.data_file.referenced_data_file for one in new]
-    assert sorted(str(one) for one in named) == [table.path(name) for name in "abc"]
-    for one in new:
-        assert len({name for name, _ in table.pairs(one)}) == 1
+    new = [
+        delete_file
+        for delete_file in table.deletes()
+        if delete_file.data_file.partition == ("even",)
+    ]
+    named = [entry.data_file.referenced_data_file for entry in new]
+    assert sorted(str(entry) for entry in named) == [table.path(name) for name in "abc"]
+    for manifest_entry in new:
+        assert len({name for name, _ in table.pairs(manifest_entry)}) == 1
     assert table.rows() == rows
 
 
@@ -185,7 +205,7 @@ def test_a_file_ends_when_it_has_the_wanted_size() -> None:
     )
     assert run.files_added > 1
     assert table.rows() == rows
-    assert sum(one.data_file.record_count for one in table.deletes()) == 30_000
+    assert sum(delete_file.data_file.record_count for delete_file in table.deletes()) == 30_000
 
 
 def test_what_cannot_be_rewritten_is_named() -> None:
@@ -223,7 +243,7 @@ def test_partial_progress_commits_partition_by_partition() -> None:
     table = worn()
     rows = table.rows()
     run = rewrite(table, rewrite_all="true", partial_progress__enabled="true")
-    assert [type(one) for one in run.outcomes] == [Committed, Committed]
+    assert [type(outcome) for outcome in run.outcomes] == [Committed, Committed]
     assert table.rows() == rows
     assert len(table.deletes()) == 2
 

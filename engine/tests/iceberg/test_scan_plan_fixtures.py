@@ -60,7 +60,9 @@ def test_every_table_is_planned_to_the_rows_that_others_read() -> None:
 
 def only(name: str) -> str:
     """The metadata file of the table whose folder is called `name`."""
-    (path,) = [one for one in iceberg_tables() if f"/{name}/metadata/" in one]
+    (path,) = [
+        iceberg_table for iceberg_table in iceberg_tables() if f"/{name}/metadata/" in iceberg_table
+    ]
     return path
 
 
@@ -127,7 +129,7 @@ def test_a_filter_leaves_the_files_that_may_hold_its_rows(
 
 def test_a_missing_manifest_list_is_named() -> None:
     path = next(
-        one for one in all_expected() if one.startswith(f"{DUCKDB}hist.generated_spec1_0_01")
+        name for name in all_expected() if name.startswith(f"{DUCKDB}hist.generated_spec1_0_01")
     )
     with pytest.raises(CorruptTableError, match=r"missing.*snap-25064456467094441"):
         plan(path)

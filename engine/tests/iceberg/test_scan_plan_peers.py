@@ -236,8 +236,10 @@ def test_bounded_groups_are_of_the_sizes_of_icebergs(
     """Which files share one depends on the order in which manifests happened to be read."""
     found = planned_groups(evolved_table, options)
     theirs = their_groups(evolved_table, options)
-    assert sorted(len(group.files) for group in found) == sorted(len(one.files) for one in theirs)
-    assert sum(group.input_bytes for group in found) == sum(one.input_bytes for one in theirs)
+    assert sorted(len(group.files) for group in found) == sorted(
+        len(entry.files) for entry in theirs
+    )
+    assert sum(group.input_bytes for group in found) == sum(entry.input_bytes for entry in theirs)
 
 
 @pytest.fixture(scope="module")

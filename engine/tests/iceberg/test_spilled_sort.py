@@ -61,7 +61,7 @@ def made(folder: Path) -> tuple[FileIO, FileGroup]:
     for number in range(FILES):
         ids = numbers[number * ROWS : (number + 1) * ROWS]
         kinds = pa.array((ids % 50).astype(np.int32), mask=ids % 11 == 0)
-        columns = [pa.array(ids), pa.array([f"name-{one}" for one in ids]), kinds]
+        columns = [pa.array(ids), pa.array([f"name-{item}" for item in ids]), kinds]
         path = folder / f"source-{number}.parquet"
         rows = pa.Table.from_arrays(columns, schema=stored_schema(SCHEMA.fields))
         pq.write_table(rows, path, row_group_size=5_000)
@@ -111,9 +111,9 @@ def test_a_curve_covers_all_rows(tmp_path: Path, spills: Path) -> None:
     found = sorted_here(io, context(tmp_path, order), group, order, part_bytes=50_000)
     assert isinstance(found, GroupResult), found
     ids = [pq.read_table(file.file_path)["id"].to_pylist() for file in found.added]
-    assert sorted(one for part in ids for one in part) == list(range(FILES * ROWS))
+    assert sorted(item for part in ids for item in part) == list(range(FILES * ROWS))
     # Neighbours on the curve are neighbours in the table, as those of the sources are not.
-    distance = np.mean([abs(one - other) for one, other in pairwise(ids[0])])
+    distance = np.mean([abs(item - other) for item, other in pairwise(ids[0])])
     assert distance < FILES * ROWS / 20
     assert not list(spills.iterdir())
 

@@ -46,16 +46,16 @@ def strange(document: dict[str, Any]) -> dict[str, Any]:
         mapped = {"type": "map", "key-id": at + 4, "key": "string", "value-id": at + 5,
                   "value": kind, "value-required": False}  # fmt: skip
         inner = {"id": at + 7, "name": "variant", "required": False, "type": kind}
-        for offset, one in enumerate((kind, listed, None, mapped, None, None, "struct")):
-            if one is not None:
-                made = {"type": "struct", "fields": [inner]} if one == "struct" else one
+        for offset, value in enumerate((kind, listed, None, mapped, None, None, "struct")):
+            if value is not None:
+                made = {"type": "struct", "fields": [inner]} if value == "struct" else value
                 name = f"c{at + offset}"
                 fields.append({"id": at + offset, "name": name, "required": False, "type": made})
     return document | {"format-version": 3, "last-column-id": 999, "next-row-id": 0}
 
 
 def columns(document: Any) -> Any:
-    return [one for schema in document["schemas"] for one in schema["fields"]]
+    return [item for schema in document["schemas"] for item in schema["fields"]]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_rest_catalogs_table_is_loaded_and_committed_to(catalog: HostileCatalo
         outcome = table.commit(base, (), (SetProperties({"a": "b"}),))
         assert isinstance(outcome, Committed)
         assert columns(outcome.loaded.metadata.json()) == columns(catalog.metadata)
-    assert "tideline:" not in "".join(one.text for one in catalog.received)
+    assert "tideline:" not in "".join(received.text for received in catalog.received)
 
 
 @pytest.mark.parametrize("suffix", [".metadata.json", ".gz.metadata.json"])

@@ -111,7 +111,7 @@ def test_a_namespace_that_is_dropped_meanwhile_has_no_tables(
     namespaces = [*catalog.list_namespaces(), ("gone",)]
     plain = catalog.list_namespaces
     monkeypatch.setattr(
-        catalog, "list_namespaces", lambda one=(): plain(one) if one else namespaces
+        catalog, "list_namespaces", lambda item=(): plain(item) if item else namespaces
     )
     assert len(list_tables(catalog)) == 3
 

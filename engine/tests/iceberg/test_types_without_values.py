@@ -64,8 +64,8 @@ def table(kind: Any, *transforms: str) -> IcebergModel:
         schema["fields"].append(field(10, "x", kind))
     document["last-column-id"] = 99
     parts = [
-        {"name": f"p{at}", "transform": one, "source-id": 10, "field-id": 1100 + at}
-        for at, one in enumerate(transforms)
+        {"name": f"p{at}", "transform": name, "source-id": 10, "field-id": 1100 + at}
+        for at, name in enumerate(transforms)
     ]
     document["partition-specs"].append({"spec-id": 5, "fields": parts})
     document["last-partition-id"] = 1199

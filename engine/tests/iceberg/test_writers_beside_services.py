@@ -59,7 +59,7 @@ def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
 
 def rows(number: int) -> pa.Table:
     first = number * 10
-    kinds = ["quiet" if one % 2 else "busy" for one in range(10)]
+    kinds = ["quiet" if entry % 2 else "busy" for entry in range(10)]
     return pa.table({"id": list(range(first, first + 10)), "kind": kinds}, schema=SCHEMA)
 
 

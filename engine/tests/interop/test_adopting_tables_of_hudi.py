@@ -63,7 +63,7 @@ def adopt(folder: Path, capsys: Captured) -> dict[str, Any]:
 
 
 def refused(report: dict[str, Any]) -> set[str]:
-    return {one["name"] for one in report["operations"] if not one["may"]}
+    return {operation["name"] for operation in report["operations"] if not operation["may"]}
 
 
 @pytest.fixture
@@ -99,7 +99,11 @@ def test_a_record_index_and_the_storage_lock(made: Any, capsys: Captured) -> Non
     report = adopt(made(**RECORD_INDEX, **lock), capsys)
     assert {"files", "record_index"} <= set(report["metadata_partitions"])
     assert report["state"]["has_metadata_table"]
-    dropped = [one["what"] for one in report["consequences"] if " drops " in one["what"]]
+    dropped = [
+        consequence["what"]
+        for consequence in report["consequences"]
+        if " drops " in consequence["what"]
+    ]
     assert len(dropped) == 1
     assert "record_index" in dropped[0]
     assert report["state"]["foreign"]["files"] == 0

@@ -134,10 +134,12 @@ def test_the_rows_are_those_that_hudi_reads(
     assert by_key(frame.toArrow()) == wanted
     assert frame.where("day = 'd2'").count() == sum(row["day"] == "d2" for row in wanted)
     begun = lake.timeline().completed().up_to(FULL_BOOTSTRAP)
-    after = max(one.completed_at or one.time for one in begun)
+    after = max(instant.completed_at or instant.time for instant in begun)
     changed = by_key(lake.incremental(spark, after).toArrow())
     assert {row["id"] for row in changed} == {"d1-0-1", "new", "d2-1-0"}
-    assert [one for one in lake.check(keys=True) if one.severity is Severity.ERROR] == []
+    assert [
+        finding for finding in lake.check(keys=True) if finding.severity is Severity.ERROR
+    ] == []
     with pytest.raises(UnsupportedTableError, match="bootstrapped tables are read, not changed"):
         lake.run("cleaning")
     moved_together(tmp_path, path, wanted)

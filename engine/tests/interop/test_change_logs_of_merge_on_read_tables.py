@@ -199,4 +199,4 @@ def test_services_of_ours_leave_the_changes_to_hudis_cdc_query(
     new = {"k003": 11, "k004": 11, "k42": 9, "k62": 9}
     assert logged.rows() == sorted({**dict(rows), **new}.items())
     assert logged.changes(begun, done) == [("i", None, "k62=9"), ("u", "k42=4", "k42=9")]
-    assert not [one for one in logged.lake.check() if str(one.severity) == "error"]
+    assert not [finding for finding in logged.lake.check() if str(finding.severity) == "error"]

@@ -38,7 +38,7 @@ def test_who_commits_later_loses_and_tries_again(concurrent_table: ConcurrentTab
         writing: list[Future[bool]] = []
 
         def inflight() -> int:
-            return sum(one.state is State.INFLIGHT for one in table.pending())
+            return sum(instant.state is State.INFLIGHT for instant in table.pending())
 
         def let_hudi_begin() -> None:
             """Ours has only its commit to make then. Hudi has looked at the table, not before."""

@@ -63,7 +63,7 @@ def differences(found: pa.Table, expected: pa.Table, columns: list[str]) -> list
     assert found.num_rows == expected.num_rows
     both = [table.select(columns).sort_by("id").to_pylist() for table in (found, expected)]
     pairs = zip(*both, strict=True)
-    return [f"{one} not {other}" for one, other in pairs if repr(one) != repr(other)][:2]
+    return [f"{item} not {other}" for item, other in pairs if repr(item) != repr(other)][:2]
 
 
 def base_files(uri: str) -> list[Path]:

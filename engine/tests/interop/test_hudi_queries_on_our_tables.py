@@ -41,7 +41,10 @@ def test_time_travel_and_incremental_reads_agree_with_ours(
         assert table.model.canonical(ours.snapshot(spark, as_of=instant).toArrow()) == expected
 
     # Hudi's ranges are of completion times, which ours take a commit's own time for.
-    completed = {str(one.time): str(one.completed_at) for one in ours.timeline().completed()}
+    completed = {
+        str(candidate.time): str(candidate.completed_at)
+        for candidate in ours.timeline().completed()
+    }
     for first, last in ((0, 3), (0, 1), (1, 3), (2, 3)):
         window = {
             "hoodie.datasource.query.type": "incremental",

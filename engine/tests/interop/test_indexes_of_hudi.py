@@ -111,7 +111,7 @@ class Indexed:
 
     def errors(self) -> list[str]:
         found = check_table(self.ours.lake().hoodie_table)
-        return [str(one) for one in found if one.severity is Severity.ERROR]
+        return [str(finding) for finding in found if finding.severity is Severity.ERROR]
 
 
 @pytest.fixture

@@ -83,6 +83,9 @@ def test_hudi_reads_and_compacts_what_our_log_compaction_left(
         altering.run_statement("set hoodie.compact.inline=false")
         altering.run_statement("reset hoodie.compact.inline.max.delta.commits")
     table.model["k7"] |= {"a3": 70, "ts": 6}
-    actions = {(one.action, one.state) for one in altering.timeline(str(table.folder))}
+    actions = {
+        (peer_instant.action, peer_instant.state)
+        for peer_instant in altering.timeline(str(table.folder))
+    }
     assert ("commit", "COMPLETED") in actions, "Hudi compacted"
     table.check()

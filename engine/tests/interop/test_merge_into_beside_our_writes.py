@@ -58,7 +58,7 @@ def test_a_merge_that_commits_later_loses_and_tries_again(
         merging: list[Future[bool]] = []
 
         def inflight() -> int:
-            return sum(one.state is State.INFLIGHT for one in table.pending())
+            return sum(instant.state is State.INFLIGHT for instant in table.pending())
 
         def let_hudi_begin() -> None:
             """Ours has only its commit to make then. Hudi has looked at the table, not before."""

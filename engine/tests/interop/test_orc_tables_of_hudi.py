@@ -96,7 +96,7 @@ def write(peer: HudiPeer, path: Path, table_type: str, version: int) -> None:
 
 def by_key(rows: pa.Table) -> list[dict[str, Any]]:
     found = rows.select(SCHEMA.names).cast(SCHEMA).to_pylist()
-    return sorted(found, key=lambda one: str(one["id"]))
+    return sorted(found, key=lambda item: str(item["id"]))
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -121,7 +121,9 @@ def test_the_rows_are_those_that_were_written(
     assert first is not None
     assert by_key(lake.snapshot(spark, as_of=first.time).toArrow()) == FIRST
     changed = lake.incremental(spark, first.completed_at or first.time).toArrow()
-    assert {one["id"] for one in by_key(changed)} == {"a", "e"}
-    assert [one for one in lake.check(keys=True) if one.severity is Severity.ERROR] == []
+    assert {item["id"] for item in by_key(changed)} == {"a", "e"}
+    assert [
+        finding for finding in lake.check(keys=True) if finding.severity is Severity.ERROR
+    ] == []
     with pytest.raises(UnsupportedTableError, match="base files in ORC are read, not written"):
         lake.write(lake.snapshot(spark).drop("_hoodie_commit_time"))

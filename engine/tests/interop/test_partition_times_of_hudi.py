@@ -120,7 +120,7 @@ def test_numbers_of_every_type_count_as_in_hudi(hudi_peer: HudiPeer, unit: str) 
 
 def test_timestamps_that_are_moments_are_formatted_as_by_hudi(hudi_peer: HudiPeer) -> None:
     times = moments(2)
-    beyond = [one * 1000 + (999 if one >= 0 else -999) for one in times]
+    beyond = [time * 1000 + (999 if time >= 0 else -999) for time in times]
     micros = pa.array([*beyond, None], pa.int64())
     for kind, zone in product(("UNIX_TIMESTAMP", "EPOCHMICROSECONDS"), ZONES):
         options = {
@@ -131,7 +131,7 @@ def test_timestamps_that_are_moments_are_formatted_as_by_hudi(hudi_peer: HudiPee
             ),
             AS_TEXT: "true",
         }
-        given = [*[["timestamp", one] for one in times], None]
+        given = [*[["timestamp", time] for time in times], None]
         check(hudi_peer, micros.cast(pa.timestamp("us", "UTC")), options, given)
 
 

@@ -28,8 +28,12 @@ LAYOUTS = (
 @pytest.mark.parametrize(
     "layout",
     [
-        pytest.param(one, id=one.name, marks=[] if one.name == "complex" else pytest.mark.slow)
-        for one in LAYOUTS
+        pytest.param(
+            interop_layout,
+            id=interop_layout.name,
+            marks=[] if interop_layout.name == "complex" else pytest.mark.slow,
+        )
+        for interop_layout in LAYOUTS
     ],
 )
 def test_all_readers_see_the_model_after_every_operation(

@@ -75,7 +75,7 @@ def test_a_restore_takes_the_columns_back_with_the_rows(
     restore_table(table.lake.hoodie_table, savepoint)
     table.model = kept
     table.check()
-    assert not [one for one in table.lake.check() if str(one.severity) == "error"]
+    assert not [finding for finding in table.lake.check() if str(finding.severity) == "error"]
     delete_savepoint(table.lake.hoodie_table, savepoint)
 
     # Hudi continues, and alters the table again: its old files are still read by what they were.

@@ -98,14 +98,16 @@ def test_the_schema_names_the_columns_of_the_files(name: str) -> None:
     schema = table_of(name).schemas.newest(table_of(name).timeline())
     assert schema is not None
     for file in base_files(name):
-        columns = [one for one in pq.read_schema(file).names if not one.startswith("_hoodie_")]
+        columns = [item for item in pq.read_schema(file).names if not item.startswith("_hoodie_")]
         assert columns == list(schema.names)
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_every_commit_reads_and_wrote_to_known_partitions(name: str) -> None:
     table = table_of(name)
-    commits = [table.timelines.read_commit(one) for one in table.timeline().writes().completed()]
+    commits = [
+        table.timelines.read_commit(instant) for instant in table.timeline().writes().completed()
+    ]
     assert commits
     written = {partition for commit in commits for partition in commit.partition_to_write_stats}
     assert written <= set(table.files.partitions())
@@ -280,7 +282,7 @@ def test_the_archive_is_read_newest_first() -> None:
     assert times == sorted(times, reverse=True)
     assert all(commit.commit_metadata().operation_type for commit in archived.commits())
     active = table_of(MERGE_ON_READ).timeline()
-    assert not set(times) & {one.time for one in active.completed()}
+    assert not set(times) & {instant.time for instant in active.completed()}
     assert all(active.is_committed(entry.instant.time) for entry in archived.commits())
 
 

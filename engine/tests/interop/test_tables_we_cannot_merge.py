@@ -185,7 +185,7 @@ def test_a_table_that_logs_its_changes_is_read_cleaned_and_mended(
     left = logged.logs_of_changes()
     bases = {(file.group, file.instant) for file in logged.table.files.base_files()}
     assert left and all((log.group, log.instant) in bases for log in left)
-    assert not [one for one in logged.lake.check() if str(one.severity) == "error"]
+    assert not [finding for finding in logged.lake.check() if str(finding.severity) == "error"]
 
     cluster(logged)
     assert logged.small.values() == logged.read() == rows
@@ -235,4 +235,4 @@ def test_a_table_with_a_payload_of_its_own_is_cared_for_without_merging(
     assert own.small.values() == own.read() == rows
     own.write(batch([2], 9))
     assert own.read() == sorted({**dict(rows), "k002": 9}.items())
-    assert not [one for one in own.lake.check() if str(one.severity) == "error"]
+    assert not [finding for finding in own.lake.check() if str(finding.severity) == "error"]

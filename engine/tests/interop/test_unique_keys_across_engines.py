@@ -71,7 +71,7 @@ class HudisTable:
             columns = [found[name].to_pylist() for name in ("id", "_hoodie_partition_path", "v")]
             assert sorted(zip(*columns, strict=True)) == sorted(expected)
         findings = self.lake.check(keys=True)
-        assert [one for one in findings if one.severity is Severity.ERROR] == []
+        assert [finding for finding in findings if finding.severity is Severity.ERROR] == []
 
 
 @pytest.mark.parametrize("table_type", [COPY_ON_WRITE, MERGE_ON_READ])

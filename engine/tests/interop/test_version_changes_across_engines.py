@@ -89,8 +89,10 @@ class Shared:
         words = {action.value for action in COMMIT_ACTIONS}
         active = self.peer.timeline(str(self.path))
         archived = self.peer.archived_timeline(str(self.path))
-        named = {one.time for one in active if one.action in words}
-        return named | {one.time for one in archived if one.action in words}
+        named = {peer_instant.time for peer_instant in active if peer_instant.action in words}
+        return named | {
+            peer_archived.time for peer_archived in archived if peer_archived.action in words
+        }
 
     def _apply(self, operation: str, rows: pa.Table) -> None:
         for key, v in zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True):

@@ -39,7 +39,7 @@ def test_only_the_columns_and_row_groups_with_nan_lose_their_bounds() -> None:
         writer.write_table(group)
     footer.hold()
     writer.close()
-    found = [(number, leaf) for number, one in enumerate(groups) for leaf in leaves_with_nan(one)]
+    found = [(number, leaf) for number, item in enumerate(groups) for leaf in leaves_with_nan(item)]
     assert found == [(0, 4), (1, 3), (2, 3)]
     footer.release(found)
     assert footer.size_bytes == len(body.getvalue())
@@ -53,7 +53,9 @@ def test_only_the_columns_and_row_groups_with_nan_lose_their_bounds() -> None:
         for leaf in range(5)
     }
     bounds = {
-        name: [None if one is None or not one.has_min_max else (one.min, one.max) for one in all_]
+        name: [
+            None if item is None or not item.has_min_max else (item.min, item.max) for item in all_
+        ]
         for name, all_ in by_column.items()
     }
     assert bounds == {
@@ -63,7 +65,7 @@ def test_only_the_columns_and_row_groups_with_nan_lose_their_bounds() -> None:
         "x": [(1.0, 2.0), None, None],
         "y": [None, (0.5, 1.0), (0.5, 1.0)],
     }
-    assert [one.null_count for one in by_column["x"]] == [1, 1, 0]
+    assert [item.null_count for item in by_column["x"]] == [1, 1, 0]
 
 
 def test_a_footer_without_nan_is_written_as_it_came() -> None:

@@ -114,7 +114,7 @@ def test_rows_are_those_of_a_concatenation(
     assert repr(found.read().to_pylist()) == repr(expected.to_pylist())
     assert found.schema_arrow.equals(pq.read_schema(io.BytesIO(bodies[0])), check_metadata=False)
     groups = [pq.ParquetFile(io.BytesIO(body)).metadata for body in bodies]
-    wanted = [one.row_group(n) for one in groups for n in range(one.num_row_groups)]
+    wanted = [item.row_group(n) for item in groups for n in range(item.num_row_groups)]
     assert found.metadata.num_row_groups == len(wanted)
     for number, group in enumerate(wanted):
         copy = found.metadata.row_group(number)

@@ -169,7 +169,7 @@ def test_a_step_of_archival_between_publications_compares_no_more_than_before() 
 
 def test_more_commits_than_are_remembered_hide_no_late_one() -> None:
     late = commit(3)
-    others = [one for one in range(1, INSTANTS_MAX + 10) if one != 3]
+    others = [number for number in range(1, INSTANTS_MAX + 10) if number != 3]
     then = timeline(others, late.in_state(State.INFLIGHT))
     seen, until = frozenset(remembered(then)), settled_until(then)
     assert len(seen) == INSTANTS_MAX

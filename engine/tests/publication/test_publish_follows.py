@@ -59,8 +59,8 @@ def test_every_commit_is_published_and_can_be_read_as_it_was(tmp_path: Path) -> 
         assert newest(tmp_path) == [v]
     published = StaticTable.from_metadata(metadata_file(str(tmp_path)))
     seen = [
-        published.scan(snapshot_id=one.snapshot_id).to_arrow()["v"].to_pylist()
-        for one in published.snapshots()
+        published.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["v"].to_pylist()
+        for snapshot in published.snapshots()
     ]
     assert seen == [[1], [2], [3]]
 
@@ -84,7 +84,8 @@ def test_cleaning_drops_the_snapshots_that_need_its_files_first(tmp_path: Path) 
     table.run("cleaning")
     published = StaticTable.from_metadata(metadata_file(str(tmp_path)))
     seen = [
-        published.scan(snapshot_id=one).to_arrow()["v"].to_pylist() for one in snapshots(tmp_path)
+        published.scan(snapshot_id=snapshot).to_arrow()["v"].to_pylist()
+        for snapshot in snapshots(tmp_path)
     ]
     assert seen == [[4], [5]]
     after = {path.name for path in (tmp_path / "metadata").glob("*.avro")}
@@ -112,8 +113,8 @@ def test_a_restore_takes_the_publication_back(tmp_path: Path) -> None:
     table.restore(saved.instant)
     assert newest(tmp_path) == [1]
     published = StaticTable.from_metadata(metadata_file(str(tmp_path)))
-    for one in snapshots(tmp_path):
-        assert published.scan(snapshot_id=one).to_arrow()["v"].to_pylist() == [1]
+    for snapshot in snapshots(tmp_path):
+        assert published.scan(snapshot_id=snapshot).to_arrow()["v"].to_pylist() == [1]
 
 
 def test_a_restore_takes_back_what_was_published_by_hand(tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ def test_what_is_published_says_a_word_that_is_known(tmp_path: Path) -> None:
 
 def snapshots(folder: Path) -> list[int]:
     loaded = FileSystemTable(StoreLocation.of(folder)).load()
-    return [one.snapshot_id for one in loaded.metadata.snapshots]
+    return [snapshot.snapshot_id for snapshot in loaded.metadata.snapshots]
 
 
 @pytest.mark.parametrize("command", ["rewrite", "rewrite-deletes", "expire", "remove-orphans"])

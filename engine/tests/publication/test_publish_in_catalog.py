@@ -119,7 +119,10 @@ def test_a_catalog_finds_the_table_and_the_table_remembers_where(case: Case) -> 
     assert LakeTable.open(str(case.folder)).publish().is_new
     assert case.values() == [2]
     assert not table.publish().is_new
-    assert [case.values(one.snapshot_id) for one in case.table().snapshots()] == [[1], [2]]
+    assert [case.values(snapshot.snapshot_id) for snapshot in case.table().snapshots()] == [
+        [1],
+        [2],
+    ]
     assert not (case.folder / "metadata" / "version-hint.text").exists()
 
 
@@ -132,7 +135,10 @@ def test_every_commit_is_published_and_cleaning_drops_its_snapshots_first(case: 
     before = case.data_files()
     table.run("cleaning")
     assert set(case.data_files()) < set(before)
-    assert [case.values(one.snapshot_id) for one in case.table().snapshots()] == [[4], [5]]
+    assert [case.values(snapshot.snapshot_id) for snapshot in case.table().snapshots()] == [
+        [4],
+        [5],
+    ]
     saved = table.savepoint()
     table.write(row(6))
     table.restore(saved.instant)
@@ -196,7 +202,11 @@ def test_a_lost_race_is_run_again(case: Case, monkeypatch: pytest.MonkeyPatch) -
     newest = table.publish()
     assert newest.is_new
     assert case.values() == [3]
-    assert [case.values(one.snapshot_id) for one in case.table().snapshots()] == [[1], [2], [3]]
+    assert [case.values(snapshot.snapshot_id) for snapshot in case.table().snapshots()] == [
+        [1],
+        [2],
+        [3],
+    ]
 
 
 def test_two_that_publish_first_make_one_table(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,7 +358,7 @@ def test_what_is_published_stays_and_is_looked_after_when_publishing_stops(sql: 
     assert table.write(row(6)).notes == ()
     assert sql.values() == [5]
     table.run("cleaning")
-    assert [sql.values(one.snapshot_id) for one in sql.table().snapshots()] == [[5], [6]]
+    assert [sql.values(snapshot.snapshot_id) for snapshot in sql.table().snapshots()] == [[5], [6]]
 
 
 def test_a_publication_is_dropped_whole(case: Case) -> None:
@@ -435,6 +445,8 @@ def test_a_table_in_s3_is_known_to_a_catalog(
     assert table.run("cleaning").done
     reached = {"s3.endpoint": minio_server.endpoint, "s3.region": "us-east-1"}
     found = load_catalog("default", uri=uri, **reached).load_table("shop.flights")
-    seen = [found.scan(snapshot_id=one.snapshot_id).to_arrow() for one in found.snapshots()]
+    seen = [
+        found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() for snapshot in found.snapshots()
+    ]
     assert [rows["v"].to_pylist() for rows in seen] == [[4], [5]]
     assert table.stop_publishing(drop=True) > 4

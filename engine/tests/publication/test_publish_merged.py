@@ -64,7 +64,9 @@ def test_what_logs_replace_and_delete_is_published(tmp_path: Path) -> None:
     assert len(own_files(tmp_path)) == 2
     table.write(rows(b=0), "delete")
     assert len(own_files(tmp_path)) == 3
-    seen = [values(tmp_path, one.snapshot_id) for one in published(tmp_path).snapshots()]
+    seen = [
+        values(tmp_path, candidate.snapshot_id) for candidate in published(tmp_path).snapshots()
+    ]
     assert seen == [
         {"a": 1, "b": 2, "c": 3, "d": 4},
         {"a": 10, "b": 2, "c": 3, "d": 4},
@@ -99,8 +101,8 @@ def test_files_for_logs_go_with_compaction_and_cleaning(tmp_path: Path) -> None:
     table.write(rows(a=11))
     table.run("compaction", options={"hoodie.compact.inline.max.delta.commits": "1"})
     table.run("cleaning")
-    for one in published(tmp_path).snapshots():
-        assert values(tmp_path, one.snapshot_id)
+    for snapshot in published(tmp_path).snapshots():
+        assert values(tmp_path, snapshot.snapshot_id)
     assert len(own_files(tmp_path)) < 4
     table.stop_publishing(drop=True)
     assert own_files(tmp_path) == set()

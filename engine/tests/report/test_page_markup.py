@@ -64,8 +64,8 @@ def hostile(table: LakeTable) -> TableFacts:
     facts = facts_of(table)
     payloads = "\n".join(PAYLOADS)
     done = tuple(
-        replace(one, instant=payload, what=payload)
-        for one, payload in zip(facts.life.done * len(PAYLOADS), PAYLOADS, strict=False)
+        replace(candidate, instant=payload, what=payload)
+        for candidate, payload in zip(facts.life.done * len(PAYLOADS), PAYLOADS, strict=False)
     )
     states = (facts.life.states * len(PAYLOADS))[: len(done)]
     return replace(
@@ -73,8 +73,10 @@ def hostile(table: LakeTable) -> TableFacts:
         name=payloads,
         uri=payloads,
         about=dict.fromkeys(PAYLOADS, payloads),
-        partitions=tuple(PartitionFiles(one, 1, 1, 1, 100) for one in PAYLOADS),
-        findings=tuple(Finding(one, Severity.ERROR, one, one, advice=one) for one in PAYLOADS),
+        partitions=tuple(PartitionFiles(markup, 1, 1, 1, 100) for markup in PAYLOADS),
+        findings=tuple(
+            Finding(markup, Severity.ERROR, markup, markup, advice=markup) for markup in PAYLOADS
+        ),
         ingests=tuple({"name": p, "prefix": p, "up_to": p, "set_aside": p} for p in PAYLOADS),
         life=replace(facts.life, done=done, states=states),
     )
@@ -98,7 +100,9 @@ def test_a_browser_runs_nothing_of_a_table(table: LakeTable, tmp_path: Path) -> 
 
 
 def test_a_browser_runs_nothing_of_a_fleet(tmp_path: Path) -> None:
-    rows = [FleetRow(one, Level.BROKEN, one, "/table/0", {one: one}) for one in PAYLOADS]
+    rows = [
+        FleetRow(markup, Level.BROKEN, markup, "/table/0", {markup: markup}) for markup in PAYLOADS
+    ]
     page = tmp_path / "fleet.html"
     page.write_text(with_look(fleet_page(PAYLOADS[0], "\n".join(PAYLOADS), rows, PAYLOADS), LOOK))
     seen = shown(page.as_uri(), tmp_path).document
@@ -106,7 +110,9 @@ def test_a_browser_runs_nothing_of_a_fleet(tmp_path: Path) -> None:
 
 
 # A comment that does not end takes what follows with it.
-@pytest.mark.parametrize("payload", [one for one in PAYLOADS if "<" in one and "<!--" not in one])
+@pytest.mark.parametrize(
+    "payload", [markup for markup in PAYLOADS if "<" in markup and "<!--" not in markup]
+)
 def test_markup_that_was_not_escaped_runs_nothing_either(payload: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     ours = "document.documentElement.dataset.ours = 1;"

@@ -76,7 +76,7 @@ def test_names_of_a_table_are_only_text(tmp_path: Path) -> None:
     page = page_of(facts_of(tideline.open(uri)), "let end = '</script>';")
     assert [tag for tag, _ in Tags(page).tags].count("script") == 3
     data = re.findall(r'id="charts">(.*?)</script>', page, re.DOTALL)[0]
-    partitions = next(one for one in json.loads(data) if one["title"] == "Partitions")
+    partitions = next(item for item in json.loads(data) if item["title"] == "Partitions")
     assert set(partitions["data"]["partition"]) == {"</script><b>", "tue"}
 
 
@@ -117,9 +117,9 @@ def test_an_axis_of_times_says_date_hour_and_zone(span_s: int, label: str, title
     x = time_axis([first_ms, first_ms + 1_000 * span_s])
     assert (x["axis"]["format"], x["axis"]["title"], x["scale"]["type"]) == (label, title, "utc")
     first, last = (
-        datetime(one["year"], one["month"], one["date"], one["hours"], one["minutes"],
-                 one["seconds"], tzinfo=UTC).timestamp()
-        for one in x["scale"]["domain"]
+        datetime(item["year"], item["month"], item["date"], item["hours"], item["minutes"],
+                 item["seconds"], tzinfo=UTC).timestamp()
+        for item in x["scale"]["domain"]
     )  # fmt: skip
     assert last - first >= max(10, span_s)
     assert first <= first_ms / 1_000 <= last
@@ -127,7 +127,9 @@ def test_an_axis_of_times_says_date_hour_and_zone(span_s: int, label: str, title
 
 def test_every_partition_has_a_line_of_its_own(table: LakeTable) -> None:
     """Beside the legend and the axis, which take eighty pixels of the chart."""
-    (chart,) = (one for one in charts_of(facts_of(table)) if one.title == "Partitions")
+    (chart,) = (
+        candidate for candidate in charts_of(facts_of(table)) if candidate.title == "Partitions"
+    )
     assert (chart.height - 80) / len(chart.data["partition"]) >= 16
 
 
@@ -141,8 +143,8 @@ def test_columns_without_content_are_left_out() -> None:
 def test_bins_double(table: LakeTable) -> None:
     view = table.hoodie_table.files.read_view(table.timeline())
     slices = [piece for path in view.partitions for piece in view.latest_slices(path)]
-    (one,) = size_bins(slices, 1 << 20)
-    assert (one.from_bytes, one.files, one.is_small) == (0, 3, True)
+    (size_bin,) = size_bins(slices, 1 << 20)
+    assert (size_bin.from_bytes, size_bin.files, size_bin.is_small) == (0, 3, True)
     assert not size_bins(slices, 1)[0].is_small
 
 

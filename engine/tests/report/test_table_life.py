@@ -67,10 +67,10 @@ def test_every_state_is_as_it_was(table: SmallTable) -> None:
     look()
     life = life_of(table)
     assert list(life.states) == seen
-    assert [one.what for one in life.done] == [
+    assert [done.what for done in life.done] == [
         "insert", "upsert", "delete", "insert overwrite", "clustering", "cleaning",
     ]  # fmt: skip
-    assert [one.kind for one in life.done] == [Kind.WRITE] * 4 + [Kind.SERVICE] * 2
+    assert [done.kind for done in life.done] == [Kind.WRITE] * 4 + [Kind.SERVICE] * 2
     insert, upsert, delete, *_ = life.done
     assert (insert.rows_inserted, upsert.rows_inserted, upsert.rows_updated) == (10, 5, 5)
     assert delete.rows_deleted == 3
@@ -106,7 +106,7 @@ def test_a_clean_that_is_older_than_archived_commits_is_in_its_place(table: Smal
                 "hoodie.clean.commits.retained": "1"}  # fmt: skip
     assert table.lake().run("archival", options=settings).done
     left = table.lake().timeline().completed()
-    assert next(one.action.value for one in left) == "clean"
+    assert next(instant.action.value for instant in left) == "clean"
     after = life_of(table)
     assert after.done[: len(before.done)] == before.done
     assert after.states[: len(before.states)] == before.states

@@ -86,7 +86,7 @@ def test_values_that_overlap_leave_nothing(values: list[str], between: str) -> N
     with forgotten():
         note_secrets(values)
         text = masked(between.join(values) + "".join(values))
-        assert not [one for one in values if one.strip() in text]
+        assert not [value for value in values if value.strip() in text]
 
 
 @given(VALUES, st.integers(0, 3))

@@ -115,6 +115,6 @@ def test_stored_settings_are_reported_and_only_dangerous_ones_stop_writers() -> 
         "hoodie.write.lock.provider",
     ]
     assert "did you mean" in found["hoodie.clean.commit.retained"].message
-    assert [name for name, one in found.items() if one.stops_writers] == [
+    assert [name for name, stored_problem in found.items() if stored_problem.stops_writers] == [
         "hoodie.write.lock.provider"
     ]

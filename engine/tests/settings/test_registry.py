@@ -64,7 +64,11 @@ def test_a_name_belongs_to_one_setting_which_says_something() -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    [one for one in all_settings() if one.support is Support.HONOURED and one.default],
+    [
+        candidate
+        for candidate in all_settings()
+        if candidate.support is Support.HONOURED and candidate.default
+    ],
     ids=lambda setting: setting.name,
 )
 def test_defaults_can_be_read(setting: Setting) -> None:
@@ -127,4 +131,4 @@ def test_nothing_is_near_a_name_that_is_like_none() -> None:
 def test_families_have_keys_of_their_own() -> None:
     keys = [family.key for family in ALL_FAMILIES]
     assert len(keys) == len(set(keys))
-    assert {Kind.FLAG, Kind.INTEGER} <= {one.kind for one in all_settings()}
+    assert {Kind.FLAG, Kind.INTEGER} <= {setting.kind for setting in all_settings()}

@@ -81,7 +81,11 @@ def test_what_is_honoured_is_read() -> None:
             assert any(name in read for name in setting.names), f"nothing reads {setting.name}"
 
 
-@pytest.mark.parametrize("service", [one for one in all_services() if one != ROLLBACK], ids=str)
+@pytest.mark.parametrize(
+    "service",
+    [table_service for table_service in all_services() if table_service != ROLLBACK],
+    ids=str,
+)
 def test_defaults_are_the_same_in_code_and_registry(service: TableService) -> None:
     found = service.settings(Settings({}))
     assert found == type(found)()

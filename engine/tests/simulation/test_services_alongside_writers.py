@@ -103,7 +103,7 @@ class Crowd:
     def is_done(self, *, commits: int, runs: int) -> bool:
         """Whether each writer committed, and each service ran, often enough."""
         done = self.runs()
-        return all(done[str(one)] >= runs for one in (*MOVE_ROWS, *MOVE_NONE)) and all(
+        return all(done[str(move_row)] >= runs for move_row in (*MOVE_ROWS, *MOVE_NONE)) and all(
             len(diary.read_text().splitlines()) >= commits for diary in self.writers
         )
 

@@ -89,7 +89,9 @@ def runs_of(table: SmallTable, service: TableService) -> list[CommitMetadata]:
     hoodie = open_fresh(table.location)
     commits = map(hoodie.commits.read, hoodie.timeline().of(*COMMIT_ACTIONS).completed())
     name = str(service)
-    return [one for one in commits if one.extra_metadata.get("tideline.service.name") == name]
+    return [
+        commit for commit in commits if commit.extra_metadata.get("tideline.service.name") == name
+    ]
 
 
 def check_sound(table: SmallTable, service: TableService, when: str) -> None:
@@ -158,12 +160,16 @@ def check_applied_once(table: SmallTable, service: TableService, before: int, wh
     """Every file group has one new version by each run, and no two runs had the same work."""
     runs = runs_of(table, service)[before:]
     assert runs, when
-    written = [(stat.path, stat.prev_commit) for one in runs for stat in one.write_stats]
+    written = [
+        (stat.path, stat.prev_commit)
+        for commit_metadata in runs
+        for stat in commit_metadata.write_stats
+    ]
     assert len(written) == len(set(written)), when
     replaced = [
         (partition, file_id)
-        for one in runs
-        for partition, ids in (one.partition_to_replace_file_ids or {}).items()
+        for commit_metadata in runs
+        for partition, ids in (commit_metadata.partition_to_replace_file_ids or {}).items()
         for file_id in ids
     ]
     assert len(replaced) == len(set(replaced)), when

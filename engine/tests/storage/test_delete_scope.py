@@ -46,8 +46,8 @@ def scope(store: ObjectStore, **settings: Any) -> DeleteScope:
 def test_a_refusal_names_path_and_reason_and_nothing_goes(
     store: ObjectStore, path: str, reason: str
 ) -> None:
-    for one in ("a/old", *KEPT):
-        store.put(one, b"")
+    for name in ("a/old", *KEPT):
+        store.put(name, b"")
     guard = scope(store)
     assert list(guard.refusals(["a/old", path])) == [path]
     with pytest.raises(CorruptTableError) as refused:
@@ -61,16 +61,16 @@ def test_a_refusal_names_path_and_reason_and_nothing_goes(
 
 
 def test_what_is_not_needed_is_deleted(store: ObjectStore) -> None:
-    for one in ("a/old", "a/older", "innermost/x", *KEPT):
-        store.put(one, b"")
+    for path in ("a/old", "a/older", "innermost/x", *KEPT):
+        store.put(path, b"")
     scope(store).remove_many(["a/old", "a/older", "a/missing"])
     scope(store).remove("innermost/x")
     assert [info.path for info in store.list()] == sorted(KEPT)
 
 
 def test_an_operation_is_entitled_to_its_own_part_of_the_control_folder(store: ObjectStore) -> None:
-    for one in (".hoodie/.temp/1/p/m", ".hoodie/.temp/11/p/m", ".hoodie/hoodie.properties"):
-        store.put(one, b"")
+    for path in (".hoodie/.temp/1/p/m", ".hoodie/.temp/11/p/m", ".hoodie/hoodie.properties"):
+        store.put(path, b"")
     guard = scope(store, control=(".hoodie/.temp/1",))
     for refused in (".hoodie", ".hoodie/.temp", ".hoodie/.temp/11", "a"):
         with pytest.raises(CorruptTableError):
@@ -112,8 +112,8 @@ def test_a_link_is_no_way_into_another_table_or_a_control_folder(
     tmp_path: Path, path: str, reason: str
 ) -> None:
     store = LocalStore(str(tmp_path))
-    for one in KEPT:
-        store.put(one, b"")
+    for name in KEPT:
+        store.put(name, b"")
     (tmp_path / "alias").symlink_to(tmp_path / "inner")
     (tmp_path / "control").symlink_to(tmp_path / ".hoodie")
     assert scope(store).refusals([path]) == {path: reason}

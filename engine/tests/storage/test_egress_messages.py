@@ -110,7 +110,7 @@ def test_large_bodies_pass_both_ways_in_pieces(start: Starting) -> None:
         assert store_at(spy.url(HOST), proxy).get("large") == body
         found = by_way_of(proxy).put(spy.url(HOST), data=body, timeout=PATIENCE_S)
         assert found.content == body
-    assert [one.body for one in spy.requests] == [b"", body]
+    assert [request.body for request in spy.requests] == [b"", body]
 
 
 def test_a_hundred_connections_are_served_at_once(start: Starting) -> None:

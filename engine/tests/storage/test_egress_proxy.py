@@ -307,5 +307,5 @@ def test_connections_that_show_no_ticket_keep_nobody_away(start: Starting) -> No
         port = int(proxy.url_for("lake").rpartition(":")[2])
         nobodys = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
         assert store_at(spy.url(HOST), proxy).get("a") == b"x"
-        for one in nobodys:
-            one.close()
+        for store in nobodys:
+            store.close()

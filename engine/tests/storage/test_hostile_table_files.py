@@ -53,23 +53,25 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     assert done.returncode == 0, done.stderr[-3000:]
     *lines, peak = done.stdout.splitlines()
     found = [Outcome(**json.loads(line)) for line in lines]
-    sound = {one.command: one for one in found if not one.kind}
-    return Outcomes(sound, tuple(one for one in found if one.kind), int(peak))
+    sound = {outcome.command: outcome for outcome in found if not outcome.kind}
+    return Outcomes(sound, tuple(outcome for outcome in found if outcome.kind), int(peak))
 
 
 def test_every_file_is_everything_once(outcomes: Outcomes) -> None:
-    files = {one.file for one in outcomes.hostile}
+    files = {outcome.file for outcome in outcomes.hostile}
     assert len(files) > 8
-    assert {(one.kind, one.file) for one in outcomes.hostile} == {
+    assert {(outcome.kind, outcome.file) for outcome in outcomes.hostile} == {
         (kind, file) for kind in KINDS for file in files
     }
-    assert all(one.exit_code == 0 and not one.error for one in outcomes.sound.values())
+    assert all(outcome.exit_code == 0 and not outcome.error for outcome in outcomes.sound.values())
 
 
 def test_every_error_is_one_of_tidelines(outcomes: Outcomes) -> None:
-    unexpected = [one for one in outcomes.hostile if "unexpected" in one.error + one.output]
+    unexpected = [
+        outcome for outcome in outcomes.hostile if "unexpected" in outcome.error + outcome.output
+    ]
     assert unexpected == []
-    assert {one.exit_code for one in outcomes.hostile} <= {0, 1, 4}
+    assert {outcome.exit_code for outcome in outcomes.hostile} <= {0, 1, 4}
 
 
 def test_memory_stays_small(outcomes: Outcomes) -> None:
@@ -77,28 +79,28 @@ def test_memory_stays_small(outcomes: Outcomes) -> None:
 
 
 def test_nothing_outside_is_read_or_shown(outcomes: Outcomes, tmp_path: Path) -> None:
-    shown = [one for one in outcomes.hostile if CANARY in one.output + one.error]
+    shown = [outcome for outcome in outcomes.hostile if CANARY in outcome.output + outcome.error]
     assert shown == []
     if not notices_reads(tmp_path):
         pytest.skip("the file system does not tell when a file was read")
     # What no link leads to is read by nobody; what one leads to is not either.
-    assert [one for one in outcomes.hostile if one.read_outside] == []
+    assert [outcome for outcome in outcomes.hostile if outcome.read_outside] == []
 
 
 def test_what_is_never_opened_is_named(outcomes: Outcomes) -> None:
     """A command says which file it is, or does without."""
     named: dict[tuple[str, str], bool] = {}
-    for one in outcomes.hostile:
-        if one.kind not in UNOPENED:
+    for outcome in outcomes.hostile:
+        if outcome.kind not in UNOPENED:
             continue
         # The last part of a path: errors show it from the root of a store on, or in full.
-        is_named = Path(one.file).name in one.error or (
-            one.command == "check" and Path(one.file).name in one.output
+        is_named = Path(outcome.file).name in outcome.error or (
+            outcome.command == "check" and Path(outcome.file).name in outcome.output
         )
-        assert is_named or one.exit_code == 0, one
+        assert is_named or outcome.exit_code == 0, outcome
         if not is_named:
-            assert one.error == ""
-        key = (one.kind, one.file)
+            assert outcome.error == ""
+        key = (outcome.kind, outcome.file)
         named[key] = named.get(key, False) or is_named
     assert [key for key, is_named in named.items() if not is_named] == []
 

@@ -183,7 +183,7 @@ def test_the_identity_of_a_machine_is_fetched_beside_the_proxy(
         connection = S3Connection(Keyless.AMBIENT, egress=proxy.of("lake"))
         assert location_at(spy, "store.test").open(connection).get("x") == b"x"
     assert "Credential=MACHINE-ID/" in spy.seen()
-    assert [one.method for one in metadata.requests[-3:]] == ["PUT", "GET", "GET"]
+    assert [seen_request.method for seen_request in metadata.requests[-3:]] == ["PUT", "GET", "GET"]
     assert metadata.requests[-1].headers["x-aws-ec2-metadata-token"] == "t0ken"
 
 

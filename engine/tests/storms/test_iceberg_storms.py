@@ -60,7 +60,7 @@ class IcebergStorm:
 
     def step(self) -> None:
         """Kill whose time has come, and replace the dead. Fails on a process that gave up."""
-        roles = [*(f"writer {one}" for one in WRITERS), "rewriter", "expirer"]
+        roles = [*(f"writer {writer}" for writer in WRITERS), "rewriter", "expirer"]
         for role in roles:
             process, ends_s = self._lives.get(role, (None, 0.0))
             if process is not None:
@@ -84,7 +84,7 @@ class IcebergStorm:
         for writer in WRITERS:
             possible = range(before[writer], self._acknowledged(writer) + 2)
             found.append([ids_after(writer, count) for count in possible])
-        assert any(set(seen) == one | other for one in found[0] for other in found[1]), seen
+        assert any(set(seen) == group | other for group in found[0] for other in found[1]), seen
 
     def calm(self) -> None:
         """Everything is killed; writers finish what they began, and end."""
@@ -97,7 +97,7 @@ class IcebergStorm:
     def audit(self) -> None:
         """All rows, by files that are there; and nothing is left when orphans are removed."""
         expected = sorted(
-            found for one in WRITERS for found in ids_after(one, self._acknowledged(one))
+            found for writer in WRITERS for found in ids_after(writer, self._acknowledged(writer))
         )
         assert ids_in_the_table(self.catalog) == expected
         operations, later_ms = self._job().operations(), SystemClock().now_ms() + 1
@@ -116,14 +116,19 @@ class IcebergStorm:
     def _files_without_purpose(self) -> list[str]:
         table = self.catalog.load_table(NAME)
         metadata = table.metadata
-        named = {table.metadata_location, *(one.metadata_file for one in metadata.metadata_log)}
+        named = {
+            table.metadata_location,
+            *(metadata_log_entry.metadata_file for metadata_log_entry in metadata.metadata_log),
+        }
         for snapshot in metadata.snapshots:
             named.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(table.io):
                 named.add(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(table.io)
                 named |= {entry.data_file.file_path for entry in entries}
-        here = [f"file://{one}" for one in (self.folder / "warehouse").rglob("*") if one.is_file()]
+        here = [
+            f"file://{path}" for path in (self.folder / "warehouse").rglob("*") if path.is_file()
+        ]
         return sorted(set(here) - named)
 
     def _start(self, role: str) -> BaseProcess:
@@ -160,7 +165,7 @@ def rage(storm: IcebergStorm, *, kills: int, seconds_max: float) -> None:
         storm.audit()
     finally:
         storm.end()
-        print(f"{storm.kills} kills, {[storm._acknowledged(one) for one in WRITERS]} batches")
+        print(f"{storm.kills} kills, {[storm._acknowledged(writer) for writer in WRITERS]} batches")
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def weather(storms: Sequence[KillStorm], *, kills: int, acknowledged: int = 0) -
             for storm in storms:
                 storm.step()
             died = sum(storm.kills for storm in storms)
-            written = sum(len(one) for storm in storms for one in storm.acknowledged().values())
+            written = sum(len(group) for storm in storms for group in storm.acknowledged().values())
             if died >= kills and written >= acknowledged:
                 break
             if died >= looked_at + LOOK_EVERY_KILLS:

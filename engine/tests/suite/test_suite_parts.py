@@ -82,9 +82,9 @@ def test_every_commit_has_a_slice_and_every_slice_its_commits() -> None:
     assert numbers == set(range(1, len(SLICES) + 1))
 
 
-@pytest.mark.parametrize("target", sorted({one.target for one in SLICES}))
+@pytest.mark.parametrize("target", sorted({file_slice.target for file_slice in SLICES}))
 def test_the_slices_of_a_target_make_up_all_of_it(target: str) -> None:
-    parts = [one.tests for one in SLICES if one.target == target]
+    parts = [file_slice.tests for file_slice in SLICES if file_slice.target == target]
     numbered = [f"--slice {number}/{len(parts)}" for number in range(1, len(parts) + 1)]
     assert parts in (numbered, [""], list(MUTANTS))
     assert f"\n{target}: " in (ROOT / "Makefile").read_text(encoding="utf-8")

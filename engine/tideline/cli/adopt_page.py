@@ -50,8 +50,8 @@ def hudi_page(report: AdoptionReport, arguments: Sequence[str]) -> Iterator[str]
     if report.consequences:
         yield ""
         yield "What to know before it does:"
-        for one in report.consequences:
-            yield from _item(f"{_sentence(one.what)} {_sentence(one.do)}")
+        for consequence in report.consequences:
+            yield from _item(f"{_sentence(consequence.what)} {_sentence(consequence.do)}")
     said = capabilities.zone.warning if capabilities.zone is not None else None
     warnings = [text for text in capabilities.warnings if text != said]
     warnings += () if state is None else state.unreadable
@@ -92,7 +92,11 @@ def iceberg_page(report: IcebergAdoptionReport, arguments: Sequence[str]) -> Ite
     )
     yield ""
     yield "What Tideline may do with it:"
-    refused = {one: reason for one in all_services() if (reason := report.may(one))}
+    refused = {
+        iceberg_service: reason
+        for iceberg_service in all_services()
+        if (reason := report.may(iceberg_service))
+    }
     allowed = [service.name for service in all_services() if service not in refused]
     if allowed:
         yield from _named("yes", ", ".join(allowed))
@@ -147,9 +151,9 @@ def _index_text(name: str | None, known_from: str, buckets: object) -> str:
 def _state_facts(state: TableState) -> dict[str, object]:
     files = state.files
     pending = [
-        f"{one.instant.time} {one.instant.action} {one.instant.state.value.lower()}"
-        f"{', no sign of life' if one.is_silent else ''}"
-        for one in state.pending
+        f"{found.instant.time} {found.instant.action} {found.instant.state.value.lower()}"
+        f"{', no sign of life' if found.is_silent else ''}"
+        for found in state.pending
     ]
     archive = "; older ones are archived" if state.has_archive else ""
     foreign = state.foreign
@@ -181,7 +185,9 @@ def _state_facts(state: TableState) -> dict[str, object]:
 
 
 def _permissions(capabilities: TableCapabilities) -> Iterator[str]:
-    allowed = [one.sentence for one in Permission if capabilities.may(one) is None]
+    allowed = [
+        permission.sentence for permission in Permission if capabilities.may(permission) is None
+    ]
     if allowed:
         yield from _named("yes", ", ".join(allowed))
     refused: dict[Refusal, list[str]] = {}

@@ -75,7 +75,7 @@ def check_command(
         print_json(
             {
                 "findings": [finding.to_json_object() for finding in findings],
-                "repairs": [str(one) for one in repairs],
+                "repairs": [str(candidate) for candidate in repairs],
                 "repaired": applies,
             }
         )
@@ -91,8 +91,8 @@ def _ask_about_repairs(table: LakeTable, *, keys: bool, yes: bool) -> None:
     with progress("checking the table"):
         repairs = plan_repairs(table.check(keys=keys))
     end_progress()
-    for one in repairs:
-        click.echo(f"would repair: {one}", err=True)
+    for repair in repairs:
+        click.echo(f"would repair: {repair}", err=True)
     if repairs:
         ask(f"Make {counted(len(repairs), 'repair')} of {table.uri}?", yes=yes)
 
@@ -100,8 +100,8 @@ def _ask_about_repairs(table: LakeTable, *, keys: bool, yes: bool) -> None:
 def _print(
     uri: str, findings: Sequence[Finding], repairs: Sequence[Repair], *, applies: bool
 ) -> None:
-    for one in repairs:
-        print_line(f"{'repaired' if applies else 'would repair'}: {one}")
+    for repair in repairs:
+        print_line(f"{'repaired' if applies else 'would repair'}: {repair}")
     for finding in findings:
         place = f" [{finding.path}]" if finding.path else ""
         print_line(f"{finding.severity}: {finding.message}{place}")

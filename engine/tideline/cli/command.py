@@ -56,11 +56,11 @@ class TidelineCommand(click.Command):
 
     def own_options(self, context: click.Context) -> list[click.Parameter]:
         """The options that only this command, or few others, have."""
-        return [one for one in _options(self, context) if not _is_shared(one)]
+        return [option for option in _options(self, context) if not _is_shared(option)]
 
     def shared_options(self, context: click.Context) -> list[click.Parameter]:
         """The options of most commands, `--help` among them."""
-        return [one for one in _options(self, context) if _is_shared(one)]
+        return [option for option in _options(self, context) if _is_shared(option)]
 
     def invoke(self, ctx: click.Context) -> Any:
         # What takes long says so, also where a command has nothing better to say.
@@ -72,7 +72,7 @@ class TidelineCommand(click.Command):
             ("Options", self.own_options(ctx)),
             ("Shared options", self.shared_options(ctx)),
         ):
-            records = [one.get_help_record(ctx) for one in options]
+            records = [option.get_help_record(ctx) for option in options]
             rows = [record for record in records if record is not None]
             if rows:
                 with formatter.section(title):
@@ -85,7 +85,7 @@ def command(name: str, **settings: Any) -> Callable[[_Function], TidelineCommand
 
 
 def _options(declared: click.Command, context: click.Context) -> list[click.Parameter]:
-    return [one for one in declared.get_params(context) if isinstance(one, click.Option)]
+    return [param for param in declared.get_params(context) if isinstance(param, click.Option)]
 
 
 def _is_shared(option: click.Parameter) -> bool:

@@ -28,7 +28,7 @@ def spare_pandas(arguments: Sequence[str]) -> None:
     pyarrow loads it with its first array, where it is installed: a fifth of the time that a query
     takes. Spark needs it.
     """
-    names_spark = any(one.endswith(SPARK) for one in arguments)
+    names_spark = any(argument.endswith(SPARK) for argument in arguments)
     is_query = bool(arguments[:1]) and arguments[0] in _QUERYING
     if is_query and not names_spark and default_engine() == DUCKDB:
         sys.meta_path.insert(0, _WithoutPandas())

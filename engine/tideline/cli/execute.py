@@ -78,9 +78,9 @@ def plan_command(
         return
     for plan in plans:
         print_plan(plan)
-    for one in about.get("ingests", ()):
-        if one["set_aside"] is not None:
-            print_line(f"ingest {one['name']}: {one['set_aside']} of {one['prefix']}.")
+    for ingest in about.get("ingests", ()):
+        if ingest["set_aside"] is not None:
+            print_line(f"ingest {ingest['name']}: {ingest['set_aside']} of {ingest['prefix']}.")
     if "keys" in about:
         print_line(f"keys: {about['keys']}.")
     for warning in {plan.warning for plan in plans if plan.warning is not None}:
@@ -253,4 +253,4 @@ def _plan_json(plan: RollbackPlan) -> dict[str, Any]:
 
 def _alive(table: LakeTable, planned: set[str]) -> list[str]:
     pending = table.timeline().pending()
-    return [str(one.time) for one in pending if str(one.time) not in planned]
+    return [str(instant.time) for instant in pending if str(instant.time) not in planned]

@@ -63,7 +63,7 @@ def expire_command(
             preview = preview_expire(table.operations, options)
         tally = FileTally()
         tally.add(preview.files)
-        files = [one.location for one in preview.files]
+        files = [file.location for file in preview.files]
         _report(preview.plan, tally, preview.left, as_json, {"dry_run": True, "files": files})
         return
     if is_asked(yes=yes):

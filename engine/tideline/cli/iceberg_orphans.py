@@ -104,8 +104,8 @@ def remove_orphans_command(
 def _print_json(run: OrphanRun) -> None:
     plan = run.plan
     files = [
-        {"path": one.location, "bytes": one.size_bytes, "modified_ms": one.modified_ms}
-        for one in run.files
+        {"path": file.location, "bytes": file.size_bytes, "modified_ms": file.modified_ms}
+        for file in run.files
     ]
     print_json(
         {
@@ -115,8 +115,8 @@ def _print_json(run: OrphanRun) -> None:
             "orphan_files": files,
             "bytes": run.size_bytes,
             "left_alone": plan.left_alone,
-            "shared_folders": [asdict(one) for one in plan.shared],
-            "saved": [one.location for one in run.saved],
+            "shared_folders": [asdict(shared_folder) for shared_folder in plan.shared],
+            "saved": [orphan_file.location for orphan_file in run.saved],
         }
     )
 
@@ -125,8 +125,8 @@ def _print(run: OrphanRun) -> None:
     plan, shown = run.plan, run.files
     verb = "Would delete" if run.is_dry else "Deleted"
     print_line(f"{verb} {_total(shown)}.")
-    for one in shown[:_PATHS_SHOWN_MAX]:
-        print_line(f"  {one.location} ({size_text(one.size_bytes)})")
+    for orphan_file in shown[:_PATHS_SHOWN_MAX]:
+        print_line(f"  {orphan_file.location} ({size_text(orphan_file.size_bytes)})")
     if len(shown) > _PATHS_SHOWN_MAX:
         print_line(f"  and {len(shown) - _PATHS_SHOWN_MAX} more; --json names them all")
     for location in plan.locations:
@@ -138,9 +138,9 @@ def _print(run: OrphanRun) -> None:
             print_line(f"{shared.words[:1].upper()}{shared.words[1:]}.")
     for reason, count in plan.left_alone.items():
         print_line(f"Left alone: {count} {reason}")
-    for one in run.saved:
-        print_line(f"Left alone: a commit has taken in {one.location}")
+    for file in run.saved:
+        print_line(f"Left alone: a commit has taken in {file.location}")
 
 
 def _total(files: Sequence[OrphanFile]) -> str:
-    return f"{counted(len(files), 'file')}, {size_text(sum(one.size_bytes for one in files))}"
+    return f"{counted(len(files), 'file')}, {size_text(sum(file.size_bytes for file in files))}"

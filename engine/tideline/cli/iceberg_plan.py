@@ -139,13 +139,13 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[Gro
 
 def print_left(skipped: Iterable[Skipped]) -> None:
     """What stays as it is, and which of it cannot be rewritten."""
-    for one in skipped:
-        left = counted(one.files, "file")
-        stays = "stays" if one.files == 1 else "stay"
-        print_line(f"{left}, {size_text(one.size_bytes)}, {stays}: {one.reason.value}.")
-        for name in one.named[:_NAMED_SHOWN_MAX]:
+    for candidate in skipped:
+        left = counted(candidate.files, "file")
+        stays = "stays" if candidate.files == 1 else "stay"
+        print_line(f"{left}, {size_text(candidate.size_bytes)}, {stays}: {candidate.reason.value}.")
+        for name in candidate.named[:_NAMED_SHOWN_MAX]:
             print_line(f"  {name}")
-        if len(one.named) > _NAMED_SHOWN_MAX:
+        if len(candidate.named) > _NAMED_SHOWN_MAX:
             print_line(f"  and more; --json names up to {NAMED_MAX}")
 
 
@@ -153,7 +153,7 @@ def _print_treatments(surveys: Sequence[GroupSurvey]) -> None:
     """What is copied and what is re-encoded, in all groups, and why."""
     size_bytes: Counter[Treatment] = Counter()
     for survey in surveys:
-        size_bytes.update({one: share.size_bytes for one, share in survey.shares.items()})
+        size_bytes.update({entry: share.size_bytes for entry, share in survey.shares.items()})
     print_line()
     kept = ((Treatment.COPIED, "copied as stored"), (Treatment.TRANSCODED, "recompressed"))
     for treatment, what in kept:
@@ -161,5 +161,5 @@ def _print_treatments(surveys: Sequence[GroupSurvey]) -> None:
         if shares:
             row_groups = counted(sum(share.row_groups for share in shares), "row group")
             print_line(f"{row_groups}, {size_text(size_bytes.pop(treatment))}: {what}.")
-    for one, encoded in size_bytes.most_common():
-        print_line(f"{size_text(encoded)}: re-encoded: {one.value}.")
+    for candidate, encoded in size_bytes.most_common():
+        print_line(f"{size_text(encoded)}: re-encoded: {candidate.value}.")

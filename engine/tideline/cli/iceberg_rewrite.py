@@ -85,7 +85,7 @@ def report_json(
 
 
 def _print_report(report: RewriteReport, spent: ResourceUsage) -> None:
-    by_name = [one for one in report.plan.skipped if one.reason.is_by_name]
+    by_name = [skipped for skipped in report.plan.skipped if skipped.reason.is_by_name]
     if not report.plan.groups:
         print_line("Nothing to rewrite.")
         print_left(by_name)

@@ -45,15 +45,17 @@ def show_command(source: TableSource, as_json: bool, snapshot_id: int | None) ->
     size_bytes = description.pop("size_bytes")
     description["size"] = None if size_bytes is None else size_text(size_bytes)
     refs = description.pop("refs")
-    description["refs"] = [f"{one['name']} ({one['type']})" for one in refs] or None
+    description["refs"] = [
+        f"{reference['name']} ({reference['type']})" for reference in refs
+    ] or None
     description |= {name: ", ".join(description[name]) or None for name in _TERM_LISTS}
     print_facts({name.replace("_", " "): value for name, value in description.items()})
     print_line()
     print_table(
         ("id", "column", "type", "null"),
         [
-            (one["id"], one["name"], one["type"], "no" if one["required"] else "yes")
-            for one in columns
+            (column["id"], column["name"], column["type"], "no" if column["required"] else "yes")
+            for column in columns
         ],
     )
     if properties:
@@ -82,8 +84,8 @@ def describe_table(table: IcebergTable) -> dict[str, Any]:
         ],
         **_counts(table, snapshot),
         "columns": [
-            {"id": one.field_id, "name": name, "type": str(one.type), "required": one.required}
-            for name, one in _leaves(metadata.schema())
+            {"id": item.field_id, "name": name, "type": str(item.type), "required": item.required}
+            for name, item in _leaves(metadata.schema())
         ],
         "properties": dict(sorted(metadata.properties.items())),
     }
@@ -91,8 +93,8 @@ def describe_table(table: IcebergTable) -> dict[str, Any]:
 
 def _counts(table: IcebergTable, snapshot: Snapshot | None) -> dict[str, Any]:
     manifests = snapshot_manifests(table.io, snapshot)
-    data = [one for one in manifests if one.content is ManifestContent.DATA]
-    deletes = [one for one in manifests if one.content is ManifestContent.DELETES]
+    data = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA]
+    deletes = [manifest for manifest in manifests if manifest.content is ManifestContent.DELETES]
     summary = {} if snapshot is None else snapshot.summary
     size = summary.get("total-files-size")
     return {
@@ -107,14 +109,14 @@ def _counts(table: IcebergTable, snapshot: Snapshot | None) -> dict[str, Any]:
 
 def _live_files(manifests: list[ManifestFile]) -> int | None:
     """None when a manifest's writer did not count."""
-    counts = [(one.added_files_count, one.existing_files_count) for one in manifests]
+    counts = [(manifest.added_files_count, manifest.existing_files_count) for manifest in manifests]
     known = [added + existing for added, existing in counts
              if added is not None and existing is not None]  # fmt: skip
     return sum(known) if len(known) == len(counts) else None
 
 
 def _live_rows(manifests: list[ManifestFile]) -> int | None:
-    counts = [(one.added_rows_count, one.existing_rows_count) for one in manifests]
+    counts = [(manifest.added_rows_count, manifest.existing_rows_count) for manifest in manifests]
     known = [added + existing for added, existing in counts
              if added is not None and existing is not None]  # fmt: skip
     return sum(known) if len(known) == len(counts) else None
@@ -144,7 +146,10 @@ def _term(transform: str, name: str | None, source_id: int) -> str:
 
 
 def _leaves(schema: Schema) -> list[tuple[str, Any]]:
-    return [(schema.name_of(field_id) or "", one) for field_id, one in schema.leaves().items()]
+    return [
+        (schema.name_of(field_id) or "", nested_field)
+        for field_id, nested_field in schema.leaves().items()
+    ]
 
 
 def _time(timestamp_ms: int) -> datetime:

@@ -47,7 +47,7 @@ _OTHER_ENDINGS = (".tsv", ".txt", ".psv", ".dat")
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice([one.value for one in FileFormat]),
+    type=click.Choice([candidate.value for candidate in FileFormat]),
     help="Which files to take in, where there are several kinds.",
 )
 @click.option(
@@ -134,14 +134,17 @@ def _landing(
     store: ObjectStore, folder: str, format_name: str | None
 ) -> tuple[FileFormat, FileListing]:
     """The files to take in. Raises ConfigError where there are none, or several kinds."""
-    landings = {one: _with_set_aside(list_arrived(store, one)) for one in FileFormat}
+    landings = {
+        file_format: _with_set_aside(list_arrived(store, file_format)) for file_format in FileFormat
+    }
     if format_name is not None:
         chosen = FileFormat(format_name)
     else:
-        found = {one: landing for one, landing in landings.items() if landing.files}
+        found = {file_format: landing for file_format, landing in landings.items() if landing.files}
         if len(found) > 1:
             kinds = " and ".join(
-                f"{counted(len(landing.files), 'file')} of {one}" for one, landing in found.items()
+                f"{counted(len(landing.files), 'file')} of {file_format}"
+                for file_format, landing in found.items()
             )
             raise ConfigError(f"there are {kinds}: say which to take in, --format", path=folder)
         chosen = next(iter(found), FileFormat.CSV)
@@ -160,7 +163,10 @@ def _with_set_aside(landing: FileListing) -> FileListing:
 def _nothing(landing: FileListing, chosen: FileFormat, format_name: str | None) -> str:
     formats = [chosen] if format_name is not None else list(FileFormat)
     endings = ", ".join(
-        ending for one in formats for ending in one.endings if ending.count(".") == 1
+        ending
+        for file_format in formats
+        for ending in file_format.endings
+        if ending.count(".") == 1
     )
     others = Counter(Path(path).suffix.lower() for path in landing.strangers)
     text = next((ending for ending in _OTHER_ENDINGS if ending in others), None)
@@ -176,8 +182,13 @@ def _show(proposal: Proposal) -> None:
     for name, value in proposal.options.items():
         print_line(f"{name}: {value!r}")
     rows = [
-        (one.name, one.column.type, one.column.empty, one.column.doubt or one.column.note)
-        for one in proposal.columns
+        (
+            column.name,
+            column.column.type,
+            column.column.empty,
+            column.column.doubt or column.column.note,
+        )
+        for column in proposal.columns
     ]
     print_table(("column", "type", "empty", "evidence"), rows)
 
@@ -242,14 +253,14 @@ def _document(
         "ordering_evidence": keys.ordering_evidence,
         "columns": [
             {
-                "name": one.name,
-                "source": one.column.source,
-                "type": one.column.type,
-                "empty": one.column.empty,
-                "evidence": one.column.note,
-                "confirm": one.column.doubt,
+                "name": column.name,
+                "source": column.column.source,
+                "type": column.column.type,
+                "empty": column.column.empty,
+                "evidence": column.column.note,
+                "confirm": column.column.doubt,
             }
-            for one in proposal.columns
+            for column in proposal.columns
         ],
         "notes": [*proposal.remarks, *([strangers] if strangers else [])],
     }

@@ -153,7 +153,7 @@ def _wrapped(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> Iterator[
     columns = list(zip(headers, *rows, strict=True))
     widths = [max(map(cell_len, column)) for column in columns]
     excess = sum(widths) + _GAP * (len(widths) - 1) - shutil.get_terminal_size().columns
-    for position in sorted(range(len(widths)), key=lambda one: -widths[one]):
+    for position in sorted(range(len(widths)), key=lambda number: -widths[number]):
         words = (word for text in columns[position] for word in text.split())
         least = max((cell_len(word) for word in words), default=0)
         given = max(min(excess, widths[position] - least), 0)

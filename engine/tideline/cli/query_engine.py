@@ -117,7 +117,7 @@ class _SparkEngine:
         from tideline.spark.read.query import query_rows
         from tideline.spark.session.spark_session import spark_session
 
-        spark = spark_session("tideline", locations=[one.location for one in rows.values()])
+        spark = spark_session("tideline", locations=[row.location for row in rows.values()])
         frames = {name: source.frame(spark) for name, source in rows.items()}
         yield query_rows(spark, frames, text, limit)
 

@@ -54,7 +54,7 @@ def looks_first(plan: click.Command) -> Callable[[_Command], _Command]:
 def _plan_instead(plan: click.Command, target: tuple[str, str]) -> None:
     """With the arguments of this command that `plan` has as well."""
     context = click.get_current_context()
-    names = {one.name for one in plan.params} & set(context.params)
+    names = {param.name for param in plan.params} & set(context.params)
     context.invoke(plan, target=target, **{str(name): context.params[str(name)] for name in names})
 
 

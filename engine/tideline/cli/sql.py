@@ -85,9 +85,9 @@ def open_tables(
 ) -> dict[str, HoodieTable | IcebergTable]:
     """The tables by name. Raises ConfigError for a name given twice, and as `open_table`."""
     found: dict[str, HoodieTable | IcebergTable] = {}
-    for one in given:
-        parts = _NAMED.fullmatch(one)
-        name, uri = (parts[1], parts[2]) if parts else (TABLE_NAME, one)
+    for entry in given:
+        parts = _NAMED.fullmatch(entry)
+        name, uri = (parts[1], parts[2]) if parts else (TABLE_NAME, entry)
         if name in found:
             raise ConfigError("two tables have one name: write NAME=URI", value=name)
         found[name] = _open(uri, storage)

@@ -259,7 +259,11 @@ def _drop_snapshots(table: HoodieTable, remarks: list[str]) -> int:
     loaded = place.load()
     assert loaded is not None, "a publication does not go away"
     current = loaded.metadata.current_snapshot_id
-    ids = (one.snapshot_id for one in loaded.metadata.snapshots if one.snapshot_id != current)
+    ids = (
+        snapshot.snapshot_id
+        for snapshot in loaded.metadata.snapshots
+        if snapshot.snapshot_id != current
+    )
     dropped = drop_snapshots(place, tuple(ids))
     remove_unlisted(place, unlisted)
     return dropped

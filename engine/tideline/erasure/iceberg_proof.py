@@ -57,7 +57,11 @@ class Condition:
         schema = arrow_schema(fields)
         names = columns_of_condition(spark, io.location, where, schema)
         # A file that lacks a column, as equality deletes do, has nulls for it.
-        found = (replace(one, required=False) for one in fields if one.name in names)
+        found = (
+            replace(nested_field, required=False)
+            for nested_field in fields
+            if nested_field.name in names
+        )
         return cls(where, tuple(found))
 
     @property
@@ -80,16 +84,27 @@ class TableFiles:
         known: dict[str, list[ManifestEntry]] = {}
         for snapshot in metadata.snapshots:
             manifests = manifests_of(io, snapshot)
-            unread = [one for one in manifests if one.path not in known]
+            unread = [
+                manifest_file for manifest_file in manifests if manifest_file.path not in known
+            ]
 
             def live(manifest: ManifestFile) -> list[ManifestEntry]:
                 return list(entries_of(io, manifest, with_metrics=False, live_only=True))
 
-            known.update(zip((one.path for one in unread), in_parallel(live, unread), strict=True))
+            known.update(
+                zip(
+                    (manifest_file.path for manifest_file in unread),
+                    in_parallel(live, unread),
+                    strict=True,
+                )
+            )
             is_newest = snapshot.snapshot_id == metadata.current_snapshot_id
             files = found.newest if is_newest else found.older
             for manifest in manifests:
-                files |= {one.data_file.file_path: one.data_file for one in known[manifest.path]}
+                files |= {
+                    manifest_entry.data_file.file_path: manifest_entry.data_file
+                    for manifest_entry in known[manifest.path]
+                }
         return found
 
     def version(self, location: str) -> Version:
@@ -118,7 +133,7 @@ def prove_iceberg(
     holding = (
         HoldingFile(path, count, files.version(path)) for path, count in sorted(counts.items())
     )
-    missed = sorted((*unread, *reading.unread), key=lambda one: one.path)
+    missed = sorted((*unread, *reading.unread), key=lambda unread_file: unread_file.path)
     return Proof(tuple(holding), tuple(missed), len(sizes))
 
 
@@ -146,8 +161,8 @@ class _Reading:
         try:
             for found in self._batches(source, known):
                 columns = [
-                    one if one.type == wanted.type else one.cast(wanted.type)
-                    for one, wanted in zip(found.columns, schema, strict=True)
+                    item if item.type == wanted.type else item.cast(wanted.type)
+                    for item, wanted in zip(found.columns, schema, strict=True)
                 ]
                 yield location, pa.RecordBatch.from_arrays(columns, schema=schema)
         except (CorruptTableError, UnsupportedTableError) as error:

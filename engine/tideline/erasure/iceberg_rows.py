@@ -278,7 +278,9 @@ def _drop_history(table: IcebergTable, done: IcebergErasure, clock: Clock | None
         table.refresh()
     current = table.metadata.current_snapshot_id
     others = tuple(
-        one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != current
+        snapshot.snapshot_id
+        for snapshot in table.metadata.snapshots
+        if snapshot.snapshot_id != current
     )
     run = execute_expire(table.operations, ExpireOptions(snapshot_ids=others), clock=clock)
     committed_location(run.outcome, table=table.metadata.location)

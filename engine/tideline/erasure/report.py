@@ -160,7 +160,11 @@ class Erasure:
         """Whether all was done, and neither the proof nor the landing prefixes, where these were
         asked for, have anything left."""
         is_proven = self.after is None or self.after.is_clean
-        return not self.remarks and is_proven and all(one.is_clean for one in self.landing)
+        return (
+            not self.remarks
+            and is_proven
+            and all(landing_search.is_clean for landing_search in self.landing)
+        )
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""

@@ -64,7 +64,9 @@ def search_landing(
         if path.startswith(_QUARANTINE):
             set_aside += [path] if path.endswith(_ROWS) else []
             continue
-        kind = next((one for one, names in _FORMATS.items() if path.lower().endswith(names)), None)
+        kind = next(
+            (kind for kind, names in _FORMATS.items() if path.lower().endswith(names)), None
+        )
         if kind is None:
             unread[path] = "it is named as none of parquet, csv and json"
         elif path.rpartition("/")[2].startswith((".", "_")):
@@ -76,9 +78,9 @@ def search_landing(
         for kind, paths in by_format.items()
     ]
     found.append(_count_set_aside(spark, store, set_aside, where, columns))
-    held = {path: rows for one in found for path, rows in one.rows.items()}
-    for one in found:
-        unread |= one.unread
+    held = {path: rows for entry in found for path, rows in entry.rows.items()}
+    for matching_files in found:
+        unread |= matching_files.unread
     return LandingSearch(
         landing.uri,
         tuple(LandingFile(path, rows, objects[path]) for path, rows in sorted(held.items())),

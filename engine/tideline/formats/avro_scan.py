@@ -137,8 +137,10 @@ class _Compiler:
             return _numbers_skipper(numbers)
         if name == "array" and self._is_number_and_sized(item):
             return _skip_pairs
-        one = self.skipper(item)
-        return _blocks_skipper(one if name == "array" else _each_skipper([_skip_sized, one]))
+        function = self.skipper(item)
+        return _blocks_skipper(
+            function if name == "array" else _each_skipper([_skip_sized, function])
+        )
 
     def _numbers(self, schema: Any) -> int:
         """How many numbers it always is, 0 when it is anything else."""

@@ -67,29 +67,29 @@ def filter_expression(parsed: Filter, schema: pa.Schema) -> pc.Expression:
     return _predicate(parsed, schema)
 
 
-def _predicate(one: Predicate, schema: pa.Schema) -> pc.Expression:
-    column, kind = _column(one.column, schema)
-    if one.operator is Operator.IS_NULL:
+def _predicate(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    column, kind = _column(predicate.column, schema)
+    if predicate.operator is Operator.IS_NULL:
         return column.is_null()
-    if one.operator is Operator.NOT_NULL:
+    if predicate.operator is Operator.NOT_NULL:
         return column.is_valid()
-    if one.operator in (Operator.IS_NAN, Operator.NOT_NAN):
+    if predicate.operator in (Operator.IS_NAN, Operator.NOT_NAN):
         if not types.is_floating(kind):
-            raise _unsuited(one.column, kind, "NaN")
+            raise _unsuited(predicate.column, kind, "NaN")
         is_nan = column.is_valid() & pc.is_nan(column)
-        return is_nan if one.operator is Operator.IS_NAN else ~is_nan
+        return is_nan if predicate.operator is Operator.IS_NAN else ~is_nan
     if types.is_floating(kind):
         # Numbers as they are written are doubles: 0.1 is not what a FLOAT has for it.
         column, kind = column.cast(pa.float64()), pa.float64()
-    values = [_value(literal, one.column, kind) for literal in one.values]
-    if one.operator is Operator.IN:
+    values = [_value(literal, predicate.column, kind) for literal in predicate.values]
+    if predicate.operator is Operator.IN:
         return _listed(column, values, kind)
-    if one.operator is Operator.STARTS_WITH:
+    if predicate.operator is Operator.STARTS_WITH:
         if not types.is_string(kind) and not types.is_large_string(kind):
-            raise _unsuited(one.column, kind, "LIKE")
+            raise _unsuited(predicate.column, kind, "LIKE")
         return _beginning(column, values[0], kind)
-    found = _COMPARISONS[one.operator](column, values[0])
-    if types.is_floating(kind) and one.operator in _ABOVE:
+    found = _COMPARISONS[predicate.operator](column, values[0])
+    if types.is_floating(kind) and predicate.operator in _ABOVE:
         return found | pc.is_nan(column)
     return found
 
@@ -134,10 +134,10 @@ def _column(name: str, schema: pa.Schema) -> tuple[pc.Expression, pa.DataType]:
     path: list[str] = []
     kind: pa.DataType | None = None
     for part in name.split("."):
-        exact = [one for one in fields if one.name == part]
-        found = exact or [one for one in fields if one.name.lower() == part.lower()]
+        exact = [item for item in fields if item.name == part]
+        found = exact or [item for item in fields if item.name.lower() == part.lower()]
         if len(found) != 1:
-            known = ", ".join(one.name for one in schema)
+            known = ", ".join(item.name for item in schema)
             raise ConfigError(f"no such column; there are {known}", value=name)
         path.append(found[0].name)
         kind = found[0].type

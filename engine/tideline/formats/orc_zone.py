@@ -66,7 +66,7 @@ def writer_zones(stream: BinaryIO, *, path: object = None) -> tuple[str, ...]:
         footer_begin = footer_end - postscript.number(_FOOTER_BYTES)
         admit(footer_end - footer_begin, path=path)
         footer = _Message.of(_content(_read(stream, footer_begin, footer_end), codec))
-        return tuple(_zone(stream, _Message.of(one), codec) for one in footer.texts(_STRIPES))
+        return tuple(_zone(stream, _Message.of(text), codec) for text in footer.texts(_STRIPES))
 
 
 def _zone(stream: BinaryIO, stripe: _Message, codec: int) -> str:

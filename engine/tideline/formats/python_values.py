@@ -17,7 +17,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
-        return [_value(one) for one in column]
+        return [_value(item) for item in column]
     return values
 
 

@@ -156,7 +156,7 @@ class RowScanner:
         found: list[pa.RecordBatch] = []
         for batch in self._rows:
             found.append(self._projected(batch))
-            if sum(one.num_rows for one in found) >= num_rows:
+            if sum(item.num_rows for item in found) >= num_rows:
                 break
         return pa.Table.from_batches(found, self.projected_schema).slice(0, num_rows)
 

@@ -85,7 +85,9 @@ class RowFilter:
         ]
         dataset = ds.FileSystemDataset(fragments, self.schema, file_format, local)
         try:
-            return [int(one.path) for one in dataset.get_fragments(filter=self.expression)]
+            return [
+                int(fragment.path) for fragment in dataset.get_fragments(filter=self.expression)
+            ]
         except pa.ArrowException:
             # A bound is a value that no row may have: `selected` says so where one has it.
             return list(range(len(fragments)))
@@ -103,7 +105,7 @@ class RowFilter:
         for either in said:
             if len(guarantees) * len(either) > _GUARANTEES_MAX:
                 either = [reduce(operator.or_, either)]
-            guarantees = [one & other for one in guarantees for other in either]
+            guarantees = [guarantee & other for guarantee in guarantees for other in either]
         return bool(self.possible(guarantees))
 
 
@@ -125,7 +127,7 @@ def _selects(expression: pc.Expression, schema: pa.Schema) -> None:
 def _is_read(expression: pc.Expression, schema: pa.Schema, named: Iterable[str], name: str) -> bool:
     """Whether the condition means nothing without the column: Arrow does not say what it reads."""
     try:
-        _selects(expression, pa.schema([schema.field(one) for one in named if one != name]))
+        _selects(expression, pa.schema([schema.field(entry) for entry in named if entry != name]))
     except (pa.ArrowException, KeyError):
         return True
     return False

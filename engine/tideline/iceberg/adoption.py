@@ -59,8 +59,12 @@ class IcebergAdoptionReport:
             "reason": self.refusal,
             "remedy": self.remedy,
             "operations": [
-                {"name": one.operation_kind, "may": self.may(one) is None, "reason": self.may(one)}
-                for one in all_services()
+                {
+                    "name": service.operation_kind,
+                    "may": self.may(service) is None,
+                    "reason": self.may(service),
+                }
+                for service in all_services()
             ],
             "next": [
                 {"why": why, "command": command, "arguments": []}

@@ -39,7 +39,7 @@ def pack(
             open_bins.append(_Bin([item], item_weight))
             if len(open_bins) > lookback:
                 closed.append(open_bins.pop(_next_to_close(open_bins, largest_first)).items)
-    return closed + [one.items for one in open_bins]
+    return closed + [group.items for group in open_bins]
 
 
 def pack_end(
@@ -60,7 +60,7 @@ def pack_end(
         largest_first=largest_first,
         items_max=items_max,
     )
-    return [one[::-1] for one in reversed(bins)]
+    return [size_bin[::-1] for size_bin in reversed(bins)]
 
 
 @dataclass(slots=True)

@@ -224,8 +224,8 @@ def _deletes(held: pa.RecordBatch, marker: DeleteMarker | None) -> Flags | None:
     if not found:
         return None
     flags = np.zeros(held.num_rows, np.bool_)
-    for one in found:
-        flags |= pc.fill_null(one, False).to_numpy(zero_copy_only=False)
+    for item in found:
+        flags |= pc.fill_null(item, False).to_numpy(zero_copy_only=False)
     return flags
 
 

@@ -90,7 +90,7 @@ def piece_bytes(piece: WholePiece, *, is_sorted: bool) -> int:
     """Memory for rewriting a piece of a clustering, one slice after the other."""
     if is_sorted:
         return _EXPANSION * piece.size_bytes
-    return max(merge_bytes(one) for one in piece.slices)
+    return max(merge_bytes(file_slice) for file_slice in piece.slices)
 
 
 def part_bytes(size_bytes: int) -> int:

@@ -138,15 +138,15 @@ def _samples(
 
 
 def _parts(routed: Sequence[_RoutedSlice], file: int) -> list[int]:
-    return sorted(set().union(*(one.parts(file) for one in routed)))
+    return sorted(set().union(*(routed_slice.parts(file) for routed_slice in routed)))
 
 
 def _part(
     threads: ServiceThreads, routed: Sequence[_RoutedSlice], file: int, part: int
 ) -> Iterator[pa.RecordBatch]:
-    for one in routed:
+    for routed_slice in routed:
         threads.give_up()
-        yield from one.read(file, part)
+        yield from routed_slice.read(file, part)
 
 
 def _part_size_bytes(group: SplitGroup) -> int:

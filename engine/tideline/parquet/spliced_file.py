@@ -180,10 +180,12 @@ class SplicedFile:
         ]
         entry = group.struct.copy()
         entry.put(
-            GroupField.COLUMNS, Kind.LIST, Values(Kind.STRUCT, [one.struct for one in chunks])
+            GroupField.COLUMNS,
+            Kind.LIST,
+            Values(Kind.STRUCT, [stored_chunk.struct for stored_chunk in chunks]),
         )
-        grown = sum(one.uncompressed_bytes for one in chunks) - sum(
-            one.uncompressed_bytes for one in group.chunks
+        grown = sum(stored_chunk.uncompressed_bytes for stored_chunk in chunks) - sum(
+            stored_chunk.uncompressed_bytes for stored_chunk in group.chunks
         )
         entry.put(GroupField.BYTES, Kind.I64, group.struct.get(GroupField.BYTES) + grown)
         entry.put(GroupField.FILE_OFFSET, Kind.I64, chunks[0].start)
@@ -200,7 +202,7 @@ class SplicedFile:
         placed: list[PagePlaces] = [CopiedPages(0)] * len(pieces)
         run: StoredParquet | None = None
         start = end = 0
-        for number, (source, chunk) in enumerate((one.source, one.chunk) for one in pieces):
+        for number, (source, chunk) in enumerate((piece.source, piece.chunk) for piece in pieces):
             if not chunk.size_bytes:
                 continue
             if transcoder is not None and chunk.codec != transcoder.codec:

@@ -158,7 +158,7 @@ class StoredChunk:
         """Where its first page begins."""
         # Writers put a zero where they have no such page.
         places = (ColumnField.DICTIONARY_PAGE, ColumnField.INDEX_PAGE, ColumnField.DATA_PAGE)
-        return min((int(self.metadata.get(one)) for one in places if self.metadata.get(one)),
+        return min((int(self.metadata.get(place)) for place in places if self.metadata.get(place)),
                    default=0)  # fmt: skip
 
     @property
@@ -199,7 +199,7 @@ class StoredRowGroup:
 
     @property
     def chunks(self) -> list[StoredChunk]:
-        return [StoredChunk(one) for one in self.struct.get(GroupField.COLUMNS).items]
+        return [StoredChunk(item) for item in self.struct.get(GroupField.COLUMNS).items]
 
     @property
     def rows(self) -> int:
@@ -244,7 +244,7 @@ class StoredFooter:
         Source: PARQUET-251, PARQUET-816 and PARQUET-1025, which newer writers do not have.
         """
         orders = self.struct.get(FooterField.COLUMN_ORDERS)
-        if orders is None or not all(list(one.fields) == [1] for one in orders.items):
+        if orders is None or not all(list(item.fields) == [1] for item in orders.items):
             return False
         name = self.created_by
         found = _PARQUET_MR.match(name)
@@ -288,7 +288,9 @@ def parse_footer(body: bytes, *, data_bytes: int, path: object = None) -> Stored
     with faults_named("the footer of a parquet file is broken", path=path):
         if footer.struct.get(FooterField.ENCRYPTION) is not None:
             raise UnsupportedTableError("a parquet file is encrypted")
-        leaves = sum(1 for one in _structs(footer.struct, FooterField.SCHEMA) if not one.get(5))
+        leaves = sum(
+            1 for struct in _structs(footer.struct, FooterField.SCHEMA) if not struct.get(5)
+        )
         problem = too_many_columns(leaves)
         if problem is not None:
             raise UnsupportedTableError(problem)
@@ -306,15 +308,15 @@ def file_tail(footer: bytes) -> bytes:
 
 def _numbered(groups: Any) -> Iterator[StoredRowGroup]:
     first = 0
-    for one in groups.items:
-        group = StoredRowGroup(one, first)
+    for item in groups.items:
+        group = StoredRowGroup(item, first)
         yield group
         first += group.rows
 
 
 def _structs(parent: Struct, number: int) -> list[Struct]:
     found: Values = parent.get(number)
-    if not all(isinstance(one, Struct) for one in found.items):
+    if not all(isinstance(item, Struct) for item in found.items):
         raise TypeError(f"field {number} is no list of structs")
     return found.items
 
@@ -323,10 +325,10 @@ def _check_group(group: StoredRowGroup, leaves: int, data_bytes: int) -> None:
     chunks = _structs(group.struct, GroupField.COLUMNS)
     if len(chunks) != leaves or not leaves:
         raise ValueError(f"{len(chunks)} columns in a row group of a file of {leaves}")
-    for one in chunks:
-        if one.get(ChunkField.CRYPTO) is not None or one.get(ChunkField.ENCRYPTED_METADATA):
+    for struct in chunks:
+        if struct.get(ChunkField.CRYPTO) is not None or struct.get(ChunkField.ENCRYPTED_METADATA):
             raise UnsupportedTableError("a column of a parquet file is encrypted")
-        if one.get(ChunkField.FILE_PATH):
+        if struct.get(ChunkField.FILE_PATH):
             raise UnsupportedTableError("a column of a parquet file is in another file")
     if group.rows < 0 or any(chunk.size_bytes < 0 for chunk in group.chunks):
         raise ValueError("fewer than no rows or bytes")

@@ -81,7 +81,7 @@ def published_schema(
 
 def mapping_json(mapping: Iterable[MappedField]) -> str:
     """The text of `schema.name-mapping.default`."""
-    return json.dumps([_entry(one) for one in mapping], separators=(",", ":"))
+    return json.dumps([_entry(mapped_field) for mapped_field in mapping], separators=(",", ":"))
 
 
 def leaves_of(schema: pa.Schema) -> Iterator[Leaf]:
@@ -188,12 +188,18 @@ def _primitive(kind: pa.DataType, name: str) -> FieldType:
 def _entry(field: MappedField) -> dict[str, Any]:
     found: dict[str, Any] = {"field-id": field.field_id, "names": list(field.names)}
     if field.fields:
-        found["fields"] = [_entry(one) for one in field.fields]
+        found["fields"] = [_entry(mapped_field) for mapped_field in field.fields]
     return found
 
 
 def _highest(mapping: Iterable[MappedField]) -> int:
-    return max((max(one.field_id or 0, _highest(one.fields)) for one in mapping), default=0)
+    return max(
+        (
+            max(mapped_field.field_id or 0, _highest(mapped_field.fields))
+            for mapped_field in mapping
+        ),
+        default=0,
+    )
 
 
 def _leaves(item: pa.Field, name: str, *, repeated: bool) -> Iterator[Leaf]:

@@ -119,7 +119,9 @@ class DataFiles:
             if leaf.field_id is not None and types.is_timestamp(leaf.type)
         }
         config = MetricsConfig.of({}, schema, SortOrder())
-        sources = {one.source_id: FULL for one in partitions.specs[-1].fields}
+        sources = {
+            partition_field.source_id: FULL for partition_field in partitions.specs[-1].fields
+        }
         config = MetricsConfig(config.default, {**config.modes, **sources})
         return cls(store, location, schema, partitions, mapping, units, config)
 

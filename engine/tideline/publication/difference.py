@@ -57,7 +57,7 @@ class Progress:
             if str(instant.time) not in published and not (is_cut and str(instant.time) < oldest)
         )
         start = str(timeline.start or "")
-        undone = frozenset(one for one in published if one >= start and one not in times)
+        undone = frozenset(path for path in published if path >= start and path not in times)
         is_whole = bool(settled_until) and (not timeline.has_archive or start <= settled_until)
         return cls(new, undone if start else frozenset(), is_whole)
 

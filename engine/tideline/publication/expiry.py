@@ -51,7 +51,9 @@ def undone_snapshots(metadata: TableMetadata, timeline: ActiveTimeline) -> Itera
 
 def outgrown(metadata: TableMetadata) -> Iterator[int]:
     """The oldest snapshots of a table that has many more than `SNAPSHOTS_MAX`."""
-    ancestors = [one.snapshot_id for one in metadata.ancestors(metadata.current_snapshot_id)]
+    ancestors = [
+        ancestor.snapshot_id for ancestor in metadata.ancestors(metadata.current_snapshot_id)
+    ]
     if len(ancestors) > SNAPSHOTS_MAX + _SURPLUS:
         yield from ancestors[SNAPSHOTS_MAX:]
 
@@ -67,17 +69,19 @@ def snapshots_needing(io: FileIO, metadata: TableMetadata, paths: Collection[str
     for snapshot in metadata.ancestors(metadata.current_snapshot_id):
         if found or _needs(io, snapshot, doomed, known):
             found.add(snapshot.snapshot_id)
-    kept = {one.snapshot_id for one in metadata.ancestors(metadata.current_snapshot_id)}
-    others = (one for one in metadata.snapshots if one.snapshot_id not in kept)
-    return found | {one.snapshot_id for one in others if _needs(io, one, doomed, known)}
+    kept = {ancestor.snapshot_id for ancestor in metadata.ancestors(metadata.current_snapshot_id)}
+    others = (candidate for candidate in metadata.snapshots if candidate.snapshot_id not in kept)
+    return found | {other.snapshot_id for other in others if _needs(io, other, doomed, known)}
 
 
 def _needs(io: FileIO, snapshot: Snapshot, doomed: frozenset[str], known: dict[str, bool]) -> bool:
     manifests = manifests_of(io, snapshot)
-    unread = [one for one in manifests if one.path not in known]
-    reads = in_parallel(lambda one: not doomed.isdisjoint(live_paths(io, one)), unread)
-    known.update(zip((one.path for one in unread), reads, strict=True))
-    return any(known[one.path] for one in manifests)
+    unread = [manifest for manifest in manifests if manifest.path not in known]
+    reads = in_parallel(
+        lambda manifest_file: not doomed.isdisjoint(live_paths(io, manifest_file)), unread
+    )
+    known.update(zip((manifest_file.path for manifest_file in unread), reads, strict=True))
+    return any(known[manifest.path] for manifest in manifests)
 
 
 def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
@@ -90,10 +94,10 @@ def drop_snapshots(place: PublishedTable, snapshot_ids: Collection[int]) -> int:
         if not wanted:
             return 0
         base = place.operations.load()
-        gone = [one for one in base.metadata.snapshots if one.snapshot_id in wanted]
+        gone = [snapshot for snapshot in base.metadata.snapshots if snapshot.snapshot_id in wanted]
         if not gone:
             return 0
-        ids = tuple(one.snapshot_id for one in gone)
+        ids = tuple(snapshot.snapshot_id for snapshot in gone)
         outcome = place.commit(base, (RemoveSnapshots(ids),))
         if isinstance(outcome, Committed):
             _remove_metadata(place, gone, outcome.loaded)
@@ -163,11 +167,17 @@ def _remove_metadata(place: PublishedTable, gone: Collection[Snapshot], after: L
     old_ms = place.table.clock.now_ms() - _UNLISTED_KEPT_MS
     try:
         left = _not_led_to(place, _own_files(place), after)
-        listed = {one.path: one for snapshot in gone for one in manifests_of(io, snapshot)}
-        files = in_parallel(lambda one: set(live_paths(io, one)), listed.values())
+        listed = {
+            manifest_file.path: manifest_file
+            for snapshot in gone
+            for manifest_file in manifests_of(io, snapshot)
+        }
+        files = in_parallel(
+            lambda manifest_file: set(live_paths(io, manifest_file)), listed.values()
+        )
     except TidelineError:
         return  # What cannot be read now stays.
-    lists = (one.manifest_list for one in gone if one.manifest_list)
+    lists = (candidate.manifest_list for candidate in gone if candidate.manifest_list)
     dropped = set(chain(lists, listed, *files))
     location = after.metadata.location
     _remove(
@@ -196,16 +206,22 @@ def _not_led_to(
 ) -> list[ObjectInfo]:
     """Those of the files that no snapshot and no log of `loaded` names; no newer metadata."""
     io, metadata = place.operations.io, loaded.metadata
-    manifests = {one.path: one for each in metadata.snapshots for one in manifests_of(io, each)}
+    manifests = {
+        manifest_file.path: manifest_file
+        for each in metadata.snapshots
+        for manifest_file in manifests_of(io, each)
+    }
     named = {
         loaded.metadata_location,
         *(entry.metadata_file for entry in metadata.metadata_log),
-        *(one.manifest_list for one in metadata.snapshots),
+        *(snapshot.manifest_list for snapshot in metadata.snapshots),
         *manifests,
     }
     found = [info for info in written if f"{metadata.location}/{info.path}" not in named]
     if any(info.path.startswith(f"{MERGED}/") for info in found):
-        named |= set(chain(*in_parallel(lambda one: set(live_paths(io, one)), manifests.values())))
+        named |= set(
+            chain(*in_parallel(lambda manifest: set(live_paths(io, manifest)), manifests.values()))
+        )
     newest = version_of(loaded.metadata_location)
     return [
         info

@@ -133,7 +133,7 @@ class SliceMerges:
             if piece.log_files:
                 blocks = FileSliceMerge(self._store, piece, self._context, [RECORD_KEY])
                 parts = [f"{file.path} {file.size_bytes}" for file in piece.files]
-                parts += sorted({str(one) for one in blocks.select_blocks().instants})
+                parts += sorted({str(instant) for instant in blocks.select_blocks().instants})
                 digest = blake2b("\n".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
                 name = join_path(piece.partition, f"{piece.file_id}.{digest}")
                 yield MergedSlice(piece, f"{MERGED}/{name}")

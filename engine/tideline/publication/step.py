@@ -144,8 +144,15 @@ class PublicationStep:
         loaded = self._settled(outcome)
         if loaded is None:
             # Data files are Hudi's, but for these.
-            added = (*exchange.added_data, *(one.file for one in exchange.added_deletes))
-            own = (one.file_path for one in added if stem_of(one.file_path) is not None)
+            added = (
+                *exchange.added_data,
+                *(added_delete.file for added_delete in exchange.added_deletes),
+            )
+            own = (
+                data_file.file_path
+                for data_file in added
+                if stem_of(data_file.file_path) is not None
+            )
             remove_quietly(self.place.operations.io, own)
             return None
         assert isinstance(outcome, Committed)
@@ -203,13 +210,13 @@ class PublicationStep:
             by_folder = replace(by_folder, specs=self.metadata.partition_specs, kinds=())
         view = self.table.files.read_view(self.timeline, partitions)
         wanted = {self._location(file): file for file in self._wanted(view)}
-        merged = {self._location(one): one for one in self._merged(view)}
+        merged = {self._location(merged_slice): merged_slice for merged_slice in self._merged(view)}
         listed = {file.file_path: file for file in self._listed(partitions, by_folder)}
         is_kept = {path: stem_of(path) in merged for path in listed}
         data = {
-            path: one
-            for path, one in listed.items()
-            if one.content is FileContent.DATA and not is_kept[path]
+            path: data_file
+            for path, data_file in listed.items()
+            if data_file.content is FileContent.DATA and not is_kept[path]
         }
         change = plan_files(wanted, data)
         known = {stem_of(path) for path in listed}
@@ -220,19 +227,21 @@ class PublicationStep:
             added=chosen(change.added, wanted),
             removed=chosen(change.removed, data),
             removed_deletes=tuple(
-                one
-                for path, one in listed.items()
-                if one.content is not FileContent.DATA and not is_kept[path]
+                data_file
+                for path, data_file in listed.items()
+                if data_file.content is not FileContent.DATA and not is_kept[path]
             ),
-            unmerged=tuple(one for stem, one in merged.items() if stem not in known),
+            unmerged=tuple(
+                merged_slice for stem, merged_slice in merged.items() if stem not in known
+            ),
             listed=data,
         )
 
     def _exchange(self, change: Change, progress: Progress) -> ExchangeFiles:
         """The commit of a change, for which the files of merged slices are written."""
-        written = [self._merges.write(one) for one in change.unmerged]
+        written = [self._merges.write(merged_slice) for merged_slice in change.unmerged]
         base_footers = read_footers(self.table.store, change.added)
-        footers = (*base_footers, *(one.rows for one in written if one.rows))
+        footers = (*base_footers, *(candidate.rows for candidate in written if candidate.rows))
         mapping = change.mapping
         for footer in footers:
             mapping = self.ids.named(footer.columns, mapping)
@@ -245,8 +254,8 @@ class PublicationStep:
             mapping,
         )
         added = tuple(map(files.entry, footers))
-        bases = {**change.listed, **{one.file_path: one for one in added}}
-        positions = (one.positions for one in written if one.positions)
+        bases = {**change.listed, **{data_file.file_path: data_file for data_file in added}}
+        positions = (candidate.positions for candidate in written if candidate.positions)
         location = self.metadata.location
         return ExchangeFiles(
             base_id=self.metadata.current_snapshot_id,
@@ -254,8 +263,8 @@ class PublicationStep:
             removed_data=change.removed,
             removed_deletes=change.removed_deletes,
             added_deletes=tuple(
-                AddedDelete(one.entry(location, bases[f"{location}/{one.base_path}"]))
-                for one in positions
+                AddedDelete(position.entry(location, bases[f"{location}/{position.base_path}"]))
+                for position in positions
             ),
             updates=self._updates(change.schema, mapping),
             summary_extra={INSTANT: self.newest, PUBLICATION: self._kind},
@@ -298,7 +307,9 @@ class PublicationStep:
         for known in (before, *self.metadata.schemas):
             if fields == known.fields:
                 return mapping, known
-        return mapping, Schema(max(one.schema_id for one in self.metadata.schemas) + 1, fields)
+        return mapping, Schema(
+            max(schema.schema_id for schema in self.metadata.schemas) + 1, fields
+        )
 
     def _updates(
         self, schema: Schema, mapping: tuple[MappedField, ...]
@@ -342,7 +353,9 @@ class PublicationStep:
         manifests = manifests_of(io, metadata.snapshot())
         if partitions is not None and by_folder.kinds:
             reach = _reach(partitions, by_folder)
-            manifests = tuple(one for one in manifests if reach.meets(one, metadata))
+            manifests = tuple(
+                manifest_file for manifest_file in manifests if reach.meets(manifest_file, metadata)
+            )
         prefix = f"{metadata.location}/"
 
         def listed(manifest: ManifestFile) -> list[DataFile]:
@@ -381,14 +394,14 @@ class PublicationStep:
 def _reach(partitions: frozenset[str], by_folder: PublishedPartitions) -> PartitionSet:
     """Where manifests can hold files of these folders: by their values, or without any."""
     values = (by_folder.values(partition) for partition in partitions)
-    spelled = tuple(one for one in values if one is not None)
+    spelled = tuple(value for value in values if value is not None)
     return PartitionSet({UNPARTITIONED.spec_id: ((),), by_folder.specs[-1].spec_id: spelled})
 
 
 def _known_types(metadata: TableMetadata) -> dict[int, FieldType]:
     """The types of all ids that were ever published, as they were last."""
-    schemas = sorted(metadata.schemas, key=lambda one: one.schema_id)
-    return {field.field_id: field.type for one in schemas for _, field in walk(one.fields)}
+    schemas = sorted(metadata.schemas, key=lambda schema: schema.schema_id)
+    return {field.field_id: field.type for schema in schemas for _, field in walk(schema.fields)}
 
 
 def _refuse_renames(table: HoodieTable, timeline: ActiveTimeline) -> None:
@@ -396,7 +409,7 @@ def _refuse_renames(table: HoodieTable, timeline: ActiveTimeline) -> None:
     history = schema_history(table, timeline)
     if history is None:
         return
-    if any(names_in_file(one, history.read_as) is not None for one in history.versions):
+    if any(names_in_file(version, history.read_as) is not None for version in history.versions):
         message = (
             "a column was renamed, or dropped and added again, with Hudi's schema on read: older "
             "files cannot be published by name; cluster the table with Hudi into a new one"

@@ -132,14 +132,17 @@ def _timeline(life: Life) -> Chart | None:
     if not done:
         return None
     data: dict[str, Any] = {
-        "t": [one.at_ms for one in done],
-        "at": [at_utc(one.at_ms) for one in done],
-        "instant": [one.instant for one in done],
-        "what": [one.what for one in done],
-        "kind": [one.kind.value for one in done],
-        "bytes": [one.bytes_written for one in done],
-        "files": [one.files_written or one.files_deleted for one in done],
-        "rows": [one.rows_inserted + one.rows_updated + one.rows_deleted for one in done],
+        "t": [candidate.at_ms for candidate in done],
+        "at": [at_utc(candidate.at_ms) for candidate in done],
+        "instant": [candidate.instant for candidate in done],
+        "what": [candidate.what for candidate in done],
+        "kind": [candidate.kind.value for candidate in done],
+        "bytes": [candidate.bytes_written for candidate in done],
+        "files": [candidate.files_written or candidate.files_deleted for candidate in done],
+        "rows": [
+            candidate.rows_inserted + candidate.rows_updated + candidate.rows_deleted
+            for candidate in done
+        ],
     }
     kinds = {
         Kind.WRITE.value: Colour.MAIN,
@@ -186,10 +189,10 @@ def _sizes(facts: TableFacts) -> Chart | None:
     if not facts.bins:
         return None
     data: dict[str, Any] = {
-        "size": [_bin_text(one.from_bytes) for one in facts.bins],
-        "order": [one.from_bytes for one in facts.bins],
-        "files": [one.files for one in facts.bins],
-        "what": ["small" if one.is_small else "large enough" for one in facts.bins],
+        "size": [_bin_text(group.from_bytes) for group in facts.bins],
+        "order": [group.from_bytes for group in facts.bins],
+        "files": [group.files for group in facts.bins],
+        "what": ["small" if group.is_small else "large enough" for group in facts.bins],
     }
     return Chart(
         "File sizes",
@@ -220,18 +223,22 @@ def _sizes(facts: TableFacts) -> Chart | None:
 
 
 def _partitions(facts: TableFacts) -> Chart | None:
-    largest = sorted(facts.partitions, key=lambda one: -one.size_bytes)[:_PARTITIONS_MAX]
+    largest = sorted(facts.partitions, key=lambda partition: -partition.size_bytes)[
+        :_PARTITIONS_MAX
+    ]
     if len(largest) < 2:
         return None
     data: dict[str, Any] = {
-        "partition": [one.path for one in largest],
-        "bytes": [one.size_bytes for one in largest],
+        "partition": [partition_files.path for partition_files in largest],
+        "bytes": [partition_files.size_bytes for partition_files in largest],
         "small": [
-            round(100 * one.small_files / one.base_files) if one.base_files else 0
-            for one in largest
+            round(100 * partition_files.small_files / partition_files.base_files)
+            if partition_files.base_files
+            else 0
+            for partition_files in largest
         ],
-        "files": [one.base_files for one in largest],
-        "logs": [one.log_files for one in largest],
+        "files": [partition_files.base_files for partition_files in largest],
+        "logs": [partition_files.log_files for partition_files in largest],
     }
     shown = f"The {len(largest)} largest of {len(facts.partitions):,}. "
     shown = shown if len(facts.partitions) > len(largest) else ""
@@ -271,12 +278,12 @@ def _partitions(facts: TableFacts) -> Chart | None:
 
 def _cost(life: Life) -> Chart | None:
     written: dict[str, int] = {}
-    for one in life.done:
-        if one.bytes_written:
-            written[one.what] = written.get(one.what, 0) + one.bytes_written
+    for done in life.done:
+        if done.bytes_written:
+            written[done.what] = written.get(done.what, 0) + done.bytes_written
     if not written:
         return None
-    kinds = {one.what: one.kind.value for one in life.done}
+    kinds = {candidate.what: candidate.kind.value for candidate in life.done}
     data: dict[str, Any] = {
         "what": list(written),
         "bytes": list(written.values()),

@@ -66,14 +66,21 @@ def fleet_row(uri: str, found: TableFacts | TidelineError, link: str) -> FleetRo
         return FleetRow(uri, Level.BROKEN, str(found), link, reason=error_kind(found))
     level, line = found.health()
     states, done = found.life.states, found.life.done
-    newest = next((one for one in reversed(done) if one.rows_inserted or one.rows_updated), None)
+    newest = next(
+        (
+            candidate
+            for candidate in reversed(done)
+            if candidate.rows_inserted or candidate.rows_updated
+        ),
+        None,
+    )
     facts = {
         "rows": f"{states[-1].rows:,}" if states else "",
         "size": size_text(found.size_bytes),
         "stored": size_text(states[-1].stored_bytes) if states else "",
         "files": f"{found.base_files:,}",
         "newest write": at_utc(newest.at_ms) if newest else "never",
-        "core-seconds": f"{sum(one.core_seconds for one in done):,.0f}",
+        "core-seconds": f"{sum(candidate.core_seconds for candidate in done):,.0f}",
     }
     return FleetRow(found.name, level, line, link, facts)
 

@@ -61,7 +61,7 @@ def fleet_page(
     ]
     listed = table(("", "table", "how it is", *map(escape, columns)), cells) if cells else ""
     note = "" if cells else "There are no tables here."
-    left = "".join(f"<li>{escape(one)}</li>" for one in skipped)
+    left = "".join(f"<li>{escape(path)}</li>" for path in skipped)
     body = section("Tables", note, listed)
     body += section("Left out", "", f"<ul>{left}</ul>") if skipped else ""
     return document(title, head + body, reload_s=RELOAD_S)

@@ -113,12 +113,12 @@ def _findings(facts: TableFacts) -> str:
     shown = facts.findings[:_FINDINGS_SHOWN_MAX]
     rows = [
         [
-            f"<b>{one.severity}</b>",
-            escape(one.message),
-            escape(one.path or str(one.instant or "")),
-            escape(one.advice or (f"--repair: {one.repair}" if one.repair else "")),
+            f"<b>{finding.severity}</b>",
+            escape(finding.message),
+            escape(finding.path or str(finding.instant or "")),
+            escape(finding.advice or (f"--repair: {finding.repair}" if finding.repair else "")),
         ]
-        for one in shown
+        for finding in shown
     ]
     more = len(facts.findings) - len(shown)
     about = f"{counted(len(facts.findings), 'finding')}, worst first."
@@ -137,14 +137,14 @@ def _instants(facts: TableFacts) -> str:
         return ""
     rows = [
         [
-            f"<code>{escape(one.instant)}</code>",
-            at_utc(one.at_ms),
-            escape(one.what),
-            *(f"{count:,}" if count else "" for count in _counts(one)),
-            size_text(one.bytes_written) if one.bytes_written else "",
-            f"{one.core_seconds:.1f}" if one.core_seconds else "",
+            f"<code>{escape(candidate.instant)}</code>",
+            at_utc(candidate.at_ms),
+            escape(candidate.what),
+            *(f"{count:,}" if count else "" for count in _counts(candidate)),
+            size_text(candidate.bytes_written) if candidate.bytes_written else "",
+            f"{candidate.core_seconds:.1f}" if candidate.core_seconds else "",
         ]
-        for one in reversed(done)
+        for candidate in reversed(done)
     ]
     heads = ("instant", "time", "what", "inserted", "updated", "deleted", "files", "written",
              "core-seconds")  # fmt: skip
@@ -153,38 +153,38 @@ def _instants(facts: TableFacts) -> str:
     return section("Instants", about, table(heads, rows))
 
 
-def _counts(one: Done) -> tuple[int, int, int, int]:
-    files_moved = one.files_written or one.files_deleted
-    return one.rows_inserted, one.rows_updated, one.rows_deleted, files_moved
+def _counts(done: Done) -> tuple[int, int, int, int]:
+    files_moved = done.files_written or done.files_deleted
+    return done.rows_inserted, done.rows_updated, done.rows_deleted, files_moved
 
 
 def _kept(facts: TableFacts) -> str:
     """Pending instants, savepoints and ingests, where there are any."""
     pending = [
         [
-            f"<code>{escape(str(one.instant.time))}</code>",
-            escape(str(one.instant.action)),
-            one.instant.state.value.lower(),
-            "its writer is gone: it is rolled back next" if one.is_dead else "under way",
+            f"<code>{escape(str(candidate.instant.time))}</code>",
+            escape(str(candidate.instant.action)),
+            candidate.instant.state.value.lower(),
+            "its writer is gone: it is rolled back next" if candidate.is_dead else "under way",
         ]
-        for one in facts.pending
+        for candidate in facts.pending
     ]
     savepoints = [
         [
-            f"<code>{escape(str(one.instant))}</code>",
-            escape(one.comment),
-            counted(one.file_count, "file"),
+            f"<code>{escape(str(savepoint.instant))}</code>",
+            escape(savepoint.comment),
+            counted(savepoint.file_count, "file"),
         ]
-        for one in facts.savepoints
+        for savepoint in facts.savepoints
     ]
     ingests = [
         [
-            escape(str(one["name"])),
-            escape(str(one["prefix"] or "")),
-            escape(str(one["up_to"] or "")),
-            escape(str(one["set_aside"] or "nothing")),
+            escape(str(ingest["name"])),
+            escape(str(ingest["prefix"] or "")),
+            escape(str(ingest["up_to"] or "")),
+            escape(str(ingest["set_aside"] or "nothing")),
         ]
-        for one in facts.ingests
+        for ingest in facts.ingests
     ]
     parts = (
         ("Pending", ("instant", "action", "state", ""), pending),
@@ -199,13 +199,20 @@ def _foot(facts: TableFacts) -> str:
     return f"<footer>{made} from metadata alone.</footer>"
 
 
-def _in_a_tile(one: Done) -> str:
+def _in_a_tile(done: Done) -> str:
     """When it was, in two lines at most."""
-    return at_utc(one.at_ms).removesuffix(" UTC").replace("-", "\N{NON-BREAKING HYPHEN}")
+    return at_utc(done.at_ms).removesuffix(" UTC").replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
 def _newest_write(done: Sequence[Done]) -> Done | None:
-    return next((one for one in reversed(done) if one.rows_inserted or one.rows_updated), None)
+    return next(
+        (
+            candidate
+            for candidate in reversed(done)
+            if candidate.rows_inserted or candidate.rows_updated
+        ),
+        None,
+    )
 
 
 def _json(charts: Sequence[Chart]) -> str:

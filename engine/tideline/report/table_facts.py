@@ -84,24 +84,24 @@ class TableFacts:
 
     @property
     def base_files(self) -> int:
-        return sum(one.base_files for one in self.partitions)
+        return sum(partition.base_files for partition in self.partitions)
 
     @property
     def small_files(self) -> int:
-        return sum(one.small_files for one in self.partitions)
+        return sum(partition.small_files for partition in self.partitions)
 
     @property
     def log_files(self) -> int:
-        return sum(one.log_files for one in self.partitions)
+        return sum(partition.log_files for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.partitions)
+        return sum(partition.size_bytes for partition in self.partitions)
 
     def health(self) -> tuple[Level, str]:
         """How the table is, in a word and in a line."""
-        wrong = [one for one in self.findings or () if one.severity is Severity.ERROR]
-        dead = sum(1 for one in self.pending if one.is_dead)
+        wrong = [finding for finding in self.findings or () if finding.severity is Severity.ERROR]
+        dead = sum(1 for pending in self.pending if pending.is_dead)
         problems = [
             text
             for count, text in (
@@ -125,7 +125,9 @@ class TableFacts:
 
     def _of_small_files(self) -> str:
         """Why small files are nothing to worry about."""
-        outcome = next((one.outcome for one in self.plans if one.service.name == CLUSTERING), None)
+        outcome = next(
+            (plan.outcome for plan in self.plans if plan.service.name == CLUSTERING), None
+        )
         if not self.small_files or outcome is None or isinstance(outcome, Explanation):
             return ""
         number = counted(self.small_files, "small file")

@@ -82,7 +82,12 @@ class State:
 
     def plus(self, other: State) -> State:
         """Both together."""
-        return State(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(State)))
+        return State(
+            *(
+                getattr(self, attribute.name) + getattr(other, attribute.name)
+                for attribute in fields(State)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

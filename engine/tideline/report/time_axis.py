@@ -31,7 +31,9 @@ def time_axis(times_ms: Sequence[int]) -> dict[str, Any]:
     last_ms = -(-(max(times_ms) + missing_ms // 2) // 1_000) * 1_000
     span_ms = last_ms - first_ms
     axis = {
-        "format": next((one for limit, one in _FORMATS if span_ms <= limit), _FORMAT_BEYOND),
+        "format": next(
+            (pattern for limit, pattern in _FORMATS if span_ms <= limit), _FORMAT_BEYOND
+        ),
         "tickCount": _TICKS,
         "labelOverlap": True,
         "title": _title(first_ms, last_ms),

@@ -64,7 +64,10 @@ class Benefit:
 
     def __add__(self, other: Benefit) -> Benefit:
         return Benefit(
-            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(Benefit))
+            *(
+                getattr(self, attribute.name) + getattr(other, attribute.name)
+                for attribute in fields(Benefit)
+            )
         )
 
     @property
@@ -99,7 +102,7 @@ class Benefit:
     @classmethod
     def from_json_object(cls, content: Mapping[str, Any]) -> Benefit:
         """Raises ValueError, TypeError for what are no numbers; names it does not know are left."""
-        known = (one.name for one in fields(cls))
+        known = (attribute.name for attribute in fields(cls))
         return cls(**{name: int(content[name]) for name in known if name in content})
 
 

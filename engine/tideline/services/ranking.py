@@ -48,8 +48,8 @@ def ranked(
     done: list[Work] = []
     while left:
         # Should they all follow each other, the order given decides.
-        free = [one for one in left if not _has_to_wait(one, left, follows)] or left
-        best = max(free, key=lambda one: _worth(rate(one)))
+        free = [item for item in left if not _has_to_wait(item, left, follows)] or left
+        best = max(free, key=lambda item: _worth(rate(item)))
         left.remove(best)
         done.append(best)
     return tuple(done)

@@ -100,6 +100,6 @@ def in_order(plans: Sequence[ServicePlan]) -> tuple[ServicePlan, ...]:
     due = ranked(
         [plan for plan in plans if plan.is_due],
         lambda plan: plan.benefit_per_core_second,
-        lambda one, other: one.service.goes_after(other.service),
+        lambda service_plan, other: service_plan.service.goes_after(other.service),
     )
     return (*due, *(plan for plan in plans if not plan.is_due))

@@ -51,7 +51,7 @@ def part_numbers(
     together, splits first among equals.
     """
     if _is_plain(keys, sort_keys) and _is_plain(splits, sort_keys):
-        cuts, values = (_whole_numbers(one.column(0)) for one in (splits, keys))
+        cuts, values = (_whole_numbers(item.column(0)) for item in (splits, keys))
         return np.searchsorted(cuts, values, side="right")
     together = pa.concat_tables([splits, keys.cast(splits.schema)]).combine_chunks()
     order = sort_indices(together, sort_keys).to_numpy().astype(np.int64)

@@ -67,10 +67,12 @@ def _bits_per_column(columns: int) -> int:
 
 def _interleave(numbers: Sequence[_Bits], bits: int) -> _Bits:
     positions = np.zeros(len(numbers[0]), dtype=np.uint64)
-    one = np.uint64(1)
+    unsignedinteger = np.uint64(1)
     for bit in range(bits - 1, -1, -1):
         for column in numbers:
-            positions = (positions << one) | (column >> np.uint64(bit) & one)
+            positions = (positions << unsignedinteger) | (
+                column >> np.uint64(bit) & unsignedinteger
+            )
     return positions
 
 

@@ -62,11 +62,11 @@ def _missing_folders(location: StoreLocation) -> list[Path]:
     folder = Path(root)
     needed = [*(folder / inside for inside in _FOLDERS_INSIDE), folder, *folder.parents]
     missing = []
-    for one in needed:
+    for path in needed:
         try:
-            if os.path.lexists(one):
+            if os.path.lexists(path):
                 continue
         except OSError:
             continue
-        missing.append(one)
+        missing.append(path)
     return missing

@@ -91,8 +91,8 @@ def main() -> int:
     parser.add_argument("--take", type=int, choices=range(1, len(SLICES) + 1), metavar="NUMBER")
     asked = parser.parse_args()
     if asked.list:
-        for number, one in enumerate(SLICES, start=1):
-            print(f"{number:3d}  {one}")
+        for number, candidate in enumerate(SLICES, start=1):
+            print(f"{number:3d}  {candidate}")
         return 0
     return run(asked.take or slice_of(_head()))
 

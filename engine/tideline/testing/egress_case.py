@@ -27,7 +27,7 @@ class Names:
     """A resolver with names of its own, which counts what it is asked."""
 
     def __init__(self, **addresses: str) -> None:
-        self.addresses = {name.replace("_", "."): one for name, one in addresses.items()}
+        self.addresses = {name.replace("_", "."): entry for name, entry in addresses.items()}
         self.canonical: dict[str, str] = {}
         self.asked: list[str] = []
 

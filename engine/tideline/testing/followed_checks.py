@@ -96,7 +96,9 @@ class Followers:
         """Note what the step left: times to ask about, and what is archived."""
         self._opened = None
         now = self._completed()
-        undone = {one for restore in self.model.restores for one in restore.undone}
+        undone = {
+            instant_time for restore in self.model.restores for instant_time in restore.undone
+        }
         gone = [at for time, at in self._active.items() if time not in now and time not in undone]
         if gone:
             self.floor = max(self.floor, *gone)
@@ -118,7 +120,7 @@ class Followers:
 
     def _completed(self) -> dict[InstantTime, InstantTime]:
         commits = self.lake.timeline().of(*COMMIT_ACTIONS).completed()
-        return {one.time: effective_time(one) for one in commits}
+        return {commit.time: effective_time(commit) for commit in commits}
 
     def _newest(self) -> InstantTime:
         return max(self._completed().values(), default=BEGINNING)
@@ -149,7 +151,11 @@ class Followers:
     def check_all(self, is_outage: bool) -> None:
         """Rows of all times, everything that happened, and what is published."""
         self.check_now()
-        for time in (BEGINNING, *(one.effective for one in self.model.moments), *self.times[-3:]):
+        for time in (
+            BEGINNING,
+            *(moment.effective for moment in self.model.moments),
+            *self.times[-3:],
+        ):
             self.check_as_of(time)
         self.check_changes((BEGINNING, None))
         self.check_net((self.floor, None))
@@ -194,12 +200,15 @@ class Followers:
         self._check_pairs(told, asked)
         found = [
             (instant, Counter((kind, _key(row, columns)) for _, kind, row in group))
-            for instant, group in groupby(told, key=lambda one: one[0])
+            for instant, group in groupby(told, key=lambda pair: pair[0])
         ]
         expected = [
-            (str(one.commit), Counter((at.kind, _key(at.values, columns)) for at in one.changes))
-            for one in moments
-            if one.changes
+            (
+                str(moment.commit),
+                Counter((at.kind, _key(at.values, columns)) for at in moment.changes),
+            )
+            for moment in moments
+            if moment.changes
         ]
         assert found == expected, f"changes of {_said(asked)}:\n{_differing(found, expected)}"
 
@@ -216,7 +225,7 @@ class Followers:
         before = self.model.at(self._meant(asked[0]))
         state = before.state if before else {}
         changes = net(self._moments(asked, feed.until), state, self.model.key).values()
-        expected = Counter((one.kind, _key(one.values, columns)) for one in changes)
+        expected = Counter((change.kind, _key(change.values, columns)) for change in changes)
         assert found == expected, (
             f"net changes of {_said(asked)}:\n{_differing([found], [expected])}"
         )
@@ -235,7 +244,7 @@ class Followers:
         assert plan.commits is not None
         end = self._end((asked, None), plan.commits.until)
         then = self.model.at(end)
-        effective = {one.commit: one.effective for one in self.model.moments}
+        effective = {moment.commit: moment.effective for moment in self.model.moments}
         expected = [
             row.values
             for row in (then.state.values() if then else ())
@@ -250,22 +259,22 @@ class Followers:
         if loaded is None or loaded.metadata.current_snapshot_id is None:
             return
         newest = loaded.metadata.current_snapshot_id
-        kept = [one.snapshot_id for one in loaded.metadata.snapshots]
-        known = [one for one in kept if one in self.snapshots]
+        kept = [snapshot.snapshot_id for snapshot in loaded.metadata.snapshots]
+        known = [number for number in kept if number in self.snapshots]
         chosen = {newest} | set(
             known if random is None else random.sample(known, min(1, len(known)))
         )
         iceberg = StaticTable.from_metadata(loaded.metadata_location, PROPERTIES)
         is_fresh = self._published == len(self.model.moments)
-        for one in sorted(chosen & self.snapshots.keys()):
-            expected = self.snapshots[one]
+        for key in sorted(chosen & self.snapshots.keys()):
+            expected = self.snapshots[key]
             try:
-                found = iceberg.scan(snapshot_id=one).to_arrow()
+                found = iceberg.scan(snapshot_id=key).to_arrow()
             except FileNotFoundError:
-                assert not (is_fresh and one == newest), "the newest snapshot lacks files"
-                assert self._was_cleaned or self.model.restores, f"snapshot {one} lacks files"
+                assert not (is_fresh and key == newest), "the newest snapshot lacks files"
+                assert self._was_cleaned or self.model.restores, f"snapshot {key} lacks files"
                 continue
-            _same(_rows(found, _columns(found)), expected, f"snapshot {one}", _columns(found))
+            _same(_rows(found, _columns(found)), expected, f"snapshot {key}", _columns(found))
         if is_fresh:
             _same(
                 _rows(iceberg.scan().to_arrow(), self.model.now.columns),
@@ -290,7 +299,7 @@ class Followers:
     def _moments(self, asked: Range, until: InstantTime) -> list[Moment]:
         begin = self._meant(asked[0])
         moments = self.model.between(begin, self._end(asked, until))
-        lost = [one for one in moments if one.was_undone or one.commit is None]
+        lost = [moment for moment in moments if moment.was_undone or moment.commit is None]
         assert not lost, f"changes of {_said(asked)} pass over a restore"
         return moments
 
@@ -308,7 +317,11 @@ class Followers:
     def _may_refuse_range(self, asked: Range) -> bool:
         begin = self._meant(asked[0])
         end = InstantTime("9" * 17) if asked[1] is None else self._meant(asked[1])
-        lost = [one for one in self.model.between(begin, end) if one.was_undone or not one.commit]
+        lost = [
+            moment
+            for moment in self.model.between(begin, end)
+            if moment.was_undone or not moment.commit
+        ]
         taken_back = map(self.model.may_be_taken_back, (begin, end))
         return begin < self._floor_now() or bool(lost) or any(taken_back)
 
@@ -328,8 +341,10 @@ class Followers:
             pending = timeline.writes().pending().first()
         is_unsettled = pending is not None and (by_completion or pending.time <= time)
         is_unsettled &= not by_completion or time > _later(self._now(), -11_000)
-        saved = {one.instant for one in list_savepoints(hoodie) if one.is_completed}
-        is_saved = time in {self._meant(one) for one in saved}
+        saved = {
+            savepoint.instant for savepoint in list_savepoints(hoodie) if savepoint.is_completed
+        }
+        is_saved = time in {self._meant(instant_time) for instant_time in saved}
         is_gone = time < self._floor_now() and not is_saved
         return is_gone or is_unsettled or self.model.may_be_taken_back(time)
 
@@ -402,8 +417,8 @@ def _same(
 
 
 def _differing(found: Sequence[Any], expected: Sequence[Any]) -> str:
-    lines = [f"  found {one}" for one in found if one not in expected]
-    lines += [f"  expected {one}" for one in expected if one not in found]
+    lines = [f"  found {item}" for item in found if item not in expected]
+    lines += [f"  expected {item}" for item in expected if item not in found]
     if len(found) == len(expected) == 1:
         return f"  found besides: {found[0] - expected[0]}\n  lacks: {expected[0] - found[0]}"
     return "\n".join(lines) or f"  found {found}\n  expected {expected}"

@@ -330,12 +330,16 @@ class FollowedHistory(FollowedTable):
     def _restore(self) -> None:
         """To the newest savepoint, or another one."""
         lake = self._lake()
-        saved = [one.instant for one in list_savepoints(lake.hoodie_table) if one.is_completed]
+        saved = [
+            savepoint.instant
+            for savepoint in list_savepoints(lake.hoodie_table)
+            if savepoint.is_completed
+        ]
         if not saved:
             return
         chosen = saved[-1] if self._random.random() < 0.7 else self._random.choice(saved)
         self._say(chosen)
-        before = {one.time: one.completed_at for one in self._commits()}
+        before = {commit.time: commit.completed_at for commit in self._commits()}
         try:
             if self._random.random() < 0.3:
                 with suppress(SimulatedCrash):
@@ -350,9 +354,9 @@ class FollowedHistory(FollowedTable):
         restore = lake.timeline().of(Action.RESTORE).completed().last()
         assert restore is not None and restore.completed_at is not None
         remaining = self._known_commits()
-        undone = frozenset(one for one in before if one not in remaining)
+        undone = frozenset(instant_time for instant_time in before if instant_time not in remaining)
         self._say(f"at {restore.completed_at}, undone {', '.join(map(str, sorted(undone)))}")
-        known = {one.requested for one in self._model.commits}
+        known = {commit.requested for commit in self._model.commits}
         to = before[chosen]
         assert to is not None
         self._model.restore(Restore(restore.completed_at, to, undone & known))

@@ -100,16 +100,16 @@ class FollowedModel:
     def moments(self) -> list[Moment]:
         """All of them in order, those that were taken back as well."""
         events: list[Commit | Restore] = [*self.commits, *self.restores]
-        undone = {time for one in self.restores for time in one.undone}
+        undone = {time for restore in self.restores for time in restore.undone}
         found: list[Moment] = []
         done: list[Commit] = []
         state: State = {}
-        for event in sorted(events, key=lambda one: one.effective):
+        for event in sorted(events, key=lambda value: value.effective):
             if isinstance(event, Restore):
-                done = [one for one in done if one.requested not in event.undone]
+                done = [candidate for candidate in done if candidate.requested not in event.undone]
                 state = {}
-                for one in done:
-                    state, _ = self.after(state, one)
+                for commit in done:
+                    state, _ = self.after(state, commit)
                 columns = done[-1].columns if done else ()
                 found.append(Moment(event.effective, state, columns))
                 continue
@@ -127,29 +127,30 @@ class FollowedModel:
 
     def at(self, time: InstantTime) -> Moment | None:
         """The table at a time; None before its first commit."""
-        return next((one for one in reversed(self.moments) if one.effective <= time), None)
+        return next((moment for moment in reversed(self.moments) if moment.effective <= time), None)
 
     def meant(self, time: InstantTime) -> InstantTime:
         """The time at which a commit took effect, where it is one at which one was requested."""
-        if any(one.effective == time for one in self.moments):
+        if any(moment.effective == time for moment in self.moments):
             return time
-        return next((one.effective for one in self.moments if one.commit == time), time)
+        return next((moment.effective for moment in self.moments if moment.commit == time), time)
 
     def was_taken_back(self, time: InstantTime) -> bool:
         """Whether the table at this time had a commit that a later restore undid."""
-        effective = {one.requested: one.effective for one in self.commits}
+        effective = {commit.requested: commit.effective for commit in self.commits}
         return any(
-            time < restore.effective and any(effective[one] <= time for one in restore.undone)
+            time < restore.effective
+            and any(effective[instant_time] <= time for instant_time in restore.undone)
             for restore in self.restores
         )
 
     def may_be_taken_back(self, time: InstantTime) -> bool:
         """Whether it lies between a restore and the commit that it went back to."""
-        return any(one.to < time < one.effective for one in self.restores)
+        return any(restore.to < time < restore.effective for restore in self.restores)
 
     def between(self, begin: InstantTime, end: InstantTime) -> list[Moment]:
         """What took effect later than `begin` and not later than `end`."""
-        return [one for one in self.moments if begin < one.effective <= end]
+        return [moment for moment in self.moments if begin < moment.effective <= end]
 
     def after(self, state: State, commit: Commit) -> tuple[State, tuple[Change, ...]]:
         """What a commit makes of the rows, and what it changes."""

@@ -53,7 +53,7 @@ def blocks_of(page: str) -> Iterator[Block]:
     for number, line in lines:
         if line.startswith(_FENCE):
             language, _, name = line.removeprefix(_FENCE).partition(" ")
-            code = [text for _, text in takewhile(lambda one: one[1] != _FENCE, lines)]
+            code = [text for _, text in takewhile(lambda pair: pair[1] != _FENCE, lines)]
             until = _UNTIL.fullmatch(remark)
             yield Block(
                 number,

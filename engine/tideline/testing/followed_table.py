@@ -137,7 +137,7 @@ class FollowedTable:
         return f"{row['id']}@{row['part']}={row['v']}"
 
     def _known_commits(self) -> frozenset[InstantTime]:
-        return frozenset(one.time for one in self._commits())
+        return frozenset(commit.time for commit in self._commits())
 
     def _commits(self) -> list[Instant]:
         return list(self._lake().timeline().of(*COMMIT_ACTIONS).completed())
@@ -146,7 +146,7 @@ class FollowedTable:
         self, operation: str, rows: Sequence[Values], before: Collection[InstantTime]
     ) -> None:
         """Tell the model of a commit that appeared and that nobody has told it of."""
-        known = {one.requested for one in self._model.commits}
+        known = {commit.requested for commit in self._model.commits}
         schema = self._lake().schema
         for instant in self._commits():
             if instant.time in before or instant.time in known:

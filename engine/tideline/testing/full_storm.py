@@ -109,4 +109,7 @@ def _require_rows(table: SmallTable, expected: Values) -> None:
 
 
 def _unlisted(table: SmallTable) -> list[str]:
-    return [one.path for one in unlisted_files(PublishedTable(table.lake().hoodie_table))]
+    return [
+        unlisted_file.path
+        for unlisted_file in unlisted_files(PublishedTable(table.lake().hoodie_table))
+    ]

@@ -356,8 +356,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _drip(self, head: str, piece: bytes) -> None:
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.wfile.write(head.encode())
-        for one in itertools.cycle(piece):
-            self.wfile.write(bytes((one,)))
+        for number in itertools.cycle(piece):
+            self.wfile.write(bytes((number,)))
             time.sleep(_PAUSE_S)
 
     def log_message(self, *_: object) -> None:
@@ -402,7 +402,7 @@ def _with_an_odd_part(document: object, chance: random.Random) -> object:
         )
         return changed
     name = chance.choice(sorted(document))
-    kept = {one: value for one, value in document.items() if one != name}
+    kept = {item: value for item, value in document.items() if item != name}
     if chance.random() < 0.2:
         return kept
     return {**kept, name: _with_an_odd_part(document[name], chance)}

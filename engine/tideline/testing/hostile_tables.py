@@ -99,8 +99,8 @@ def odd_name(place: Path, outside: Path) -> None:
 
 
 KINDS: Final[Mapping[str, Callable[[Path, Path], None]]] = {
-    one.__name__: one
-    for one in (fifo, listening, link_to_zeros, link_to_environment, link_to_twin,
+    function.__name__: function
+    for function in (fifo, listening, link_to_zeros, link_to_environment, link_to_twin,
                 link_to_nothing, link_to_itself, directory, sparse, nested, odd_name)
 }  # fmt: skip
 UNOPENED: Final = ("fifo", "listening", "link_to_zeros", "link_to_environment", "link_to_twin")

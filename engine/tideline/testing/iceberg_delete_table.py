@@ -72,7 +72,10 @@ class DeleteTable:
             POSITION_FIELD_ID: pa.array([at for _, at in pairs], pa.int64()),
         }
         if keeps_rows:
-            numbers = {one.data_file.file_path: self._read(one.data_file)[0] for one in self.data()}
+            numbers = {
+                manifest_entry.data_file.file_path: self._read(manifest_entry.data_file)[0]
+                for manifest_entry in self.data()
+            }
             number = pa.field("number", pa.int64(), metadata={"PARQUET:field_id": "1"})
             rows = [{"number": numbers[path][at].as_py()} for path, at in pairs]
             columns[ROW_FIELD_ID] = pa.array(rows, pa.struct([number]))
@@ -94,7 +97,11 @@ class DeleteTable:
     def remove(self, name: str) -> None:
         """Take a data file out of the table."""
         operations = self.model.operations()
-        gone = [one.data_file for one in self.data() if one.data_file.file_path == self.path(name)]
+        gone = [
+            manifest_entry.data_file
+            for manifest_entry in self.data()
+            if manifest_entry.data_file.file_path == self.path(name)
+        ]
         outcome = self.model._commit(operations, RowDelta("delete", (), gone))
         assert isinstance(outcome, Committed)
 
@@ -117,7 +124,7 @@ class DeleteTable:
 
     def rows(self) -> list[int]:
         """What a reader sees, sorted (spec, "Scan Planning")."""
-        deletes = [(one, set(self.pairs(one))) for one in self.deletes()]
+        deletes = [(delete_file, set(self.pairs(delete_file))) for delete_file in self.deletes()]
         visible: list[int] = []
         for entry in self.data():
             name = entry.data_file.file_path.rpartition("/")[2].removesuffix(".parquet")

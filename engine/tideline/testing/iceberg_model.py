@@ -173,7 +173,9 @@ class IcebergModel:
                 removed.append(entry.data_file)
                 rows.setdefault(entry.data_file.spec_id, []).extend(files.visible_rows(entry))
         added = [
-            one for spec_id, listed in rows.items() for one in files.write_rows(listed, spec_id)
+            write_row
+            for spec_id, listed in rows.items()
+            for write_row in files.write_rows(listed, spec_id)
         ]
         number = head.sequence_number if keeps_sequence_number else None
         return RewriteFiles(head.snapshot_id, tuple(removed), tuple(added), sequence_number=number)
@@ -186,7 +188,9 @@ class IcebergModel:
         used.update(entry.metadata_file for entry in loaded.metadata.metadata_log)
         for snapshot in loaded.metadata.snapshots:
             used.add(snapshot.manifest_list or "")
-            used.update(one.path for one in manifests_of(operations.io, snapshot))
+            used.update(
+                manifest_file.path for manifest_file in manifests_of(operations.io, snapshot)
+            )
         below = {location.removeprefix(f"{loaded.metadata.location}/") for location in used}
         return {info.path for info in self.location.open().list("metadata")} - below
 

@@ -37,11 +37,19 @@ class ModelFiles:
 
     def data(self) -> list[ManifestEntry]:
         """The data files."""
-        return [one for one in self.live if one.data_file.content is FileContent.DATA]
+        return [
+            manifest_entry
+            for manifest_entry in self.live
+            if manifest_entry.data_file.content is FileContent.DATA
+        ]
 
     def deletes(self) -> list[ManifestEntry]:
         """The delete files."""
-        return [one for one in self.live if one.data_file.content is not FileContent.DATA]
+        return [
+            manifest_entry
+            for manifest_entry in self.live
+            if manifest_entry.data_file.content is not FileContent.DATA
+        ]
 
     def visible_rows(self, entry: ManifestEntry) -> list[int]:
         """The rows of a data file that no delete applies to (spec, "Scan Planning")."""
@@ -91,7 +99,11 @@ class ModelFiles:
                 continue
             required.add(entry.data_file.file_path)
             if self.metadata.format_version > 2:
-                old = [one.data_file for one in self.deletes() if _is_about(one, entry)]
+                old = [
+                    delete_file.data_file
+                    for delete_file in self.deletes()
+                    if _is_about(delete_file, entry)
+                ]
                 removed += old
                 hits |= self._deleted_positions(entry)
             added.append(

@@ -63,7 +63,7 @@ class RowDelta:
             summary.add(file, str(file.partition))
         for file in self.removed:
             summary.remove(file, str(file.partition))
-        manifests = (*self._new, *(one.manifest for one in filtered))
+        manifests = (*self._new, *(candidate.manifest for candidate in filtered))
         return SnapshotContent(manifests, summary.properties())
 
     def _manifests(self, writer: MetadataWriter, metadata: TableMetadata) -> Iterable[ManifestFile]:

@@ -125,7 +125,9 @@ class KillStorm:
         seen = Counter(key for key, _ in self.table.values())
         doubled = [key for key, count in seen.items() if count > 1]
         assert not doubled, doubled
-        being_deleted = {key for one in self._begun_after(before) for key in one.deleted_keys}
+        being_deleted = {
+            key for storm_batch in self._begun_after(before) for key in storm_batch.deleted_keys
+        }
         kept = {key for key, _ in expected_values(before)} - being_deleted
         assert kept <= seen.keys(), sorted(kept - seen.keys())
         self.looks += 1

@@ -125,5 +125,5 @@ def _pages(
     early = sorted(first, key=path_of)
     early = early[: (len(early) + 1) // 2]
     last = path_of(early[-1]) if early else ""
-    late = sorted((one for one in second if path_of(one) > last), key=path_of)
+    late = sorted((item for item in second if path_of(item) > last), key=path_of)
     return (*early, *late)

@@ -108,7 +108,9 @@ class Life:
             if found != wanted:
                 wrong.append(f"{reader} sees other rows: {difference(found, wanted)}")
         assert not wrong, "\n".join(wrong)
-        findings = [one for one in lake.check(keys=True) if one.severity is not Severity.NOTE]
+        findings = [
+            finding for finding in lake.check(keys=True) if finding.severity is not Severity.NOTE
+        ]
         assert not findings, findings
         self._check_the_past(lake)
 

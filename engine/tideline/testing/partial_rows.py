@@ -27,6 +27,8 @@ SCHEMA = pa.schema(
 
 def rows(*values: tuple[Any, ...], part: str = "p") -> pa.Table:
     """Rows of id, ts, n, text, list; of id, part, ts, n, text, list where these are given."""
-    full = [one if len(one) == len(SCHEMA) else (one[0], part, *one[1:]) for one in values]
+    full = [
+        value if len(value) == len(SCHEMA) else (value[0], part, *value[1:]) for value in values
+    ]
     kinds = zip(zip(*full, strict=True), SCHEMA.types, strict=True)
     return pa.table([pa.array(column, kind) for column, kind in kinds], schema=SCHEMA)

@@ -59,7 +59,7 @@ def prepare(groups: Sequence[Sequence[Step]]) -> int:
         patience_s = _QUIET_S
         while left:
             finished, left = wait(left, timeout=patience_s)
-            done += [one.result() for one in finished]
+            done += [future.result() for future in finished]
             if left and time.monotonic() - started_s >= _QUIET_S:
                 names = ", ".join(running)
                 _say(f"once for this machine: {names} ({time.monotonic() - started_s:.0f} s)")

@@ -125,7 +125,7 @@ class ServedCatalog(HostileCatalog):
         )
         metadata = TableMetadata.of(metadata_document(after))
         self.tables[name] = self._written(metadata)
-        ids = frozenset(one.snapshot_id for one in metadata.snapshots)
+        ids = frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots)
         self.applied.append((metadata.table_uuid, ids))
 
     def _written(self, metadata: TableMetadata) -> Loaded:

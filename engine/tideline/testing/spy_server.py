@@ -81,7 +81,9 @@ class SpyServer:
 
     def seen(self) -> str:
         """Everything that arrived, in one text."""
-        return "\n".join(f"{one.method} {one.target} {one.headers}" for one in self.requests)
+        return "\n".join(
+            f"{request.method} {request.target} {request.headers}" for request in self.requests
+        )
 
     def _secured(self, connection: socket.socket) -> socket.socket:
         if self._context is None:

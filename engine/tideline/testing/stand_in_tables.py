@@ -178,8 +178,13 @@ def _digest() -> str:
             sorted(recipe.options.items()),
             recipe.version,
             [
-                (one.operation, sorted(one.options.items()), one.completes, one.rows.to_pylist())
-                for one in recipe.writes
+                (
+                    write.operation,
+                    sorted(write.options.items()),
+                    write.completes,
+                    write.rows.to_pylist(),
+                )
+                for write in recipe.writes
             ],
         )
         for name, recipe in recipes().items()

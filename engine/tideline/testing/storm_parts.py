@@ -217,7 +217,7 @@ def _snapshot(lake: LakeTable, refused: ConfigError) -> Line | None:
     if named is None:
         raise refused
     commits = lake.timeline().of(*COMMIT_ACTIONS).completed()
-    newest = max(str(effective_time(one)) for one in commits)
+    newest = max(str(effective_time(commit)) for commit in commits)
     for time_of in (named[1], newest):
         try:
             rows = lake.to_arrow(["id", "v"], as_of=time_of).to_pydict()
@@ -236,8 +236,8 @@ def _keys_to_erase(job: PartJob, random: Random, erasures: list[Line]) -> list[s
         for writer, count in done.items()
         for number in range(count // _CYCLE * _CYCLE)
     ]
-    inserts = [one for one in batches if one.operation == "insert"]
-    keys = [one.rows.column("id").to_pylist() for one in inserts]
+    inserts = [batch for batch in batches if batch.operation == "insert"]
+    keys = [insert.rows.column("id").to_pylist() for insert in inserts]
     left = [found for found in keys if gone.isdisjoint(found)]
     return random.choice(left) if left else []
 

@@ -66,7 +66,7 @@ def refuse_half_states(
     `may_be_older`: nor any time earlier, as what is published later.
     """
     seen = dict(values)
-    doubled = sorted(key for key, _ in set(values) if sum(one == key for one, _ in values) > 1)
+    doubled = sorted(key for key, _ in set(values) if sum(name == key for name, _ in values) > 1)
     assert len(seen) == len(values), f"twice: {doubled}"
     for writer, begun in after.begun.items():
         own = {key: v for key, v in seen.items() if key.startswith(f"k{writer}")}
@@ -103,9 +103,9 @@ def state_after(writer: int, count: int) -> Mapping[str, int]:
 
 @cache
 def _batch(writer: int, number: int) -> tuple[str, Mapping[str, int]]:
-    one = StormBatch(writer, number)
-    columns = one.rows.select(["id", "v"]).to_pydict()
-    return one.operation, dict(zip(columns["id"], columns["v"], strict=True))
+    storm_batch = StormBatch(writer, number)
+    columns = storm_batch.rows.select(["id", "v"]).to_pydict()
+    return storm_batch.operation, dict(zip(columns["id"], columns["v"], strict=True))
 
 
 def _fits(

@@ -144,9 +144,11 @@ def expected_values(journals: Mapping[int, list[int]]) -> list[tuple[str, int]]:
     for writer, numbers in journals.items():
         own: dict[str, int] = {}
         for number in numbers:
-            one = StormBatch(writer, number)
-            for key, value in zip(*one.rows.select(["id", "v"]).to_pydict().values(), strict=True):
-                if one.operation == "delete":
+            storm_batch = StormBatch(writer, number)
+            for key, value in zip(
+                *storm_batch.rows.select(["id", "v"]).to_pydict().values(), strict=True
+            ):
+                if storm_batch.operation == "delete":
                     own.pop(key, None)
                 else:
                     own[key] = value
@@ -158,10 +160,16 @@ _DONE = (Event.ACKNOWLEDGED, Event.FOUND)
 
 
 def _send(
-    table: SmallTable, store: FaultyStore, one: StormBatch, options: Mapping[str, str]
+    table: SmallTable, store: FaultyStore, storm_batch: StormBatch, options: Mapping[str, str]
 ) -> Event:
     try:
-        report = table.write(one.operation, one.rows, store=store, options=options, token=one.token)
+        report = table.write(
+            storm_batch.operation,
+            storm_batch.rows,
+            store=store,
+            options=options,
+            token=storm_batch.token,
+        )
     except ConflictError:
         return Event.CONFLICTED
     except UnknownOutcomeError:

@@ -58,9 +58,17 @@ NOT_FAULTS = ("lost_reply", "sleep_s_max")
 
 def fault_classes() -> list[str]:
     """What the injectors can do, in words."""
-    names = [f"a store's {one.name}" for one in fields(FaultPlan) if one.name not in NOT_FAULTS]
-    names += [f"a lost reply, then {one.name}" for one in LostReply]
-    names += [f"a simulated {one.name}" for one in fields(Hazards) if one.name not in NOT_FAULTS]
+    names = [
+        f"a store's {attribute.name}"
+        for attribute in fields(FaultPlan)
+        if attribute.name not in NOT_FAULTS
+    ]
+    names += [f"a lost reply, then {lost_reply.name}" for lost_reply in LostReply]
+    names += [
+        f"a simulated {attribute.name}"
+        for attribute in fields(Hazards)
+        if attribute.name not in NOT_FAULTS
+    ]
     return [name.lower().replace("_", " ") for name in names]
 
 

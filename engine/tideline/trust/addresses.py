@@ -85,9 +85,9 @@ class AddressRules:
     def refusal(self, address: Address, *, is_own_service: bool = False) -> str | None:
         """What the address is that is not connected to, such as `a loopback address`; None for one
         that is."""
-        for one in _meanings(address):
-            kind = _kind(one)
-            if kind is None or self._opens(one, kind):
+        for meaning in _meanings(address):
+            kind = _kind(meaning)
+            if kind is None or self._opens(meaning, kind):
                 continue
             if is_own_service and self.own_services and kind in _OF_SERVICES:
                 continue
@@ -109,7 +109,7 @@ class AddressRules:
         if kind not in _OPENED_BY_NAME:
             return bool(holding)
         networks = _METADATA if kind == _METADATA_KIND else _networks(kind)
-        return any(_is_within(one, network) for one in holding for network in networks)
+        return any(_is_within(value, network) for value in holding for network in networks)
 
 
 def _meanings(address: Address) -> tuple[Address, ...]:
@@ -138,7 +138,7 @@ def _kind(address: Address) -> str | None:
 
 
 def _networks(kind: str) -> tuple[Network, ...]:
-    return tuple(one for known, networks in _KINDS if known == kind for one in networks)
+    return tuple(network for known, networks in _KINDS if known == kind for network in networks)
 
 
 def _is_within(inner: Network, outer: Network) -> bool:

@@ -15,6 +15,6 @@ _READ_MAX = 20_000
 def quoted(words: object) -> str:
     """`words` in one line of at most `LENGTH_MAX` characters, with known secret values masked."""
     text = masked(str(words)[:_READ_MAX])
-    line = "".join(one if one.isprintable() else " " for one in text)
+    line = "".join(character if character.isprintable() else " " for character in text)
     line = masked(" ".join(line.split()))
     return line if len(line) <= LENGTH_MAX else f"{line[:LENGTH_MAX]}..."

@@ -27,7 +27,7 @@ def health(content: dict[str, Any], kind: str = "LakeTable") -> tuple[str, str]:
 
 def table(*conditions: tuple[str, str, str, str], seen: int = 2) -> dict[str, Any]:
     names = ("type", "status", "reason", "message")
-    listed = [dict(zip(names, one, strict=True)) for one in conditions]
+    listed = [dict(zip(names, condition, strict=True)) for condition in conditions]
     return {
         "metadata": {"generation": 2},
         "status": {"observedGeneration": seen, "conditions": listed},

@@ -58,7 +58,7 @@ def pod(values: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def container(values: dict[str, Any] | None = None, name: str = "operator") -> dict[str, Any]:
-    (found,) = (one for one in pod(values)["containers"] if one["name"] == name)
+    (found,) = (item for item in pod(values)["containers"] if item["name"] == name)
     return dict(found)
 
 
@@ -236,7 +236,7 @@ def test_with_namespaces_the_operator_has_rights_there_only() -> None:
 
 def test_without_namespaces_nothing_lets_the_operator_into_any() -> None:
     bindings = [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]
-    roles = {one["roleRef"]["name"] for one in bindings}
+    roles = {binding["roleRef"]["name"] for binding in bindings}
     assert roles == {"tideline-operator", "tideline-operator-lease"}
 
 
@@ -266,11 +266,11 @@ def test_pages_are_served_when_asked_for_and_to_whom() -> None:
     assert not of_kind("Service", local)
     assert environment(local)["TIDELINE_UI_PORT"] == "8082"
     assert "TIDELINE_UI_TOKEN_FILE" not in environment(local)
-    assert "ui" not in {one["name"] for one in container(local)["ports"]}
+    assert "ui" not in {item["name"] for item in container(local)["ports"]}
     values: dict[str, Any] = {"ui": {"enabled": True, "tokenSecret": "pages"}}
     (service,) = of_kind("Service", values)
     (port,) = service["spec"]["ports"]
-    served = {one["name"]: one["containerPort"] for one in container(values)["ports"]}
+    served = {item["name"]: item["containerPort"] for item in container(values)["ports"]}
     assert served[port["targetPort"]] == int(environment(values)["TIDELINE_UI_PORT"])
     (closed,) = of_kind("NetworkPolicy", values)
     assert len(closed["spec"]["ingress"]) == 2
@@ -281,10 +281,14 @@ def test_pages_are_served_when_asked_for_and_to_whom() -> None:
     with pytest.raises(ChartRefusedError, match="tokenSecret"):
         rendered(CHART, {"ui": {"enabled": True, "from": [reader]}})
     file = Path(environment(values)["TIDELINE_UI_TOKEN_FILE"])
-    (mount,) = [one for one in container(values)["volumeMounts"] if one["name"] == "ui-token"]
+    (mount,) = [
+        volume_mount
+        for volume_mount in container(values)["volumeMounts"]
+        if volume_mount["name"] == "ui-token"
+    ]
     assert (Path(mount["mountPath"]), mount["readOnly"]) == (file.parent, True)
     pod = of_kind("Deployment", values)[0]["spec"]["template"]["spec"]
-    (volume,) = [one for one in pod["volumes"] if one["name"] == "ui-token"]
+    (volume,) = [item for item in pod["volumes"] if item["name"] == "ui-token"]
     assert volume["secret"] == {
         "secretName": "pages",
         "items": [{"key": "token", "path": file.name}],
@@ -336,10 +340,10 @@ def test_only_the_operators_container_has_the_api_token() -> None:
         if "serviceAccountToken" in source
     }
     mounted = {
-        one["name"]: {
-            mount["mountPath"] for mount in one["volumeMounts"] if mount["name"] in tokens
+        item["name"]: {
+            mount["mountPath"] for mount in item["volumeMounts"] if mount["name"] in tokens
         }
-        for one in spec["containers"]
+        for item in spec["containers"]
     }
     place = "/var/run/secrets/kubernetes.io/serviceaccount"
     assert mounted == {"operator": {place}, "reader": set()}
@@ -347,9 +351,9 @@ def test_only_the_operators_container_has_the_api_token() -> None:
 
 def test_the_reader_shares_a_socket_with_the_operator_and_nothing_else() -> None:
     spec, reader, operator = pod(), container(name="reader"), container()
-    shared = {one["name"] for one in reader["volumeMounts"]}
+    shared = {volume_mount["name"] for volume_mount in reader["volumeMounts"]}
     assert shared == {"reader"}
-    (volume,) = (one for one in spec["volumes"] if one["name"] == "reader")
+    (volume,) = (item for item in spec["volumes"] if item["name"] == "reader")
     assert volume["emptyDir"]["medium"] == "Memory"
     socket = reader["command"][-1]
     assert environment()["TIDELINE_READER_SOCKET"] == socket

@@ -69,7 +69,7 @@ class CatalogCase(ControllerCase):
 
     def catalog_condition(self, kind: str = "Ready", name: str = "lake") -> Manifest:
         conditions = self.catalog_status(name).get("conditions", ())
-        return next((one for one in conditions if one["type"] == kind), {})
+        return next((condition for condition in conditions if condition["type"] == kind), {})
 
     def owned(self, catalog: str = "lake") -> dict[str, Manifest]:
         found, _ = self.api.list(LAKE_TABLES, self.namespace, labels=f"{LABEL}={catalog}")
@@ -155,9 +155,11 @@ def test_the_policy_wins_but_reruns_and_annotations_stay(case: CatalogCase) -> N
     case.declare_catalog(services={"mode": "Advise", "rewriteManifests": {"minManifests": 7}})
 
     def is_taken_over() -> bool:
-        services = [one["spec"]["services"] for one in case.owned().values()]
-        manifests = [one.get("rewriteManifests", {}).get("minManifests") for one in services]
-        return manifests == [7, 7] and {one["mode"] for one in services} == {"Advise"}
+        services = [item["spec"]["services"] for item in case.owned().values()]
+        manifests = [
+            service.get("rewriteManifests", {}).get("minManifests") for service in services
+        ]
+        return manifests == [7, 7] and {service["mode"] for service in services} == {"Advise"}
 
     case.until(is_taken_over, "both have the new policy")
     case.api.patch(
@@ -166,7 +168,9 @@ def test_the_policy_wins_but_reruns_and_annotations_stay(case: CatalogCase) -> N
         {"metadata": {"annotations": {"tideline.dev/paused": "true"}}},
         case.namespace,
     )
-    case.until(lambda: all(one["spec"].get("suspend") for one in case.owned().values()), "all stop")
+    case.until(
+        lambda: all(item["spec"].get("suspend") for item in case.owned().values()), "all stop"
+    )
 
 
 def test_a_table_with_a_laketable_of_its_own_is_left_to_it(case: CatalogCase) -> None:

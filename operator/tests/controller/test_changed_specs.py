@@ -90,7 +90,10 @@ def test_a_status_that_is_refused_is_a_condition_an_event_and_a_metric(
             ready = case.condition("Ready")
             assert ready["status"] == "False"
             assert "not newer" in ready["message"]
-            assert {one["type"] for one in case.status()["conditions"]} >= {"Healthy", "SpecValid"}
+            assert {condition["type"] for condition in case.status()["conditions"]} >= {
+                "Healthy",
+                "SpecValid",
+            }
             assert case.operations(), "what is recorded stays"
             case.until_event("ReconcileFailed")
             labels = f'{{namespace="{case.namespace}",table="people"}}'
@@ -104,7 +107,7 @@ def test_a_status_that_is_refused_is_a_condition_an_event_and_a_metric(
 
 def reasons(case: ControllerCase) -> dict[str, str]:
     services = case.status().get("services") or {}
-    return {"cleaning": "", **{name: one.get("reason", "") for name, one in services.items()}}
+    return {"cleaning": "", **{name: item.get("reason", "") for name, item in services.items()}}
 
 
 def commits(case: ControllerCase) -> int:
@@ -113,7 +116,7 @@ def commits(case: ControllerCase) -> int:
 
 def enabled(edit: dict[str, Any]) -> dict[str, Any]:
     """The edit that takes `edit` back."""
-    return {name: {"enabled": None} for name, one in edit["services"].items() if name != "mode"}
+    return {name: {"enabled": None} for name, item in edit["services"].items() if name != "mode"}
 
 
 def refuse_newer_generations(case: ControllerCase) -> None:

@@ -202,5 +202,5 @@ def test_files_of_a_table_that_is_deleted_are_not_kept_for_a_squatter(two: Two) 
     client.put_object(two.bucket, partition, io.BytesIO(body), len(body))
     two.owner.api.delete(LAKE_TABLES, "people", two.owner.namespace)
     two.owner.until_event("DataDeleted")
-    left = {str(one.object_name) for one in client.list_objects(two.bucket, recursive=True)}
+    left = {str(item.object_name) for item in client.list_objects(two.bucket, recursive=True)}
     assert {path for path in left if "/.tideline-check-store/" not in path} == set()

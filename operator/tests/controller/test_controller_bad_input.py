@@ -192,7 +192,7 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_alone(
     case.until_ready("other")
     started = {job["metadata"]["name"]: job for job in case.cluster.all_jobs()}
     labels = [started[name]["metadata"]["labels"] for name in started.keys() - before]
-    assert {one["tideline.dev/table"] for one in labels} == {"other"}
+    assert {label["tideline.dev/table"] for label in labels} == {"other"}
     assert files_below(case.folder / "people") == files
     # The table keeps its place.
     assert place_of_twin_is_taken(case)

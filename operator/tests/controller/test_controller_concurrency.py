@@ -26,7 +26,7 @@ def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Cont
 
 
 def phases(case: ControllerCase) -> dict[str, str]:
-    return {one["kind"]: one["phase"] for one in case.operations()}
+    return {operation["kind"]: operation["phase"] for operation in case.operations()}
 
 
 def cleaning_under_way(case: ControllerCase, **options: Any) -> tuple[Controller, Manifest]:

@@ -243,7 +243,7 @@ def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetric
 
 
 def buckets(process: ProcessMetrics, name: str) -> dict[str, float]:
-    return {labels["le"]: value for one, labels, value in series(process) if one == name}
+    return {labels["le"]: value for entry, labels, value in series(process) if entry == name}
 
 
 def test_what_is_unknown_or_gone_has_no_series(process: ProcessMetrics) -> None:

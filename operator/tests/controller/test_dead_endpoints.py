@@ -86,7 +86,7 @@ def is_current(case: ControllerCase, name: str) -> bool:
 
 def wait_for_ingest(case: ControllerCase, server: MinioServer, bucket: str, number: int) -> float:
     """Land a file; seconds until its ingest has a Job."""
-    before = tuple(one["metadata"]["name"] for one in case.cluster.all_jobs())
+    before = tuple(item["metadata"]["name"] for item in case.cluster.all_jobs())
     server.client().fput_object(bucket, f"people-landing/{number}.parquet", __file__)
     landed_s = time.monotonic()
     job = case.until_job("ingest", but=before)
@@ -117,7 +117,7 @@ def test_operations_of_a_healthy_table_start_soon_beside_forty_dead_endpoints(
     case.until_ready()
     waits = []
     for number in range(3):
-        before = tuple(one["metadata"]["name"] for one in case.cluster.all_jobs())
+        before = tuple(item["metadata"]["name"] for item in case.cluster.all_jobs())
         minio_server.client().fput_object(
             bucket, f"people-landing/{number}.parquet", __file__
         )  # fmt: skip
@@ -126,7 +126,7 @@ def test_operations_of_a_healthy_table_start_soon_beside_forty_dead_endpoints(
         waits.append(time.monotonic() - landed_s)
         case.cluster.carry_out(job)
         time.sleep(5.0)
-    print(f"create after {first_s:.1f} s, ingests after {[round(one, 1) for one in waits]} s")
+    print(f"create after {first_s:.1f} s, ingests after {[round(wait, 1) for wait in waits]} s")
     assert max(first_s, *waits) < SOON_S
     names = [f"dead-{number}" for number in range(DEAD)]
     case.until(
@@ -162,7 +162,7 @@ def test_a_healthy_table_notices_nothing_when_forty_endpoints_die_at_the_same_mo
         for number in range(5):
             waits.append(wait_for_ingest(case, minio_server, bucket, number))
             time.sleep(2.0)
-        print(f"ingests after {[round(one, 1) for one in waits]} s, most threads: "
+        print(f"ingests after {[round(wait, 1) for wait in waits]} s, most threads: "
               f"{case.measured('tideline_worker_threads')}")  # fmt: skip
         assert max(waits) < SOON_S
         case.until(

@@ -241,7 +241,8 @@ def test_a_hostile_catalog_gets_nothing_of_the_controllers_and_runs_nothing(
         case.declare("orders", format="Iceberg", catalog=place, **no_hudi)
         case.start()
         case.until(
-            lambda: any(one.kind == "table" for one in hostile.received), "the table is asked for"
+            lambda: any(received.kind == "table" for received in hostile.received),
+            "the table is asked for",
         )
         found = case.until(lambda: case.condition("Ready", "orders").get("message"), "a problem")
         assert spy.heard == []

@@ -198,12 +198,12 @@ def test_below_a_table_only_places_that_count_or_are_the_namespaces_own_are_seen
     own = claim("own", "s3://lake/a", 1)
     inner = claim("inner", "s3://lake/a/b", None)
     stranger = claim("stranger", "s3://lake/a/c", None, namespace="sea")
-    for one in (own, inner, stranger):
-        locations.claim(one)
+    for table_claim in (own, inner, stranger):
+        locations.claim(table_claim)
 
     def seen() -> set[tuple[Key, bool]]:
         found = locations.others_in(own.key, own.places[0].address)
-        return {(one.key, one.is_foreign) for one in found}
+        return {(taken.key, taken.is_foreign) for taken in found}
 
     assert seen() == {(inner.key, False)}
     accepted = replace(stranger.places[0], accepted_ms=5)

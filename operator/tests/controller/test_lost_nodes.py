@@ -107,7 +107,7 @@ def until_lost(case: ControllerCase, clock: ShiftedClock) -> None:
     wait(case, clock, GRACE_S + 2)
 
     def lost() -> Manifest | None:
-        failed = (one for one in case.operations() if one["phase"] == "Failed")
+        failed = (operation for operation in case.operations() if operation["phase"] == "Failed")
         return next(failed, None)
 
     found = case.until(lost, "it counts as lost")
@@ -137,7 +137,7 @@ def _no_spark(_: object) -> NoReturn:
 
 
 def others(case: ControllerCase, job: Manifest) -> list[str]:
-    names = [str(one["metadata"]["name"]) for one in case.cluster.active_jobs()]
+    names = [str(active_job["metadata"]["name"]) for active_job in case.cluster.active_jobs()]
     return [name for name in names if name != job["metadata"]["name"]]
 
 

@@ -80,5 +80,5 @@ def test_two_operations_of_a_table_get_two_workers(case: MemoryCase) -> None:
 
 def at_workers(case: MemoryCase) -> dict[str, str]:
     """The workers of the operations under way, by kind."""
-    under_way = (one for one in case.operations() if one["phase"] == "Running")
-    return {one["kind"]: one["worker"] for one in under_way}
+    under_way = (operation for operation in case.operations() if operation["phase"] == "Running")
+    return {item["kind"]: item["worker"] for item in under_way}

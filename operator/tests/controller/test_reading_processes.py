@@ -90,10 +90,10 @@ def test_a_table_is_deleted_with_its_data_by_a_process_of_its_namespace(
     case.cluster.carry_out(case.until_job("create"))
     case.until_ready()
     folder = case.folder / "people"
-    assert any(one.is_file() for one in folder.rglob("*"))
+    assert any(path.is_file() for path in folder.rglob("*"))
     case.api.delete(LAKE_TABLES, "people", case.namespace)
     case.until(lambda: case.api.get(LAKE_TABLES, "people", case.namespace) is None, "it is deleted")
-    assert not any(one.is_file() for one in folder.rglob("*"))
+    assert not any(path.is_file() for path in folder.rglob("*"))
     assert "DataDeleted" in case.event_reasons()
 
 

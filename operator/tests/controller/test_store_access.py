@@ -107,7 +107,7 @@ def opened(connections: Connections, namespace: str, *stores: LakeStoreSpec) -> 
 
 def signers(spy: SpyServer) -> list[str]:
     """Whose keys signed the requests, in order; empty for one that nobody signed."""
-    found = (one.headers.get("authorization", "") for one in spy.requests)
+    found = (request.headers.get("authorization", "") for request in spy.requests)
     return [text.partition("Credential=")[2].partition("/")[0] for text in found]
 
 
@@ -140,8 +140,8 @@ def test_the_keys_of_a_secret_are_those_of_its_namespace_and_known_as_secret(
     put_secret(api, other, "THEIRS")
     connections = connections_of(api, clock)
     with SpyServer() as spy:
-        for one in (namespace, other, namespace):
-            opened(connections, one, with_keys(spy.url(HERE))).get("x")
+        for name in (namespace, other, namespace):
+            opened(connections, name, with_keys(spy.url(HERE))).get("x")
     assert signers(spy) == ["MINE", "THEIRS", "MINE"]
     assert masked("it is the-secret-of-MINE") == "it is ***"
 
@@ -253,7 +253,7 @@ def test_an_endpoint_that_fails_for_one_namespace_is_left_alone_there_only(
         assert opened(connections, "sea", store).get("x") == b"x"
         with pytest.raises(StorageUnavailableError):
             opened(connections, "lake", store).get("x")
-    assert [one.namespace for one in endpoints.unavailable] == ["lake"]
+    assert [endpoint.namespace for endpoint in endpoints.unavailable] == ["lake"]
 
 
 _STARTED = """

@@ -25,7 +25,7 @@ def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Cont
 
 def ended(case: ControllerCase, kind: str) -> Manifest | None:
     """The one operation of a kind, once it has ended."""
-    (found,) = [one for one in case.operations() if one["kind"] == kind]
+    (found,) = [operation for operation in case.operations() if operation["kind"] == kind]
     return found if found["phase"] not in ("Pending", "Running") else None
 
 

@@ -73,7 +73,9 @@ def land(case: ControllerCase, table: str = "people", **rows: int) -> None:
 def ended(case: ControllerCase, table: str = "people", kind: str = "ingest") -> list[Manifest]:
     """The operations of that kind that succeeded."""
     return [
-        one for one in case.operations(table) if one["kind"] == kind and one["phase"] == "Succeeded"
+        operation
+        for operation in case.operations(table)
+        if operation["kind"] == kind and operation["phase"] == "Succeeded"
     ]
 
 
@@ -94,7 +96,11 @@ def test_one_worker_carries_out_what_two_tables_need(
         land(case, "orders", b=2)
         until_ingested(case, table="orders")
         (job,) = case.cluster.all_jobs()
-        names = {one["worker"] for table in ("people", "orders") for one in case.operations(table)}
+        names = {
+            operation["worker"]
+            for table in ("people", "orders")
+            for operation in case.operations(table)
+        }
         assert names == {job["metadata"]["name"]}
         (pod,) = workers.pods.values()
         shown = case.api.get(PODS, pod.name, case.namespace)
@@ -119,7 +125,7 @@ def test_an_idle_worker_ends_and_the_next_operation_starts_another(
         assert workers.ended[0].process.returncode == 0
         land(case, a=1)
         until_ingested(case)
-    assert {one.get("attempt", 1) for one in case.operations()} == {1}
+    assert {operation.get("attempt", 1) for operation in case.operations()} == {1}
 
 
 def test_an_idle_worker_that_is_stopped_ends_at_once_and_another_goes_on(
@@ -135,7 +141,7 @@ def test_an_idle_worker_that_is_stopped_ends_at_once_and_another_goes_on(
         assert workers.ended[0].process.returncode == 143
         land(case, a=1)
         until_ingested(case)
-    assert [one.get("failures", 0) for one in case.operations()] == [0, 0]
+    assert [operation.get("failures", 0) for operation in case.operations()] == [0, 0]
 
 
 def test_a_store_without_warm_workers_gets_none(case: ControllerCase) -> None:
@@ -169,7 +175,7 @@ def test_a_worker_killed_before_its_operation_began_costs_no_attempt(
     second = until_worker(case, but=(name,))
     with workers:
         case.until(lambda: ended(case, kind="create"), "it was created", timeout_s=60)
-    (created,) = [one for one in case.operations() if one["kind"] == "create"]
+    (created,) = [operation for operation in case.operations() if operation["kind"] == "create"]
     assert created["worker"] == second["metadata"]["name"]
     assert (created.get("attempt", 1), created.get("failures", 0)) == (1, 0)
 
@@ -221,7 +227,7 @@ def test_a_result_is_not_lost_when_worker_and_controller_end_before_it_is_in_the
         assert case.operations()[-1]["phase"] == "Running"
         case.start()
         case.until(lambda: ended(case, kind="create"), "its result came")
-    (created,) = [one for one in case.operations() if one["kind"] == "create"]
+    (created,) = [operation for operation in case.operations() if operation["kind"] == "create"]
     assert created["worker"] == job["metadata"]["name"]
 
 

@@ -34,10 +34,10 @@ class Case:
         self.writer, self.running = writer_name(ID, UID), frozenset[str]()
 
     def checked(self) -> ObservedPending:
-        one = ObservedPending(
+        pending_instant = ObservedPending(
             "20260101000000000", "commit", "inflight", dead_at_ms=5, writer=self.writer
         )
-        observed = Observed(replace(TABLE, pending=(one,)), running=self.running)
+        observed = Observed(replace(TABLE, pending=(pending_instant,)), running=self.running)
         found = WriterStates(self.api, self.pods).check(KEY, self.status, observed).table
         assert found is not None
         return found.pending[0]

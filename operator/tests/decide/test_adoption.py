@@ -137,7 +137,11 @@ def test_a_table_of_an_earlier_version_is_examined_and_goes_on(tmp_path: Path) -
     table = place.make()
     place.turn()
     # As left by an operator without this condition.
-    kept = tuple(one for one in place.status.conditions if one.type is not ConditionType.ADOPTED)
+    kept = tuple(
+        candidate
+        for candidate in place.status.conditions
+        if candidate.type is not ConditionType.ADOPTED
+    )
     place.status = replace(place.status, conditions=kept)
     place.restart()
     leave_a_dead_write(table, "20260101000000000")
@@ -162,7 +166,9 @@ def test_a_table_that_the_spec_asks_too_much_of_is_left_alone(
     assert (refused.status, refused.reason) == (ConditionStatus.FALSE, "Refused")
     assert says in refused.message
     assert not starts(place.actions)
-    assert [one.reason for one in place.actions if isinstance(one, Blocked)] == ["NotAdopted"]
+    assert [action.reason for action in place.actions if isinstance(action, Blocked)] == [
+        "NotAdopted"
+    ]
     assert place.status.owned is None
     # Services alone do not write: what dead writers left is rolled back.
     alone = replace(place.declared.resource, spec=replace(place.declared.spec, ingest=()))
@@ -230,7 +236,7 @@ def test_where_others_gave_our_table_a_bucket_index_nothing_is_clustered(tmp_pat
     place.status = operation_started(place.status, operation, 1, CLOCK.now_ms() + 1)
     table = place.make()
     assert place.turn().reason == "TableMade"
-    assert [one.service for one in services_started(place.actions)] == [CLUSTERING]
+    assert [run_service.service for run_service in services_started(place.actions)] == [CLUSTERING]
     instant = table.timelines.create_requested(InstantTime("20260101000000000"), Action.COMMIT)
     stats = []
     for bucket in range(3):

@@ -135,7 +135,7 @@ class History:
     @property
     def alive(self) -> list[InstantTime]:
         pending = self.table.timeline().of(Action.DELTACOMMIT).pending()
-        return [one.time for one in pending if one.state is State.REQUESTED]
+        return [instant.time for instant in pending if instant.state is State.REQUESTED]
 
     def see(self) -> ObservedTable:
         observed = self.observer.observe(self.resource, EMPTY)
@@ -277,7 +277,7 @@ def test_the_histories_say_yes_and_no_to_every_service(version: int) -> None:
     for kind, words in CASES:
         history = History(kind, version)
         history.write(words)
-        yes.update(name for name, (one, _) in answers(history).items() if isinstance(one, Due))
+        yes.update(name for name, (value, _) in answers(history).items() if isinstance(value, Due))
         history.small.forget()
     assert all(2 <= yes[service.name] <= len(CASES) - 2 for service in all_services()), yes
 

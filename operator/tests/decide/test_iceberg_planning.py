@@ -54,7 +54,7 @@ NOTHING_DUE = IcebergFiles(files=2, size_bytes=900, small_files=1, manifests=2)
 
 
 def gaining(*services: Service, outlook: RewriteOutlook = OUTLOOK) -> IcebergFiles:
-    return replace(NOTHING_DUE, outlooks={one.name: outlook for one in services})
+    return replace(NOTHING_DUE, outlooks={service.name: outlook for service in services})
 
 
 LOOKED_FOR_ORPHANS = LakeTableStatus(
@@ -84,7 +84,7 @@ def kinds(actions: tuple[PlannedAction, ...]) -> list[Service]:
 
 def works(actions: tuple[PlannedAction, ...]) -> list[RunService]:
     found = [start.operation.work for start in starts(actions)]
-    assert all(isinstance(one, RunService) for one in found)
+    assert all(isinstance(value, RunService) for value in found)
     return cast(list[RunService], found)
 
 

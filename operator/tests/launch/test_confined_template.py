@@ -28,7 +28,10 @@ def whole(users: dict[str, Any]) -> dict[str, Any]:
     proposed = proposed_parts(settings, has_api_access=False)
     pod = layered(proposed, resolved(podTemplate={"spec": users}), NOTHING_REQUIRED, settings)
     spec = pod["spec"]
-    return {one["name"]: one for one in (*spec["containers"], *spec.get("initContainers", ()))}
+    return {
+        container["name"]: container
+        for container in (*spec["containers"], *spec.get("initContainers", ()))
+    }
 
 
 def test_a_sidecar_has_no_more_rights_than_the_engine() -> None:
@@ -43,7 +46,7 @@ def test_a_sidecar_has_no_more_rights_than_the_engine() -> None:
     assert found["engine"]["securityContext"] == {**CONFINED, "readOnlyRootFilesystem": True}
     # The operator's own is its administrator's business.
     assert found["tune"]["securityContext"] == {"privileged": True}
-    assert [one["mountPath"] for one in found["engine"]["volumeMounts"]] == ["/h"]
+    assert [volume_mount["mountPath"] for volume_mount in found["engine"]["volumeMounts"]] == ["/h"]
 
 
 @pytest.mark.parametrize(

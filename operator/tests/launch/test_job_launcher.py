@@ -96,7 +96,11 @@ def test_a_laketable_made_again_shares_nothing_with_the_deleted_one(
     assert new is not None
     names = [operation_map_of(job) for job in (old, new)]
     contents = [api.get(CONFIG_MAPS, name, namespace) for name in names]
-    owners = [one["metadata"]["ownerReferences"][0]["uid"] for one in contents if one is not None]
+    owners = [
+        content["metadata"]["ownerReferences"][0]["uid"]
+        for content in contents
+        if content is not None
+    ]
     assert owners == [old["metadata"]["uid"], new["metadata"]["uid"]]
 
 

@@ -310,7 +310,9 @@ def test_a_missing_iceberg_table_is_reported(workspace: Workspace) -> None:
     assert f"there is no Iceberg table at file://{workspace.folder}/orders yet" in out + err
     assert "look for the table again in 30 s" in out
     status = json.loads((workspace.folder / ".tideline/default.orders.status.json").read_text())
-    ready = next(one for one in status["status"]["conditions"] if one["type"] == "Ready")
+    ready = next(
+        condition for condition in status["status"]["conditions"] if condition["type"] == "Ready"
+    )
     assert (ready["status"], ready["reason"]) == ("False", "TableMissing")
     assert not (workspace.folder / ".tideline/worker.log").exists()
 
@@ -381,7 +383,7 @@ def test_a_dry_run_reads_the_first_files_and_changes_nothing(workspace: Workspac
     code, out, _ = preview(workspace, "--json")
     (event,) = [json.loads(line) for line in out.splitlines()]
     assert (code, event["event"], event["table"]) == (0, "planned", "default/people")
-    assert [one["kind"] for one in event["would_start"]] == ["ingest"]
+    assert [item["kind"] for item in event["would_start"]] == ["ingest"]
     (found,) = event["would_ingest"]
     assert (found["rows_written"], found["record_keys"], found["files_waiting"]) == (6, 2, 2)
     assert found["columns"] == [["id", "long"], ["ts", "long"], ["v", "string"]]

@@ -95,7 +95,9 @@ def test_a_manifest_list_elsewhere_is_a_problem_of_its_table(place: str) -> None
     model = IcebergModel.create()
     model.append(range(2))
     document = dict(model.metadata().json())
-    document["snapshots"] = [{**one, "manifest-list": place} for one in document["snapshots"]]
+    document["snapshots"] = [
+        {**snapshot, "manifest-list": place} for snapshot in document["snapshots"]
+    ]
     body = TableMetadata.of(document).to_bytes()
     model.location.open().put(f"metadata/v{model.operations().load().version}.metadata.json", body)
     problem = in_time(lambda: look(model.location.uri))
@@ -133,10 +135,10 @@ def test_a_clean_plan_that_inflates_is_a_problem_of_its_table(
     store.put(f".hoodie/{time}.clean.requested", clean_plan_bomb())
     store.put(".hoodie/20300101000000001.commit", b"{" * 100)
     findings = table.lake().check()
-    (plan,) = [one for one in findings if one.check == "plans"]
+    (plan,) = [finding for finding in findings if finding.check == "plans"]
     assert (plan.path, plan.repair) == (f".hoodie/{time}.clean.requested", None)
     assert f"set {SETTING} higher" in plan.message
-    assert any(one.path == ".hoodie/20300101000000001.commit" for one in findings)
+    assert any(finding.path == ".hoodie/20300101000000001.commit" for finding in findings)
     table.forget()
 
 

@@ -79,20 +79,20 @@ def onlooker(appends: int = 0, **spec: Any) -> Onlooker:
 
 
 def test_where_there_is_no_table_none_is_seen_and_one_that_comes_is() -> None:
-    one = onlooker()
-    store = one.model.location.open()
+    observer = onlooker()
+    store = observer.model.location.open()
     hint, metadata = store.get(HINT_PATH), store.get("metadata/v1.metadata.json")
     store.delete_many([HINT_PATH, "metadata/v1.metadata.json"])
-    assert one.look() == Observed()
+    assert observer.look() == Observed()
     store.put("metadata/v1.metadata.json", metadata)
     store.put(HINT_PATH, hint)
-    assert one.seen().files is not None
+    assert observer.seen().files is not None
 
 
 def test_the_files_of_the_newest_snapshot_are_counted() -> None:
-    one = onlooker(appends=3)
-    one.model.delete_by_position([1])
-    files = one.seen().files
+    observer = onlooker(appends=3)
+    observer.model.delete_by_position([1])
+    files = observer.seen().files
     assert files is not None
     assert (files.files, files.small_files, files.files_with_deletes) == (6, 6, 1)
     assert (files.delete_files, files.manifests) == (1, 4)
@@ -100,36 +100,36 @@ def test_the_files_of_the_newest_snapshot_are_counted() -> None:
 
 
 def test_a_rewrite_is_due_once_a_partition_has_enough_small_files() -> None:
-    one = onlooker(appends=4)
-    need = one.needs()["rewriteDataFiles"]
+    observer = onlooker(appends=4)
+    need = observer.needs()["rewriteDataFiles"]
     assert not need.is_due
     assert need.reason == "nothing to gain: of 8 data files 100 % are small, 0 % have deletes"
-    one.model.append(range(100, 104))
-    need = one.needs()["rewriteDataFiles"]
+    observer.model.append(range(100, 104))
+    need = observer.needs()["rewriteDataFiles"]
     assert need.is_due
     assert need.reason.startswith("10 data files (")
     assert need.reason.endswith(") would become 2: enough files of the wrong size")
 
 
 def test_partitions_that_others_change_are_left_to_them_until_they_are_quiet() -> None:
-    one = onlooker(appends=5, services={"quietFor": "10m"})
-    one.model.delete_by_position([1])
-    need = one.needs()["rewriteDataFiles"]
+    observer = onlooker(appends=5, services={"quietFor": "10m"})
+    observer.model.delete_by_position([1])
+    need = observer.needs()["rewriteDataFiles"]
     assert need.is_due
     assert need.reason.startswith("5 data files (")
-    one.model.delete_by_position([2])
-    need = one.needs()["rewriteDataFiles"]
+    observer.model.delete_by_position([2])
+    need = observer.needs()["rewriteDataFiles"]
     assert not need.is_due
     assert need.reason.endswith("other writers changed lately are left to them (quietFor)")
-    files = one.seen().files
+    files = observer.seen().files
     assert files is not None and files.quiet_at_ms is not None
-    wait_ms = files.quiet_at_ms - one.model.clock.now_ms()
+    wait_ms = files.quiet_at_ms - observer.model.clock.now_ms()
     assert 0 < wait_ms <= 600_000
-    one.model.clock.sleep(601.0)
-    need = one.needs()["rewriteDataFiles"]
+    observer.model.clock.sleep(601.0)
+    need = observer.needs()["rewriteDataFiles"]
     assert need.is_due
     assert need.reason.startswith("10 data files (")
-    assert one.needs()["rewriteDataFiles"] == need
+    assert observer.needs()["rewriteDataFiles"] == need
 
 
 def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
@@ -146,151 +146,151 @@ def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
 
 
 def test_files_of_other_formats_are_left_by_name_and_others_are_rewritten() -> None:
-    one = onlooker(appends=5)
-    operations = one.model.operations()
-    written = ModelFiles.of(operations.io, one.model.metadata()).write_rows([99], 0)
+    observer = onlooker(appends=5)
+    operations = observer.model.operations()
+    written = ModelFiles.of(operations.io, observer.model.metadata()).write_rows([99], 0)
     writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
     change = RowDelta("append", [replace(file, file_format="AVRO") for file in written])
     change.bind(operations.io, writer)
-    commit_snapshot(operations, change, writer, clock=one.model.clock)
-    need = one.needs()["rewriteDataFiles"]
+    commit_snapshot(operations, change, writer, clock=observer.model.clock)
+    need = observer.needs()["rewriteDataFiles"]
     left = f"1 file stays: not in Parquet, and only Parquet is rewritten: {written[0].file_path}"
     assert need.is_due
     assert need.reason.endswith(f"; {left}")
-    one.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 9}}}
-    need = one.needs()["rewriteDataFiles"]
+    observer.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 9}}}
+    need = observer.needs()["rewriteDataFiles"]
     assert (need.is_due, need.problem) == (False, None)
     assert need.reason.startswith("nothing to gain")
     assert need.reason.endswith(f"; {left}")
 
 
 def test_a_few_position_deletes_are_left_and_wrong_options_named() -> None:
-    one = onlooker(appends=3)
-    assert one.needs()["rewritePositionDeletes"].reason == "there are no deletes"
-    one.model.delete_by_position([1])
-    need = one.needs()["rewritePositionDeletes"]
+    observer = onlooker(appends=3)
+    assert observer.needs()["rewritePositionDeletes"].reason == "there are no deletes"
+    observer.model.delete_by_position([1])
+    need = observer.needs()["rewritePositionDeletes"]
     assert (need.is_due, need.reason) == (False, "nothing to gain: 1 delete file")
-    one.spec = {"services": {"rewritePositionDeletes": {"options": {"bogus": "1"}}}}
-    assert one.needs()["rewritePositionDeletes"].problem is not None
+    observer.spec = {"services": {"rewritePositionDeletes": {"options": {"bogus": "1"}}}}
+    assert observer.needs()["rewritePositionDeletes"].problem is not None
 
 
 def test_manifests_are_due_when_they_are_many() -> None:
-    one = onlooker(appends=4)
-    need = one.needs()["rewriteManifests"]
+    observer = onlooker(appends=4)
+    need = observer.needs()["rewriteManifests"]
     assert need.reason == "4 of 4 manifests small or overlapping; a rewrite takes at least 20"
-    one.spec = {"services": {"rewriteManifests": {"minManifests": 4}}}
-    need = one.needs()["rewriteManifests"]
+    observer.spec = {"services": {"rewriteManifests": {"minManifests": 4}}}
+    need = observer.needs()["rewriteManifests"]
     assert need.is_due
     assert need.reason.startswith("4 manifests (")
     assert ") would become 1" in need.reason
 
 
 def test_a_table_that_did_not_change_is_not_read_again() -> None:
-    one = onlooker(appends=8)
-    first = one.seen()
-    before = one.store.calls
-    assert one.seen() == first
-    assert one.store.calls - before <= LOOK_AGAIN_CALLS_MAX
-    one.model.append([1])
-    before = one.store.calls
-    assert one.seen().files != first.files
-    assert one.store.calls - before > LOOK_AGAIN_CALLS_MAX
+    observer = onlooker(appends=8)
+    first = observer.seen()
+    before = observer.store.calls
+    assert observer.seen() == first
+    assert observer.store.calls - before <= LOOK_AGAIN_CALLS_MAX
+    observer.model.append([1])
+    before = observer.store.calls
+    assert observer.seen().files != first.files
+    assert observer.store.calls - before > LOOK_AGAIN_CALLS_MAX
 
 
 def test_another_spec_is_counted_again() -> None:
-    one = onlooker(appends=2)
-    assert not one.needs()["rewriteDataFiles"].is_due
-    one.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
-    assert one.needs()["rewriteDataFiles"].is_due
+    observer = onlooker(appends=2)
+    assert not observer.needs()["rewriteDataFiles"].is_due
+    observer.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
+    assert observer.needs()["rewriteDataFiles"].is_due
 
 
 def test_counting_that_takes_long_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = onlooker(appends=6)
-    clock = one.model.clock
-    inner = one.store.get
+    observer = onlooker(appends=6)
+    clock = observer.model.clock
+    inner = observer.store.get
 
     def slow(path: str) -> bytes:
         clock.sleep(2 * COUNTING_FREE_MS / 1000)
         return inner(path)
 
-    monkeypatch.setattr(one.store, "get", slow)
-    assert one.seen().files is not None
-    one.model.append([1])
-    later = one.seen()
+    monkeypatch.setattr(observer.store, "get", slow)
+    assert observer.seen().files is not None
+    observer.model.append([1])
+    later = observer.seen()
     assert later.files is None
     assert later.count_at_ms is not None
-    need = one.needs()["rewriteDataFiles"]
+    need = observer.needs()["rewriteDataFiles"]
     assert (need.is_due, need.reason) == (False, "the newest snapshot is not counted yet")
     clock.sleep((later.count_at_ms - clock.now_ms()) / 1000)
-    assert one.seen().files is not None
+    assert observer.seen().files is not None
 
 
 def test_partitions_that_become_quiet_do_not_make_counting_more_frequent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = onlooker(appends=5, services={"quietFor": "30s"})
-    one.model.delete_by_position([2])
-    clock, inner, reads = one.model.clock, one.store.get, []
+    observer = onlooker(appends=5, services={"quietFor": "30s"})
+    observer.model.delete_by_position([2])
+    clock, inner, reads = observer.model.clock, observer.store.get, []
 
     def slow(path: str) -> bytes:
         reads.append(path)
         clock.sleep(2 * COUNTING_FREE_MS / 1000)
         return inner(path)
 
-    monkeypatch.setattr(one.store, "get", slow)
-    assert one.seen().files is not None
+    monkeypatch.setattr(observer.store, "get", slow)
+    assert observer.seen().files is not None
     clock.sleep(31.0)
     reads.clear()
-    known = one.seen().files
+    known = observer.seen().files
     assert known is not None and known.quiet_at_ms is not None
     assert known.quiet_at_ms > clock.now_ms()
     assert not [path for path in reads if path.endswith(".avro")]
     clock.sleep((known.quiet_at_ms - clock.now_ms()) / 1000 + 1)
-    again = one.seen().files
+    again = observer.seen().files
     assert again is not None and again.quiet_at_ms is None
     assert "rewrite_data_files" in again.outlooks
 
 
 def test_snapshots_expire_when_their_age_has_come() -> None:
-    one = onlooker(appends=3)
-    assert one.needs()["expireSnapshots"].reason == "nothing to expire: 3 snapshots"
-    one.model.clock.sleep(6 * 86_400)
-    need = one.needs()["expireSnapshots"]
+    observer = onlooker(appends=3)
+    assert observer.needs()["expireSnapshots"].reason == "nothing to expire: 3 snapshots"
+    observer.model.clock.sleep(6 * 86_400)
+    need = observer.needs()["expireSnapshots"]
     assert (need.is_due, need.reason) == (True, "2 of 3 snapshots are past their age")
-    one.spec = {"services": {"expireSnapshots": {"retainLast": 3}}}
-    assert not one.needs()["expireSnapshots"].is_due
-    one.spec = {"services": {"expireSnapshots": {"olderThan": "30d"}}}
-    assert not one.needs()["expireSnapshots"].is_due
+    observer.spec = {"services": {"expireSnapshots": {"retainLast": 3}}}
+    assert not observer.needs()["expireSnapshots"].is_due
+    observer.spec = {"services": {"expireSnapshots": {"olderThan": "30d"}}}
+    assert not observer.needs()["expireSnapshots"].is_due
 
 
 def test_a_table_that_shares_its_files_keeps_them() -> None:
-    one = Onlooker(IcebergModel.create(properties={"gc.enabled": "false"}))
-    one.model.append([1])
-    one.model.clock.sleep(9 * 86_400)
+    observer = Onlooker(IcebergModel.create(properties={"gc.enabled": "false"}))
+    observer.model.append([1])
+    observer.model.clock.sleep(9 * 86_400)
     for name in ("expireSnapshots", "removeOrphanFiles"):
-        need = one.needs()[name]
+        need = observer.needs()[name]
         assert (need.is_due, need.problem) == (False, None)
         assert "gc.enabled is false" in need.reason
 
 
 @pytest.mark.parametrize("call", [1, 4, 8, 12])
 def test_an_unreachable_store_is_a_transient_problem(call: int) -> None:
-    one = onlooker(appends=6)
-    one.store.plan = FaultPlan(unavailable_calls=frozenset({call}))
-    problem = one.look().problem
+    observer = onlooker(appends=6)
+    observer.store.plan = FaultPlan(unavailable_calls=frozenset({call}))
+    problem = observer.look().problem
     assert problem is not None
     assert problem.is_transient
-    one.store.plan = FaultPlan()
-    assert one.needs()["rewriteDataFiles"].is_due
+    observer.store.plan = FaultPlan()
+    assert observer.needs()["rewriteDataFiles"].is_due
 
 
 def test_a_missing_manifest_is_named() -> None:
-    one = onlooker(appends=2)
+    observer = onlooker(appends=2)
     (path, *_) = [
-        info.path for info in one.model.location.open().list("metadata") if "-m" in info.path
+        info.path for info in observer.model.location.open().list("metadata") if "-m" in info.path
     ]
-    one.model.location.open().delete(path)
-    problem = one.look().problem
+    observer.model.location.open().delete(path)
+    problem = observer.look().problem
     assert problem is not None
     assert (problem.reason, problem.exit_code) == ("CorruptTable", 1)
     assert path in problem.message
@@ -300,33 +300,33 @@ def test_a_missing_manifest_is_named() -> None:
 def test_a_table_that_was_made_anew_in_the_same_place_is_another_one(
     is_local: bool, tmp_path: Path
 ) -> None:
-    one = onlooker(appends=3)
+    observer = onlooker(appends=3)
     if is_local:
-        one = Onlooker(IcebergModel.create_in(str(tmp_path), 3))
-    first, again = one.seen(), one.seen()
+        observer = Onlooker(IcebergModel.create_in(str(tmp_path), 3))
+    first, again = observer.seen(), observer.seen()
     assert again.metadata is first.metadata
-    empty_and_create_anew(one.model)
+    empty_and_create_anew(observer.model)
     for number in range(3):
-        one.model.append([2 * number])
-    second = one.seen()
+        observer.model.append([2 * number])
+    second = observer.seen()
     assert second.metadata_location.endswith("/v4.metadata.json")
-    assert second.metadata.table_uuid == one.model.metadata().table_uuid
+    assert second.metadata.table_uuid == observer.model.metadata().table_uuid
     assert second.metadata.table_uuid != first.metadata.table_uuid
     assert first.files is not None and second.files is not None
     assert (first.files.files, second.files.files) == (6, 3)
-    assert one.seen().metadata is second.metadata
+    assert observer.seen().metadata is second.metadata
 
 
 def test_counting_that_the_first_table_put_off_is_done_for_the_second() -> None:
-    one = onlooker(appends=3)
-    source = FolderSource(one.model.operations(one.store))
+    observer = onlooker(appends=3)
+    source = FolderSource(observer.model.operations(observer.store))
     memory = IcebergMemory()
-    first = observe_iceberg(source, one.table.spec, memory, one.model.clock)
-    memory.count_again_ms = one.model.clock.now_ms() + 1_000_000
-    empty_and_create_anew(one.model)
+    first = observe_iceberg(source, observer.table.spec, memory, observer.model.clock)
+    memory.count_again_ms = observer.model.clock.now_ms() + 1_000_000
+    empty_and_create_anew(observer.model)
     for number in range(3):
-        one.model.append([2 * number])
-    source = FolderSource(one.model.operations(one.store))
-    second = observe_iceberg(source, one.table.spec, memory, one.model.clock)
+        observer.model.append([2 * number])
+    source = FolderSource(observer.model.operations(observer.store))
+    second = observe_iceberg(source, observer.table.spec, memory, observer.model.clock)
     assert second.metadata_location == first.metadata_location
     assert second.files is not None and second.files.files == 3

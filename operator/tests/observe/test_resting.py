@@ -201,4 +201,6 @@ def test_a_table_with_an_instant_under_way_does_not_rest(lake: Lake) -> None:
         observed, requests = lake.look()
         assert requests > 1
         assert observed.table is not None
-        assert [one.time for one in observed.table.pending] == ["20260102000000000"]
+        assert [pending_instant.time for pending_instant in observed.table.pending] == [
+            "20260102000000000"
+        ]

@@ -122,7 +122,7 @@ def test_without_memory_the_process_has_to_end(begin: Begin) -> None:
 
     talk = begin(look)
     talk.join()
-    assert [type(one) for one in talk.raised] == [MemoryError]
+    assert [type(error) for error in talk.raised] == [MemoryError]
 
 
 def test_the_controller_is_asked_before_a_request_and_told_afterwards(begin: Begin) -> None:

@@ -275,7 +275,7 @@ def test_a_claim_is_checked_by_a_process_that_has_read_nothing(tmp_path: Path) -
     place = Location("s3://bucket/table")
     with reader(tmp_path, result(b"true")) as (processes, hostile):
         assert processes.may_write(Access(), TABLE, place, "uid")
-        assert [one.is_single for one in hostile.opened] == [True]
+        assert [candidate.is_single for candidate in hostile.opened] == [True]
         assert processes.may_write(Access(), TABLE, place, "uid")
         first, second = hostile.opened
         assert first.process != second.process

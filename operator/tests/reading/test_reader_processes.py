@@ -117,7 +117,7 @@ def with_keys() -> Access:
 def reading_pids(reader: ReaderProcesses) -> list[int]:
     parent = reader.supervisor_pid
     found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(one) for one in found if is_alive(int(one))]
+    return [int(name) for name in found if is_alive(int(name))]
 
 
 def is_healthy(reader: ReaderProcesses, table: ResolvedTable) -> bool:
@@ -156,22 +156,22 @@ def test_a_process_has_neither_token_nor_environment_nor_files_of_the_controller
         with processes() as reader:
             reader.observe(HERE, declared(tmp_path), EMPTY)
             (pid,) = reading_pids(reader)
-            for one in (pid, reader.supervisor_pid):
-                if one == pid and os.getuid() != 0:
+            for entry in (pid, reader.supervisor_pid):
+                if entry == pid and os.getuid() != 0:
                     # Not even its own user looks into it.
                     with pytest.raises(PermissionError):
                         Path(f"/proc/{pid}/environ").read_bytes()
                     continue
-                environment = Path(f"/proc/{one}/environ").read_bytes()
+                environment = Path(f"/proc/{entry}/environ").read_bytes()
                 for name in (SECRET, "KUBERNETES", "PYTHON", "AWS_SECRET"):
                     assert name.encode() not in environment
-                folder = Path(f"/proc/{one}/fd")
+                folder = Path(f"/proc/{entry}/fd")
                 files = {at.name: str(at.readlink()) for at in folder.iterdir()}
                 assert str(secret) not in files.values()
-                if one == pid:
+                if entry == pid:
                     assert {files[number] for number in "01"} == {"/dev/null"}
                     assert all(files[at].startswith("socket:") for at in files if int(at) > 2)
-                assert Path(f"/proc/{one}/cwd").readlink() == Path("/")
+                assert Path(f"/proc/{entry}/cwd").readlink() == Path("/")
             status = Path(f"/proc/{pid}/status").read_text()
             assert "NoNewPrivs:\t1" in status
             limits = Path(f"/proc/{pid}/limits").read_text().splitlines()

@@ -12,7 +12,9 @@ from tideline_operator.resources.schedule import Timestamp
 
 
 def table(name: str, *conditions: tuple[str, str, str], **status: Any) -> dict[str, Any]:
-    listed = [dict(zip(("type", "status", "reason"), one, strict=True)) for one in conditions]
+    listed = [
+        dict(zip(("type", "status", "reason"), condition, strict=True)) for condition in conditions
+    ]
     return {
         "metadata": {"name": name, "namespace": "lake", "generation": 1},
         "status": {"observedGeneration": 1, "conditions": listed, **status},

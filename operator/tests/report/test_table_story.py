@@ -50,7 +50,9 @@ def changed(**status: Any) -> dict[str, Any]:
 
 def with_condition(kind: str, status: str, reason: str, message: str = "") -> dict[str, Any]:
     given = {"type": kind, "status": status, "reason": reason, "message": message}
-    others = [one for one in HEALTHY["status"]["conditions"] if one["type"] != kind]
+    others = [
+        condition for condition in HEALTHY["status"]["conditions"] if condition["type"] != kind
+    ]
     return changed(conditions=[*others, given])
 
 
@@ -129,14 +131,14 @@ def test_a_rerun_is_higher_than_every_number_before() -> None:
 
 
 def test_a_rerun_ends_with_its_own_operation() -> None:
-    one = {"id": "e", "kind": "cleaning", "rerun": 4, "phase": "Running"}
-    assert rerun_end(changed(operations=[one]), "cleaning", 4) is None
-    again = {**one, "phase": "Failed", "isSafeToRetry": True}
+    item = {"id": "e", "kind": "cleaning", "rerun": 4, "phase": "Running"}
+    assert rerun_end(changed(operations=[item]), "cleaning", 4) is None
+    again = {**item, "phase": "Failed", "isSafeToRetry": True}
     assert rerun_end(changed(operations=[again]), "cleaning", 4) is None
-    ended = {**one, "phase": "Succeeded"}
+    ended = {**item, "phase": "Succeeded"}
     assert rerun_end(changed(operations=[ended]), "cleaning", 4) == ended
     assert rerun_end(changed(operations=[ended]), "cleaning", 5) is None
-    wrong = {**one, "phase": "Failed"}
+    wrong = {**item, "phase": "Failed"}
     assert rerun_end(changed(operations=[wrong]), "cleaning", 4) == wrong
 
 

@@ -106,8 +106,8 @@ def test_only_kept_specs_and_harmless_parts_of_pods_are_free_form() -> None:
         *(f"{spec}.{name}" for name in ("affinity", "dnsConfig")),
         *(f"{spec}.{name}[]" for name in ("tolerations", "topologySpreadConstraints")),
         f"{spec}.hostAliases[]",
-        *(f"{spec}.{one}.env[].valueFrom" for one in container),
-        *(f"{spec}.{one}.envFrom[]" for one in container),
+        *(f"{spec}.{entry}.env[].valueFrom" for entry in container),
+        *(f"{spec}.{entry}.envFrom[]" for entry in container),
         *(f"{spec}.volumes[].{kind}" for kind in VOLUME_KINDS),
     }
 

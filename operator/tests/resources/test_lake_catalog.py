@@ -95,7 +95,11 @@ def test_kubectl_shows_the_counts(api_server: ApiServer, namespace: str) -> None
     answer = api_server.request("PATCH", f"{path}/lake/status", change, content_type=form)
     assert answer.status == 200, answer.content
     shown = api_server.request("GET", path, accept=TABLE_FORM).content
-    columns = [one["name"] for one in shown["columnDefinitions"] if not one["priority"]]
+    columns = [
+        column_definition["name"]
+        for column_definition in shown["columnDefinitions"]
+        if not column_definition["priority"]
+    ]
     assert columns == ["Name", "Ready", "Reason", "Tables", "Maintained", "Excluded", "Late",
                        "Failing", "Looked", "Age"]  # fmt: skip
     assert shown["rows"][0]["cells"][3:8] == [12, 10, 2, 1, 0]

@@ -89,7 +89,7 @@ def test_a_password_that_is_a_word_of_the_operators_changes_nothing_it_reads() -
     read = parse_stored(LakeTableStatus, status_content(status))
     assert read is not None
     assert read.last_valid_spec == status.last_valid_spec
-    assert [(one.type, one.reason) for one in read.conditions] == [
+    assert [(condition.type, condition.reason) for condition in read.conditions] == [
         (ConditionType.READY, "StorageUnavailable")
     ]
     (operation,) = read.operations

@@ -208,7 +208,7 @@ class Budgets:
         lines = self._lines() if free > 0 else {}
         chosen: list[Key] = []
         while lines and len(chosen) < free:
-            namespace = min(lines, key=lambda one: self._order(lines[one][-1], within))
+            namespace = min(lines, key=lambda line: self._order(lines[line][-1], within))
             key = lines[namespace][-1]
             memory_bytes = self._waiting[key].memory_bytes
             asked_within[namespace] += memory_bytes

@@ -194,9 +194,11 @@ class CatalogReconciler:
 
     def _keep_tables(self, item: Manifest, catalog: LakeCatalog, memory: _Memory) -> None:
         namespace = key_of(item)[0]
-        tables = [one for one in self.tables.all() if key_of(one)[0] == namespace]
+        tables = [entry for entry in self.tables.all() if key_of(entry)[0] == namespace]
         catalogs = {
-            key_of(one)[1]: one for one in self.catalogs.all() if key_of(one)[0] == namespace
+            key_of(entry)[1]: entry
+            for entry in self.catalogs.all()
+            if key_of(entry)[0] == namespace
         }
         wanted = owned_tables(item, catalog, memory.found, tables, catalogs, memory.as_wanted)
         assert memory.listed is not None

@@ -111,7 +111,7 @@ class Claims:
         """
         key = key_of(item)
         places = claimed_places(table, self._accepted(item))
-        known = {one.address: one for one in status.claims}
+        known = {accepted_claim.address: accepted_claim for accepted_claim in status.claims}
         addresses = frozenset(place.address for place in places)
         if not self._is_due(key, addresses, frozenset(known), has_problem=has_problem):
             return ClaimCheck(status)
@@ -130,11 +130,18 @@ class Claims:
             )
             for address, ms in since.items()
         )
-        kept = (one for one in status.claims if one.address in addresses - denied)
+        kept = (
+            accepted_claim
+            for accepted_claim in status.claims
+            if accepted_claim.address in addresses - denied
+        )
         status = replace(status, claims=(*kept, *new))
         if problem is not None and not known:
             return ClaimCheck(status, problem)
-        accepted = {one.address: one.accepted_at.ms for one in status.claims}
+        accepted = {
+            accepted_claim.address: accepted_claim.accepted_at.ms
+            for accepted_claim in status.claims
+        }
         claim = TableClaim(key, claimed_places(table, accepted), _created_at(item))
         return ClaimCheck(status, taken=self._register(claim))
 
@@ -142,9 +149,9 @@ class Claims:
         """Places that other LakeTables claim below a table's location, by path, with the owner."""
         address = claimed_address(table)
         return {
-            one.elder.address.removeprefix(address).strip("/"): _owner(one)
-            for one in self._locations.others_in(key, address)
-            if one.elder.address != address
+            taken.elder.address.removeprefix(address).strip("/"): _owner(taken)
+            for taken in self._locations.others_in(key, address)
+            if taken.elder.address != address
         }
 
     def _accepted(self, item: Manifest, *, with_only_read: bool = True) -> dict[str, int]:
@@ -162,9 +169,9 @@ class Claims:
             if checked is None or not checked.has_answered:
                 return {status.owned.location: Timestamp.parse(_created_at(item)).ms}
         return {
-            one.address: one.accepted_at.ms
-            for one in status.claims
-            if with_only_read or not one.is_only_read
+            claim.address: claim.accepted_at.ms
+            for claim in status.claims
+            if with_only_read or not claim.is_only_read
         }
 
     def _register(self, claim: TableClaim) -> Taken | None:

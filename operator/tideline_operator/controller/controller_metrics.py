@@ -275,7 +275,11 @@ class ControllerMetrics:
 
     def note_catalog(self, key: Key, status: LakeCatalogStatus) -> None:
         """Bring the gauge of one LakeCatalog up to date."""
-        ready = next(one for one in status.conditions if one.type is CatalogConditionType.READY)
+        ready = next(
+            condition
+            for condition in status.conditions
+            if condition.type is CatalogConditionType.READY
+        )
         _set_truth(self.catalog_ready, key, ready.status)
 
     def note_end(self, kind: str, result: OperationResult, seconds: float) -> None:

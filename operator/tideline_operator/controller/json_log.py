@@ -34,7 +34,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["error"] = masked(self.formatException(record.exc_info))
         line["logger"] = record.name
-        return json.dumps(line, ensure_ascii=False, default=lambda one: masked(str(one)))
+        return json.dumps(line, ensure_ascii=False, default=lambda item: masked(str(item)))
 
 
 def log_as_json(level: str = "INFO", stream: TextIO | None = None) -> None:

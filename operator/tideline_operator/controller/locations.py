@@ -102,7 +102,7 @@ class Locations:
             for place in claim.places:
                 if place.address not in addresses or place.accepted_ms is not None:
                     continue
-                others = [one.place.accepted_ms for one in self._conflicts(key, place)]
+                others = [conflict.place.accepted_ms for conflict in self._conflicts(key, place)]
                 latest_ms = max((ms for ms in others if ms is not None), default=now_ms - 1)
                 since[place.address] = max(now_ms, latest_ms + 1)
             places = tuple(
@@ -127,9 +127,10 @@ class Locations:
             held = self._at.get(address, set()) | self._below.get(address, set())
             own = ClaimedPlace(address, "", "")
             return tuple(
-                Taken(one.key, own, one.place, is_foreign=one.key[0] != key[0])
-                for one in held
-                if one.key != key and (one.place.accepted_ms is not None or one.key[0] == key[0])
+                Taken(candidate.key, own, candidate.place, is_foreign=candidate.key[0] != key[0])
+                for candidate in held
+                if candidate.key != key
+                and (candidate.place.accepted_ms is not None or candidate.key[0] == key[0])
             )
 
     def _seniority(self, key: Key, place: ClaimedPlace) -> tuple[float, str, int]:
@@ -153,7 +154,9 @@ class Locations:
         claim = self._claims.get(key)
         if claim is None:
             return set()
-        rivals = {one.key for place in claim.places for one in self._conflicts(key, place)}
+        rivals = {
+            conflict.key for place in claim.places for conflict in self._conflicts(key, place)
+        }
         del self._claims[key]
         for place in claim.places:
             held = _Held(key, place)
@@ -187,7 +190,7 @@ class Locations:
         found = self._at.get(place.address, set()) | self._below.get(place.address, set())
         for above in _above(place.address):
             found = found | self._at.get(above, set())
-        return {one for one in found if one.key != key and not _may_be_shared(one.place, place)}
+        return {held for held in found if held.key != key and not _may_be_shared(held.place, place)}
 
 
 def _keeps_away(place: ClaimedPlace, *, is_foreign: bool) -> bool:

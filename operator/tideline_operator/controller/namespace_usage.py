@@ -35,10 +35,10 @@ class ResourceUsage:
         """All kinds of operations together."""
         every = totals.values()
         return cls(
-            sum(one.pod_ms for one in every) / 1000,
-            sum(one.mib_seconds for one in every) / 1024,
-            sum(one.bytes_read + one.bytes_written for one in every),
-            sum(one.requests for one in every),
+            sum(usage.pod_ms for usage in every) / 1000,
+            sum(usage.mib_seconds for usage in every) / 1024,
+            sum(usage.bytes_read + usage.bytes_written for usage in every),
+            sum(usage.requests for usage in every),
         )
 
     def since(self, before: ResourceUsage) -> ResourceUsage:
@@ -115,8 +115,8 @@ class NamespaceSpending:
                 ended.popleft()
             found = [spending for _, spending in ended]
         return ResourceUsage(
-            sum(one.pod_seconds for one in found),
-            sum(one.gib_seconds for one in found),
-            sum(one.bytes for one in found),
-            sum(one.requests for one in found),
+            sum(resource_usage.pod_seconds for resource_usage in found),
+            sum(resource_usage.gib_seconds for resource_usage in found),
+            sum(resource_usage.bytes for resource_usage in found),
+            sum(resource_usage.requests for resource_usage in found),
         )

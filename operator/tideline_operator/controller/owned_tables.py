@@ -44,7 +44,7 @@ def owner_of(table: Manifest) -> str | None:
     label = (table["metadata"].get("labels") or {}).get(CATALOG_LABEL)
     owners = table["metadata"].get("ownerReferences") or ()
     is_owned = any(
-        one.get("kind") == LAKE_CATALOGS.kind and one.get("name") == label for one in owners
+        owner.get("kind") == LAKE_CATALOGS.kind and owner.get("name") == label for owner in owners
     )
     return str(label) if is_owned else None
 
@@ -140,7 +140,7 @@ def _as_wanted(item: Manifest, known: Manifest, spec: LakeTableSpec) -> Manifest
 
 def _is_owned_by(item: Manifest, table: Manifest) -> bool:
     owners = table["metadata"].get("ownerReferences") or ()
-    return any(one.get("uid") == item["metadata"].get("uid") for one in owners)
+    return any(owner.get("uid") == item["metadata"].get("uid") for owner in owners)
 
 
 def _manifest(item: Manifest, name: str, spec: LakeTableSpec) -> Manifest:

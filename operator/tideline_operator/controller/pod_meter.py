@@ -68,7 +68,9 @@ class PodMeter:
                 self._runs[uid] = run
             past_ms = now_ms - KEPT_MS
             for old in [
-                uid for uid, one in self._runs.items() if (one.ended_ms or now_ms) < past_ms
+                uid
+                for uid, candidate in self._runs.items()
+                if (candidate.ended_ms or now_ms) < past_ms
             ]:
                 del self._runs[old]
 

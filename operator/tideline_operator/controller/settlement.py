@@ -113,7 +113,7 @@ class Settlement:
     def look_again(self, *moments_ms: int | None) -> None:
         """Look at these moments at the latest, as far as they are known."""
         known = (self.late_at_ms, *moments_ms)
-        self.late_at_ms = min((one for one in known if one is not None), default=None)
+        self.late_at_ms = min((number for number in known if number is not None), default=None)
 
 
 class Settler:

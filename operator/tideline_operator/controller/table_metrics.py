@@ -65,12 +65,16 @@ class TableMetrics:
         """The status of a table as it is now."""
         self._spent[key] = dict(status.spent)
         if any(
-            one.type is ConditionType.PAUSED and one.status is ConditionStatus.TRUE
-            for one in status.conditions
+            condition.type is ConditionType.PAUSED and condition.status is ConditionStatus.TRUE
+            for condition in status.conditions
         ):
             self._oldest_ms.pop(key, None)
             return
-        landed = (one.oldest_file_at for one in status.ingest.values() if one.oldest_file_at)
+        landed = (
+            ingest_status.oldest_file_at
+            for ingest_status in status.ingest.values()
+            if ingest_status.oldest_file_at
+        )
         self._oldest_ms[key] = min((at.ms for at in landed), default=None)
 
     def forget(self, key: Key) -> None:
@@ -85,14 +89,14 @@ class TableMetrics:
         yield self._ages()
         yield self._ends()
         spent = [
-            ((*key, kind), one)
+            ((*key, kind), candidate)
             for key, by_kind in list(self._spent.items())
-            for kind, one in by_kind.items()
+            for kind, candidate in by_kind.items()
         ]
         for name, text, amount in _TOTALS:
             family = CounterMetricFamily(name, text, labels=_OF_KIND)
-            for labels, one in spent:
-                family.add_metric(labels, amount(one))
+            for labels, usage in spent:
+                family.add_metric(labels, amount(usage))
             yield family
 
     def _ages(self) -> Metric:
@@ -114,7 +118,7 @@ class TableMetrics:
             labels=(*_OF_KIND, "result"),
         )
         for key, by_kind in list(self._spent.items()):
-            for kind, one in by_kind.items():
-                family.add_metric((*key, kind, "failed"), one.failures)
-                family.add_metric((*key, kind, "succeeded"), one.runs - one.failures)
+            for kind, usage in by_kind.items():
+                family.add_metric((*key, kind, "failed"), usage.failures)
+                family.add_metric((*key, kind, "succeeded"), usage.runs - usage.failures)
         return family

@@ -98,7 +98,7 @@ def write_failure(
 def _with_failure(item: Manifest, note: str, now_ms: int) -> list[Mapping[str, object]] | None:
     """The conditions of `item` with the failure; None when it is there."""
     before = (item.get("status") or {}).get("conditions") or []
-    ready: Mapping[str, Any] = next((one for one in before if one.get("type") == _READY), {})
+    ready: Mapping[str, Any] = next((entry for entry in before if entry.get("type") == _READY), {})
     if (ready.get("status"), ready.get("reason")) == ("False", FAILED):
         return None
     since = ready.get("lastTransitionTime") if ready.get("status") == "False" else None
@@ -109,4 +109,4 @@ def _with_failure(item: Manifest, note: str, now_ms: int) -> list[Mapping[str, o
         "message": masked(note)[:_MESSAGE_LENGTH_MAX],
         "lastTransitionTime": since or str(Timestamp(now_ms)),
     }
-    return [failed, *(one for one in before if one.get("type") != _READY)]
+    return [failed, *(entry for entry in before if entry.get("type") != _READY)]

@@ -156,13 +156,13 @@ class WarmWorkers:
             return ()
         with self._lock:
             free = Counter(
-                (key[0], one.kind)
+                (key[0], known_worker.kind)
                 for key in self._known
-                for one in self._of(key[0], None, only=key)
-                if not one.holder and not one.is_ending
+                for known_worker in self._of(key[0], None, only=key)
+                if not known_worker.holder and not known_worker.is_ending
             )
             chosen = []
-            for table, waiting in sorted(self._waiting.items(), key=lambda one: one[1].since_ms):
+            for table, waiting in sorted(self._waiting.items(), key=lambda pair: pair[1].since_ms):
                 if free[table[0], waiting.kind] > 0:
                     free[table[0], waiting.kind] -= 1
                     if not waiting.is_woken:

@@ -137,7 +137,9 @@ class WorkerPlaces:
             place = AtWarmWorker(before.worker, plan.memory_bytes, plan)
             return self._with_pod(place, operation, table, start)
         busy = {
-            one.worker for one in status.operations if one.is_under_way and one.id != operation.id
+            operation_status.worker
+            for operation_status in status.operations
+            if operation_status.is_under_way and operation_status.id != operation.id
         }
         chosen = self.workers.choose(key, plan, warm, busy=busy)
         if isinstance(chosen, AwaitWorker):

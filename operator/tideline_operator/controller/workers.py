@@ -142,4 +142,4 @@ class Workers:
         since_s = self._clock.monotonic_s() - LONG_TURN_S
         waiting = self._waiting(_LOOK_S)
         with self._lock:
-            return sum(at_s < since_s or one in waiting for one, at_s in self._turns.items())
+            return sum(at_s < since_s or number in waiting for number, at_s in self._turns.items())

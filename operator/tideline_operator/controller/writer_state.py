@@ -33,20 +33,29 @@ class WriterStates:
     def check(self, key: Key, status: LakeTableStatus, observed: Observed) -> Observed:
         """`observed` with the states of its writers; a dead one's instant is dead."""
         table = observed.table
-        if table is None or not any(one.writer for one in table.pending):
+        if table is None or not any(pending_instant.writer for pending_instant in table.pending):
             return observed
-        pending = tuple(self._checked(key, status, one, observed.running) for one in table.pending)
+        pending = tuple(
+            self._checked(key, status, pending_instant, observed.running)
+            for pending_instant in table.pending
+        )
         return replace(observed, table=replace(table, pending=pending))
 
     def _checked(
-        self, key: Key, status: LakeTableStatus, one: ObservedPending, running: frozenset[str]
+        self,
+        key: Key,
+        status: LakeTableStatus,
+        pending_instant: ObservedPending,
+        running: frozenset[str],
     ) -> ObservedPending:
-        named = parse_writer_name(one.writer)
+        named = parse_writer_name(pending_instant.writer)
         if named is None or named[0] in running or not self._is_ours(key, status, *named):
-            return one
+            return pending_instant
         if not self._is_gone(key, named[0]):
-            return replace(one, writer_state=WriterState.ENDING)
-        return replace(one, writer_state=WriterState.GONE, is_dead=True, dead_at_ms=None)
+            return replace(pending_instant, writer_state=WriterState.ENDING)
+        return replace(
+            pending_instant, writer_state=WriterState.GONE, is_dead=True, dead_at_ms=None
+        )
 
     def _is_ours(self, key: Key, status: LakeTableStatus, operation_id: str, pod_uid: str) -> bool:
         noted = any(

@@ -56,7 +56,7 @@ def adoption_of(capabilities: TableCapabilities, spec: LakeTableSpec, *, is_ours
     """The decision about a table of this capabilities. `is_ours`: the operator made it."""
     refusals = dict.fromkeys(filter(None, map(capabilities.may, _needed(spec))))
     if refusals:
-        words = "; ".join(_in_words(one) for one in refusals)
+        words = "; ".join(_in_words(candidate) for candidate in refusals)
         return Adoption(AdoptionReason.REFUSED, words)
     left_out = {
         service: _in_words(refusal)
@@ -74,7 +74,9 @@ def adoption_of(capabilities: TableCapabilities, spec: LakeTableSpec, *, is_ours
 def _left_out_messages(left_out: Mapping[TableService, str]) -> Iterator[str]:
     """The services that are left out, one message for each reason."""
     for why in dict.fromkeys(left_out.values()):
-        names = ", ".join(spec_name(one) for one, text in left_out.items() if text == why)
+        names = ", ".join(
+            spec_name(table_service) for table_service, text in left_out.items() if text == why
+        )
         yield f"left out ({names}): {why}"
 
 

@@ -51,8 +51,8 @@ def plan_catalog(spec: LakeCatalogSpec, found: Iterable[FoundTable]) -> CatalogP
 
 def is_included(spec: LakeCatalogSpec, name: str) -> bool:
     """Whether the patterns of a LakeCatalog take a table."""
-    is_wanted = not spec.include or any(fnmatchcase(name, one) for one in spec.include)
-    return is_wanted and not any(fnmatchcase(name, one) for one in spec.exclude)
+    is_wanted = not spec.include or any(fnmatchcase(name, pattern) for pattern in spec.include)
+    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in spec.exclude)
 
 
 def resource_name(catalog: LakeCatalog, table: FoundTable, taken: Container[str]) -> str:

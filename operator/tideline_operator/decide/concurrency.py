@@ -22,7 +22,7 @@ def may_begin_now(
 ) -> bool:
     """Whether the operation fits what is under way."""
     under_way = []
-    known = {one.id: one for one in status.operations}
+    known = {operation_status.id: operation_status for operation_status in status.operations}
     for operation_id in observed.running:
         entry = known.get(operation_id)
         if entry is None:
@@ -39,13 +39,15 @@ def _work(kind: OperationKind, subject: str, table: ResolvedTable, observed: Obs
     if service is None:
         return TableWork(is_alone=True)
     pending = () if observed.table is None else observed.table.pending
-    return TableWork(service, is_planned=any(one.service == service for one in pending))
+    return TableWork(
+        service, is_planned=any(pending_instant.service == service for pending_instant in pending)
+    )
 
 
 def _meets_clustering(ingest_name: str, table: ResolvedTable, observed: Observed) -> bool:
     """Whether an ingest may touch what a pending clustering will replace, and be refused for it."""
     spec = table.spec
-    ingest = next((one for one in spec.ingest if one.name == ingest_name), None)
+    ingest = next((candidate for candidate in spec.ingest if candidate.name == ingest_name), None)
     if ingest is not None and ingest.operation in _ONLY_INSERTS:
         return False
     stored = {} if observed.table is None else observed.table.history.properties

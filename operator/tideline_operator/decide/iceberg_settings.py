@@ -35,7 +35,9 @@ def wanted_iceberg_services(spec: LakeTableSpec) -> tuple[IcebergService, ...]:
     """The services that the operator runs, in the order in which they run."""
     if spec.services.mode is ServiceMode.OFF:
         return ()
-    return tuple(one for one in all_services() if getattr(_part(spec, one), "enabled", True))
+    return tuple(
+        service for service in all_services() if getattr(_part(spec, service), "enabled", True)
+    )
 
 
 def iceberg_settings(spec: LakeTableSpec, service: Service) -> dict[str, str]:

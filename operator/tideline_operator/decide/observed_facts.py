@@ -65,8 +65,16 @@ class ObservedFacts:
 
     @property
     def failed_writes(self) -> tuple[InstantTime, ...]:
-        unfinished = (one for one in self.table.pending if one.action != Action.ROLLBACK.value)
-        dead = (InstantTime(one.time) for one in unfinished if one.is_dead)
+        unfinished = (
+            pending_instant
+            for pending_instant in self.table.pending
+            if pending_instant.action != Action.ROLLBACK.value
+        )
+        dead = (
+            InstantTime(pending_instant.time)
+            for pending_instant in unfinished
+            if pending_instant.is_dead
+        )
         return tuple(sorted(dead, reverse=True))
 
 

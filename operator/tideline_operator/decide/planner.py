@@ -273,7 +273,11 @@ class _Planner:
     def _roll_back(self) -> list[PlannedAction]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         dead = tuple(instant.time for instant in pending if instant.is_dead)
-        gone = tuple(one.writer for one in pending if one.writer_state is WriterState.GONE)
+        gone = tuple(
+            pending_instant.writer
+            for pending_instant in pending
+            if pending_instant.writer_state is WriterState.GONE
+        )
         actions: list[PlannedAction] = []
         for instant in pending:
             if not instant.is_dead and instant.dead_at_ms is not None:
@@ -359,7 +363,9 @@ class _Planner:
         priority = Priority.URGENT_SERVICE if need.is_urgent else Priority.SERVICE
         admitted = self._admit(operation, priority, need.reason, self._last_failure(operation))
         rate = rate_of(need, self._status, self._observed)
-        return [replace(one, rate=rate) if isinstance(one, Start) else one for one in admitted]
+        return [
+            replace(value, rate=rate) if isinstance(value, Start) else value for value in admitted
+        ]
 
     def _last_failure(self, operation: Operation) -> OperationStatus | None:
         """The last run of a service if it failed: newer instants are no reason to retry sooner."""

@@ -41,7 +41,7 @@ def in_order(
     due = ranked(
         [need for need in needs if need.is_due],
         lambda need: rate_of(need, status, observed),
-        lambda one, other: one.service.goes_after(other.service),
+        lambda service_need, other: service_need.service.goes_after(other.service),
     )
     return (*due, *(need for need in needs if not need.is_due))
 

@@ -106,20 +106,22 @@ def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str 
 def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: int) -> WorkerChoice:
     """Where an operation that is not too large is carried out."""
     known = tuple(workers)
-    alike = [one for one in known if one.kind == wanted.kind and not one.is_ending]
-    idle = [one for one in alike if not one.holder]
+    alike = [worker for worker in known if worker.kind == wanted.kind and not worker.is_ending]
+    idle = [worker for worker in alike if not worker.holder]
     if idle:
-        return TakeWorker(max(idle, key=lambda one: (one.worked_ms, one.name)).name)
+        return TakeWorker(max(idle, key=lambda worker: (worker.worked_ms, worker.name)).name)
     full = _why_full(wanted, known, warm)
     if full is None:
         return NewWorker()
     others = [
-        one for one in known if not one.holder and not one.is_ending and one.kind != wanted.kind
+        worker
+        for worker in known
+        if not worker.holder and not worker.is_ending and worker.kind != wanted.kind
     ]
-    for one in sorted(others, key=lambda one: (one.worked_ms, one.name)):
-        left = tuple(other for other in known if other is not one)
+    for known_worker in sorted(others, key=lambda worker: (worker.worked_ms, worker.name)):
+        left = tuple(other for other in known if other is not known_worker)
         if _why_full(wanted, left, warm) is None:
-            return NewWorker(replaced=one.name)
+            return NewWorker(replaced=known_worker.name)
     if alike and wanted.waited_ms < PATIENCE_MS:
         message = f"{counted(len(alike), 'warm worker')} busy"
         return AwaitWorker(message, now_ms + PATIENCE_MS - wanted.waited_ms)
@@ -130,7 +132,7 @@ def _why_full(wanted: Wanted, workers: tuple[KnownWorker, ...], warm: Warm) -> s
     if len(workers) >= warm.max_workers:
         return f"the namespace has {len(workers)} of {counted(warm.max_workers, 'warm worker')}"
     limit = warm.memory_bytes_max
-    asked = wanted.memory_bytes + sum(one.memory_bytes for one in workers)
+    asked = wanted.memory_bytes + sum(worker.memory_bytes for worker in workers)
     if limit is not None and asked > limit:
         return f"warm workers would ask for {size_text(asked)} of {size_text(limit)}"
     return None

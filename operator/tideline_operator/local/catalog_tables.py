@@ -47,7 +47,7 @@ class CatalogTables:
     @property
     def problems(self) -> tuple[TidelineError, ...]:
         """Why catalogs could not be listed."""
-        return tuple(one.problem for one in self._known.values() if one.problem is not None)
+        return tuple(known.problem for known in self._known.values() if known.problem is not None)
 
     @property
     def due_ms(self) -> int | None:
@@ -58,7 +58,7 @@ class CatalogTables:
         self, catalogs: Iterable[ResolvedCatalog], declared: Iterable[ResolvedTable], note: Note
     ) -> None:
         """Look at the catalogs that are due; `declared` are the tables with a LakeTable."""
-        listed = {one.name: one for one in catalogs}
+        listed = {catalog.name: catalog for catalog in catalogs}
         self._known = {name: self._known.get(name, _Known()) for name in listed}
         others = list(declared)
         for name, known in self._known.items():

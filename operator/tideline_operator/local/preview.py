@@ -39,15 +39,18 @@ class TablePreview:
     def exit_codes(self) -> set[int]:
         """The exit codes of a run because of what blocks it, and of its first files."""
         codes = {item.exit_code for item in self.actions if isinstance(item, Blocked)}
-        if any(one.result.skipped or one.result.rows_set_aside for one in self.rehearsals):
+        if any(
+            rehearsal.result.skipped or rehearsal.result.rows_set_aside
+            for rehearsal in self.rehearsals
+        ):
             codes.add(SET_ASIDE)
-        return codes | {one.result.exit_code for one in self.rehearsals}
+        return codes | {rehearsal.result.exit_code for rehearsal in self.rehearsals}
 
     def lines(self) -> list[str]:
         """The preview for people."""
         starts = [item for item in self.actions if isinstance(item, Start)]
         first = [f"would start: {start}" for start in starts]
-        tried = [line for one in self.rehearsals for line in one.lines()]
+        tried = [line for rehearsal in self.rehearsals for line in rehearsal.lines()]
         lines = [*(first or describe_rest(self.actions, self.now_ms)), *tried]
         return [f"{self.table}  {line}" for line in lines]
 
@@ -69,7 +72,7 @@ class TablePreview:
             "table": self.table,
             "would_start": starts,
             "next": [rest_event(item, self.now_ms) for item in rest],
-            "would_ingest": [one.to_json_object() for one in self.rehearsals],
+            "would_ingest": [rehearsal.to_json_object() for rehearsal in self.rehearsals],
         }
 
 

@@ -90,7 +90,10 @@ class KnownCapabilities:
 
 def made_by_us(status: LakeTableStatus, identity: str) -> bool:
     """Whether the status shows that the operator made the table of this identity."""
-    before = next((one for one in status.conditions if one.type is ConditionType.ADOPTED), None)
+    before = next(
+        (condition for condition in status.conditions if condition.type is ConditionType.ADOPTED),
+        None,
+    )
     if before is None:
         return False
     if before.reason == AdoptionReason.TABLE_MADE.value:

@@ -309,10 +309,10 @@ class Observer:
         if policy.never:
             return seen
         return tuple(
-            replace(one, writer=heartbeat_writer(hoodie.store, one.time))
-            if one.dead_at_ms is not None and one.service is None
-            else one
-            for one in seen
+            replace(pending_instant, writer=heartbeat_writer(hoodie.store, pending_instant.time))
+            if pending_instant.dead_at_ms is not None and pending_instant.service is None
+            else pending_instant
+            for pending_instant in seen
         )
 
     def _one_pending(
@@ -324,7 +324,11 @@ class Observer:
         *,
         is_dead: bool,
     ) -> ObservedPending:
-        services = (one for one in all_services() if one != ROLLBACK and one.owns(instant, found))
+        services = (
+            table_service
+            for table_service in all_services()
+            if table_service != ROLLBACK and table_service.owns(instant, found)
+        )
         service = next(services, None)
         name = str(instant.time)
         is_idle = service is not None and policy.is_dead(hoodie, instant.time)
@@ -369,7 +373,9 @@ class _Reader:
     def clusterings(self) -> frozenset[InstantTime]:
         """The replacecommits that are clustering, pending or completed."""
         replaced = self.timeline.of(Action.REPLACECOMMIT).completed()
-        done = {one.time for one in replaced if self._content(one).operation_type == CLUSTER}
+        done = {
+            instant.time for instant in replaced if self._content(instant).operation_type == CLUSTER
+        }
         return clusterings(self.hoodie, self.timeline.pending()) | done
 
     def history(self, found: frozenset[InstantTime]) -> TableHistory:
@@ -416,9 +422,9 @@ class _Reader:
         last = self.timeline.of(Action.COMMIT).completed().last()
         deltas = self.timeline.of(Action.DELTACOMMIT).completed()
         return frozenset(
-            one.time
-            for one in (deltas.after(last.time) if last else deltas)
-            if self._content(one).operation_type == LOG_COMPACT
+            instant.time
+            for instant in (deltas.after(last.time) if last else deltas)
+            if self._content(instant).operation_type == LOG_COMPACT
         )
 
     def _last_clean(self) -> LastClean | None:
@@ -437,7 +443,7 @@ class _Reader:
             return frozenset()
         later = self.timeline.of(*COMMIT_ACTIONS).completed().after(restore.time)
         return frozenset(
-            one.time for one in later if INGEST_KEY in self._content(one).extra_metadata
+            instant.time for instant in later if INGEST_KEY in self._content(instant).extra_metadata
         )
 
     def _content(self, instant: Instant) -> _CommitContent:

@@ -92,8 +92,10 @@ def plan_command(name: str, as_json: bool, **given: Any) -> None:
         print_json([dict(zip(PLAN_COLUMNS, row, strict=True)) for row in rows])
         return
     print_table(PLAN_COLUMNS, rows)
-    for one in running(table):
-        print_line(f"under way since {one['startedAt']}: {one['kind']} {one.get('subject') or ''}")
+    for item in running(table):
+        print_line(
+            f"under way since {item['startedAt']}: {item['kind']} {item.get('subject') or ''}"
+        )
 
 
 @plugin.command("why")
@@ -105,10 +107,13 @@ def why_command(name: str, as_json: bool, **given: Any) -> int:
     found = reasons(_table(api, name, namespace), namespace=_namespace(api, namespace))
     if as_json:
         names = ("subject", "reason", "message")
-        print_json([{key: getattr(one, key) for key in names} for one in found])
+        print_json([{key: getattr(candidate, key) for key in names} for candidate in found])
     else:
-        for one in found:
-            print_line(f"{one.subject}: {one.reason}" + (f": {one.message}" if one.message else ""))
+        for reason in found:
+            print_line(
+                f"{reason.subject}: {reason.reason}"
+                + (f": {reason.message}" if reason.message else "")
+            )
         if not found:
             print_line(f"nothing is wrong with {namespace}/{name}")
     return 1 if found else 0

@@ -124,9 +124,9 @@ def _number() -> _Codec:
 def _plain(value: Any) -> Any:
     """JSON as it is."""
     if type(value) is dict and all(type(name) is str for name in value):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if type(value) in (list, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if type(value) in _PLAIN:
         return value
     raise CodecError(f"{type(value).__name__} is not handed over")
@@ -161,7 +161,7 @@ def _error(kind: type[TidelineError]) -> _Codec:
 
     def encode(error: Any) -> Any:
         named = (error.table, error.instant, error.path, error.value)
-        shown = (None if one is None else str(one) for one in named)
+        shown = (None if item is None else str(item) for item in named)
         return _codec(texts).encode((error.message, *shown))
 
     def decode(document: Any) -> TidelineError:
@@ -189,10 +189,10 @@ def _enum(kind: type[Enum]) -> _Codec:
 
 def _tuple(members: tuple[Any, ...]) -> _Codec:
     if len(members) == 2 and members[1] is Ellipsis:
-        one = _codec(members[0])
+        candidate = _codec(members[0])
         return _Codec(
-            lambda value: [one.encode(item) for item in value],
-            lambda document: tuple(one.decode(item) for item in _list(document)),
+            lambda value: [candidate.encode(item) for item in value],
+            lambda document: tuple(candidate.decode(item) for item in _list(document)),
             lambda value: isinstance(value, tuple),
         )
     codecs = tuple(map(_codec, members))
@@ -207,10 +207,10 @@ def _tuple(members: tuple[Any, ...]) -> _Codec:
     return _Codec(encode, decode, lambda value: isinstance(value, tuple))
 
 
-def _frozenset(one: _Codec) -> _Codec:
+def _frozenset(codec: _Codec) -> _Codec:
     return _Codec(
-        lambda value: [one.encode(item) for item in value],
-        lambda document: frozenset(one.decode(item) for item in _list(document)),
+        lambda value: [codec.encode(item) for item in value],
+        lambda document: frozenset(codec.decode(item) for item in _list(document)),
         lambda value: isinstance(value, frozenset),
     )
 
@@ -228,7 +228,7 @@ def _mapping(key: Any, content: Any) -> _Codec:
 
 
 def _union(members: tuple[Any, ...]) -> _Codec:
-    codecs = tuple(_codec(one) for one in members if one is not type(None))
+    codecs = tuple(_codec(member) for member in members if member is not type(None))
     takes_none = len(codecs) < len(members)
     if takes_none and len(codecs) == 1:
         return _optional(codecs[0])
@@ -266,7 +266,7 @@ def _optional(codec: _Codec) -> _Codec:
 
 def _dataclass(kind: type) -> _Codec:
     hints = typing.get_type_hints(kind)
-    names = tuple(one.name for one in dataclasses.fields(kind) if one.init)
+    names = tuple(attribute.name for attribute in dataclasses.fields(kind) if attribute.init)
     known: tuple[_Codec, ...] | None = None
 
     def parts() -> tuple[_Codec, ...]:

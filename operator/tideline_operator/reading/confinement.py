@@ -44,7 +44,7 @@ def _close_files(control: int) -> None:
     null = os.open(_NOTHING, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(null, descriptor)
-    for descriptor in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
+    for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if descriptor > 2 and descriptor != control:
             with suppress(OSError):
                 os.close(descriptor)

@@ -103,7 +103,7 @@ def _objection(table: ResolvedTable, status: LakeTableStatus, hoodie: HoodieTabl
     if newest is None or not is_instant_time(newest):
         return None
     time = InstantTime(newest)
-    if time in {one.time for one in hoodie.timeline().completed()}:
+    if time in {instant.time for instant in hoodie.timeline().completed()}:
         return None
     if hoodie.commits.archive().find(frozenset({time})):
         return None

@@ -50,7 +50,9 @@ def give_up_files_and_signals() -> bool:
 
 
 def _syscall(number: int, *arguments: object) -> int:
-    given = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    given = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
     return int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *given))
 
 

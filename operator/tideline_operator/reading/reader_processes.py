@@ -156,7 +156,9 @@ class ReaderProcesses:
         metadata = place.resource.metadata
         subject = "catalog", metadata.namespace, metadata.name
         found: tuple[FoundTable, ...] = self._ask(subject, access, ListPlace(place))
-        return tuple(FoundTable(one.parts, shown(one.obstacle)) for one in found)
+        return tuple(
+            FoundTable(found_table.parts, shown(found_table.obstacle)) for found_table in found
+        )
 
     def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """See `Reader.probe`."""
@@ -464,5 +466,5 @@ def _cleaned_problem(problem: Problem | None) -> Problem | None:
 
 def _masked_error(error: TidelineError) -> TidelineError:
     named = (error.table, error.instant, error.path, error.value)
-    table, instant, path, value = (None if one is None else shown(str(one)) for one in named)
+    table, instant, path, value = (None if entry is None else shown(str(entry)) for entry in named)
     return type(error)(shown(error.message), table=table, instant=instant, path=path, value=value)

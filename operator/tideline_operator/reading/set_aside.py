@@ -87,4 +87,4 @@ class SetAside:
         """Subjects that are not read now."""
         with self._lock:
             now_s = self._clock.monotonic_s()
-            return sum(one.until_s > now_s for one in self._suspects.values())
+            return sum(suspect.until_s > now_s for suspect in self._suspects.values())

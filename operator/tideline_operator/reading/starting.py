@@ -143,5 +143,5 @@ def _hang_up(process: subprocess.Popen[bytes]) -> None:
 def _command(socket_path: Path) -> list[str]:
     """Without the working directory, variables and the user's packages: `-I`."""
     here = os.getcwd()  # noqa: PTH109
-    found = [one for one in sys.path if Path(one).is_absolute() and one != here]
+    found = [folder for folder in sys.path if Path(folder).is_absolute() and folder != here]
     return [sys.executable, "-I", "-c", _PROGRAM, str(socket_path), *found]

@@ -189,7 +189,7 @@ class Supervisor:
                         pass
 
     def _numbered(self, number: str) -> _Child | None:
-        return next((one for one in self._children.values() if one.number == number), None)
+        return next((child for child in self._children.values() if child.number == number), None)
 
     def _open(self, asked: Open, connection: socket.socket, channel: Channel) -> None:
         child = self._children.get(asked.process)
@@ -290,7 +290,7 @@ class Supervisor:
         limit_bytes = self._limits.memory_bytes_total
         if limit_bytes is None:
             return
-        used = {name: _private_bytes(one.pid) for name, one in self._children.items()}
+        used = {name: _private_bytes(child.pid) for name, child in self._children.items()}
         own = {name: max(0, size_bytes - self._own_bytes) for name, size_bytes in used.items()}
         while own and sum(own.values()) + self._own_bytes > _SHARE_OF_ALL * limit_bytes:
             largest = max(own, key=lambda name: own[name])

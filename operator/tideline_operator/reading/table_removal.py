@@ -98,14 +98,18 @@ class TableRemoval:
                 if name in METADATA_NAMES and not _is_control(path):
                     self._partitions.add(folder)
         hudi = {root: kind for root, kind in roots.items() if kind == HUDI}
-        self._partitions = {one for one in self._partitions if root_around(one, hudi) is None}
+        self._partitions = {
+            partition for partition in self._partitions if root_around(partition, hudi) is None
+        }
         # Iceberg metadata in a partition of this table is just a file that was put there.
         others = {root: kind for root, kind in roots.items() if not self._has_partition(root)}
         self._nested = hudi | others
         self._is_surveyed = True
 
     def _has_partition(self, root: str) -> bool:
-        return any(one == root or one.startswith(f"{root}/") for one in self._partitions)
+        return any(
+            partition == root or partition.startswith(f"{root}/") for partition in self._partitions
+        )
 
     def _paths(self) -> Iterator[str]:
         return (found.path for found in self.store.list())

@@ -108,7 +108,9 @@ def _named(failing: list[Manifest]) -> str:
 
 def _ready(table: Manifest) -> Manifest:
     conditions = (table.get("status") or {}).get("conditions") or ()
-    found = (one for one in conditions if one.get("type") == ConditionType.READY.value)
+    found = (
+        condition for condition in conditions if condition.get("type") == ConditionType.READY.value
+    )
     return next(found, {})
 
 
@@ -121,7 +123,11 @@ def _dated(
     *,
     now_ms: int,
 ) -> CatalogCondition:
-    same = (one for one in before.conditions if one.type is kind and one.status is truth)
+    same = (
+        condition
+        for condition in before.conditions
+        if condition.type is kind and condition.status is truth
+    )
     known = next(same, None)
     return CatalogCondition(
         type=kind,

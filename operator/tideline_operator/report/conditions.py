@@ -114,7 +114,9 @@ def _adopted(
 ) -> Condition:
     """Whether the table is worked on, and on what grounds; as before while it cannot be read."""
     kind = ConditionType.ADOPTED
-    refusals = [str(one) for one in blocked if one.reason in (TABLE_MISMATCH, NOT_ADOPTED)]
+    refusals = [
+        str(candidate) for candidate in blocked if candidate.reason in (TABLE_MISMATCH, NOT_ADOPTED)
+    ]
     problem = observed.problem
     if problem is not None and problem.reason == UnsupportedTableError.kind:
         refusals.append(problem.message)
@@ -137,7 +139,11 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
     if unknown is not None:
         return unknown
     pending = observed.table.pending if observed.table else ()
-    dead = [one.time for one in pending if one.is_dead or one.writer_state is WriterState.ENDING]
+    dead = [
+        pending_instant.time
+        for pending_instant in pending
+        if pending_instant.is_dead or pending_instant.writer_state is WriterState.ENDING
+    ]
     if dead:
         message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"
         return _condition(kind, False, "DeadWriter", message)

@@ -60,7 +60,9 @@ def standing_failures(
             case OperationKind.RESTORE:
                 return spec.restore_to is not None
             case OperationKind.ROLLBACK:
-                return observed.table is None or any(one.is_dead for one in observed.table.pending)
+                return observed.table is None or any(
+                    pending_instant.is_dead for pending_instant in observed.table.pending
+                )
             case _:
                 return True
 

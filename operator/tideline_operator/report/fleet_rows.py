@@ -34,7 +34,7 @@ def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
     status = table.get("status") or {}
     level, line = level_of(table)
     files = status.get("table") or {}
-    pod_ms = sum(int(one.get("podMs") or 0) for one in (status.get("spent") or {}).values())
+    pod_ms = sum(int(item.get("podMs") or 0) for item in (status.get("spent") or {}).values())
     name = f"{seen['namespace']}/{seen['name']}"
     facts = {
         "format": str(seen["format"]),
@@ -54,21 +54,23 @@ def level_of(table: Manifest) -> tuple[Level, str]:
     """How a LakeTable is, and why."""
     status = table.get("status") or {}
     due = ", ".join(due_services(table))
-    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     paused = conditions.get(ConditionType.PAUSED.value, {})
     if paused.get("status") == ConditionStatus.TRUE.value:
         return Level.HEALTHY, "paused"
     wrong = reasons(table)
     if conditions.get(ConditionType.READY.value, {}).get("status") != ConditionStatus.TRUE.value:
-        first = next((one for one in wrong if one.subject == "Ready"), None) or wrong[0]
+        first = next((reason for reason in wrong if reason.subject == "Ready"), None) or wrong[0]
         return Level.BROKEN, f"{first.reason}: {first.message}" if first.message else first.reason
     if wrong:
-        return Level.DUE, "; ".join(f"{one.subject}: {one.message or one.reason}" for one in wrong)
+        return Level.DUE, "; ".join(
+            f"{reason.subject}: {reason.message or reason.reason}" for reason in wrong
+        )
     return (Level.DUE, f"{DUE}{due}") if due else (Level.HEALTHY, "nothing is due")
 
 
 def _oldest(status: Mapping[str, Any], now_ms: int) -> str:
     """When the oldest file landed that waits."""
     ingests = (status.get("ingest") or {}).values()
-    landed = [Timestamp.parse(at).ms for one in ingests if (at := one.get("oldestFileAt"))]
+    landed = [Timestamp.parse(at).ms for ingest in ingests if (at := ingest.get("oldestFileAt"))]
     return f"{at_utc(min(landed))}, {ago(now_ms - min(landed))}" if landed else ""

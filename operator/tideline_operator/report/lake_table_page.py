@@ -73,17 +73,17 @@ def _newest_first(status: Mapping[str, Any]) -> list[Manifest]:
     return list(reversed(status.get("operations") or ()))
 
 
-def _operation_cells(one: Manifest) -> list[object]:
-    started, finished = one.get("startedAt") or "", one.get("finishedAt")
+def _operation_cells(item: Manifest) -> list[object]:
+    started, finished = item.get("startedAt") or "", item.get("finishedAt")
     took_ms = Timestamp.parse(finished).ms - Timestamp.parse(started).ms if finished else None
     return [
-        operation_text(one),
-        one.get("phase", ""),
-        one.get("attempt", 1),
+        operation_text(item),
+        item.get("phase", ""),
+        item.get("attempt", 1),
         _when(started),
         "" if took_ms is None else f"{took_ms / 1000:,.0f} s",
-        one.get("instant") or "",
-        one.get("message") or one.get("error") or "",
+        item.get("instant") or "",
+        item.get("message") or item.get("error") or "",
     ]
 
 
@@ -94,7 +94,7 @@ def _when(moment: str) -> str:
 
 def _dearest_first(status: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     spent: Mapping[str, Mapping[str, Any]] = status.get("spent") or {}
-    return sorted(spent.items(), key=lambda one: -int(one[1].get("podMs") or 0))
+    return sorted(spent.items(), key=lambda pair: -int(pair[1].get("podMs") or 0))
 
 
 def _spent_cells(item: tuple[str, Mapping[str, Any]]) -> list[object]:
@@ -113,6 +113,11 @@ def _spent_cells(item: tuple[str, Mapping[str, Any]]) -> list[object]:
 
 def _conditions(status: Mapping[str, Any]) -> list[list[object]]:
     return [
-        [one["type"], one.get("status", ""), one.get("reason", ""), one.get("message", "")]
-        for one in status.get("conditions") or ()
+        [
+            condition["type"],
+            condition.get("status", ""),
+            condition.get("reason", ""),
+            condition.get("message", ""),
+        ]
+        for condition in status.get("conditions") or ()
     ]

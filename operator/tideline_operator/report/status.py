@@ -302,7 +302,9 @@ def _owned(
     actions: tuple[PlannedAction, ...],
 ) -> OwnedTable | None:
     """The table at the location, once it was found to be as declared; kept from then on."""
-    differs = any(isinstance(one, Blocked) and one.reason == TABLE_MISMATCH for one in actions)
+    differs = any(
+        isinstance(action, Blocked) and action.reason == TABLE_MISMATCH for action in actions
+    )
     if observed.table is None or differs:
         return status.owned
     return owned_table(table, observed.table.identity)

@@ -25,8 +25,10 @@ _MESSAGE_LENGTH_MAX = 1_000
 def bucket_checked(report: StoreReport, generation: int, now_ms: int) -> BucketStatus:
     """A bucket after its checks."""
     checks = tuple(
-        StoreCheck(name=str(one.promise), outcome=str(one.outcome), message=_short(one.message))
-        for one in report.results
+        StoreCheck(
+            name=str(result.promise), outcome=str(result.outcome), message=_short(result.message)
+        )
+        for result in report.results
     )
     return BucketStatus(
         outcome=str(report.outcome),
@@ -52,7 +54,7 @@ def store_status(
     """The status with these buckets."""
     kept = dict(sorted(buckets.items())[:BUCKETS_MAX])
     truth, reason, message = _checked(kept)
-    known = next((one for one in before.conditions if one.status is truth), None)
+    known = next((condition for condition in before.conditions if condition.status is truth), None)
     since = Timestamp(now_ms) if known is None else known.last_transition_time
     ready = StoreCondition(
         type=StoreConditionType.READY,
@@ -72,7 +74,7 @@ def _checked(buckets: Mapping[str, BucketStatus]) -> tuple[ConditionStatus, str,
             return ConditionStatus.FALSE, bucket.problem, f"bucket {name}: {bucket.message}"
     passed = str(ProbeOutcome.PASSED)
     for name, bucket in buckets.items():
-        wrong = [one for one in bucket.checks if one.outcome != passed]
+        wrong = [check for check in bucket.checks if check.outcome != passed]
         if wrong:
             number = counted(len(wrong), "check")
             message = f"bucket {name} did not pass {number}: it {wrong[0].message}"

@@ -25,7 +25,8 @@ STATUS_COLUMNS = (
 PLAN_COLUMNS = ("what", "due", "why", "last run", "next run")
 _ENDED = (OperationPhase.SUCCEEDED.value, OperationPhase.FAILED.value)
 _TRUE, _FALSE, _UNKNOWN = (
-    one.value for one in (ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN)
+    condition_status.value
+    for condition_status in (ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN)
 )
 _USUAL = {
     ConditionType.PAUSED.value: (_FALSE,),
@@ -60,7 +61,7 @@ def status_row(table: Manifest) -> tuple[object, ...]:
         timeline.get("pendingCount", ""),
         status.get("lagFiles", ""),
         ", ".join(due_services(table)),
-        ", ".join(operation_text(one) for one in running(table)),
+        ", ".join(operation_text(item) for item in running(table)),
         _first_reason(table),
     )
 
@@ -78,12 +79,12 @@ def due_services(table: Manifest) -> list[str]:
 
 def running(table: Manifest) -> list[Manifest]:
     """The operations under way."""
-    return [one for one in _operations(table) if one.get("phase") not in _ENDED]
+    return [operation for operation in _operations(table) if operation.get("phase") not in _ENDED]
 
 
-def operation_text(one: Manifest) -> str:
+def operation_text(item: Manifest) -> str:
     """What an operation is, for people."""
-    return " ".join(filter(None, (one.get("kind"), one.get("subject"))))
+    return " ".join(filter(None, (item.get("kind"), item.get("subject"))))
 
 
 def plan_rows(table: Manifest) -> list[tuple[object, ...]]:
@@ -95,7 +96,7 @@ def plan_rows(table: Manifest) -> list[tuple[object, ...]]:
         why = f"{waiting:,} {'file waits' if waiting == 1 else 'files wait'}"
         rows.append((f"ingest {name}", waiting > 0, why, ingest.get("polledAt") or "", ""))
     services = _services(status).items()
-    for name, service in sorted(services, key=lambda one: not one[1].get("isDue")):
+    for name, service in sorted(services, key=lambda pair: not pair[1].get("isDue")):
         last = " ".join(filter(None, (service.get("lastRun"), service.get("lastResult"))))
         why, following = service.get("reason") or "", service.get("nextRun") or ""
         rows.append((name, bool(service.get("isDue")), why, last, following))
@@ -124,10 +125,10 @@ def reasons(table: Manifest, *, namespace: Manifest | None = None) -> list[Reaso
         if not is_usual or (name == ConditionType.READY.value and condition.get("message")):
             found.append(Reason(name, condition.get("reason", ""), condition.get("message", "")))
     # A failure that stands is one that Ready or ServicesCurrent speaks of.
-    checked = [_conditions(status).get(one.value, {}) for one in _HEALTH]
-    if all(one.get("status") == _TRUE for one in checked):
+    checked = [_conditions(status).get(condition_type.value, {}) for condition_type in _HEALTH]
+    if all(item.get("status") == _TRUE for item in checked):
         return found
-    return found + [_failure(one) for one in _newest_of_each(table) if _has_failed(one)]
+    return found + [_failure(item) for item in _newest_of_each(table) if _has_failed(item)]
 
 
 def rerun_number(table: Manifest, name: str) -> int:
@@ -136,7 +137,7 @@ def rerun_number(table: Manifest, name: str) -> int:
     Raises KeyError when the table has neither of that name.
     """
     spec, status = table.get("spec") or {}, table.get("status") or {}
-    ingests = [str(one.get("name")) for one in spec.get("ingest") or ()]
+    ingests = [str(item.get("name")) for item in spec.get("ingest") or ()]
     services = _services(status)
     if name not in services and name not in ingests:
         raise KeyError(", ".join([*services, *ingests]))
@@ -147,10 +148,13 @@ def rerun_number(table: Manifest, name: str) -> int:
 def rerun_end(table: Manifest, name: str, number: int) -> Manifest | None:
     """The operation that `spec.rerun` asked for with this number, once it has ended: well, or in a
     way that a retry alone does not mend."""
-    for one in _operations(table):
-        is_it = name in (one.get("subject"), one.get("kind")) and one.get("rerun") == number
-        if is_it and one.get("phase") in _ENDED and not one.get("isSafeToRetry"):
-            return one
+    for operation in _operations(table):
+        is_it = (
+            name in (operation.get("subject"), operation.get("kind"))
+            and operation.get("rerun") == number
+        )
+        if is_it and operation.get("phase") in _ENDED and not operation.get("isSafeToRetry"):
+            return operation
     return None
 
 
@@ -158,7 +162,7 @@ def newest_operation(table: Manifest, operation: str | None) -> Manifest | None:
     """The operation with this id, else one that runs, else the newest."""
     operations = _operations(table)
     if operation is not None:
-        return next((one for one in operations if one.get("id") == operation), None)
+        return next((item for item in operations if item.get("id") == operation), None)
     under_way = running(table) or list(operations)
     return under_way[-1] if under_way else None
 
@@ -172,19 +176,22 @@ def _first_reason(table: Manifest) -> str:
     return text if len(text) <= _WHY_LENGTH_MAX else f"{text[: _WHY_LENGTH_MAX - 1]}…"
 
 
-def _failure(one: Manifest) -> Reason:
-    again = f"; it is repeated at {one['retryAt']}" if one.get("retryAt") else ""
-    message = f"{one.get('message') or 'no message'}{again}"
-    return Reason(operation_text(one), one.get("error") or "Failed", message)
+def _failure(item: Manifest) -> Reason:
+    again = f"; it is repeated at {item['retryAt']}" if item.get("retryAt") else ""
+    message = f"{item.get('message') or 'no message'}{again}"
+    return Reason(operation_text(item), item.get("error") or "Failed", message)
 
 
-def _has_failed(one: Manifest) -> bool:
-    return one.get("phase") == OperationPhase.FAILED.value
+def _has_failed(item: Manifest) -> bool:
+    return item.get("phase") == OperationPhase.FAILED.value
 
 
 def _newest_of_each(table: Manifest) -> list[Manifest]:
     """The newest operation of each kind and subject."""
-    newest = {(one.get("kind"), one.get("subject")): one for one in _operations(table)}
+    newest = {
+        (operation.get("kind"), operation.get("subject")): operation
+        for operation in _operations(table)
+    }
     return list(newest.values())
 
 
@@ -195,7 +202,7 @@ def _ready_text(ready: Mapping[str, Any]) -> str:
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {one["type"]: one for one in status.get("conditions") or ()}
+    return {condition["type"]: condition for condition in status.get("conditions") or ()}
 
 
 def _services(status: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

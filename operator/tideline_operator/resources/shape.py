@@ -100,7 +100,9 @@ class Named:
             yield path, f"has {len(value)} entries; allowed: at most {self.items_max}"
         for name, item in value.items():
             domain, slash, _ = str(name).partition("/")
-            is_foreign = any(domain == one or domain.endswith(f".{one}") for one in self.domains)
+            is_foreign = any(
+                domain == entry or domain.endswith(f".{entry}") for entry in self.domains
+            )
             if slash and is_foreign and name not in self.excepted:
                 yield f"{path}.{name}", self.reason
             elif self.are_quantities:

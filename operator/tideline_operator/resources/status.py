@@ -300,4 +300,8 @@ class LakeTableStatus:
     @property
     def workers(self) -> tuple[str, ...]:
         """The warm workers that have operations of the table."""
-        return tuple(one.worker for one in self.operations if one.worker and one.is_under_way)
+        return tuple(
+            operation.worker
+            for operation in self.operations
+            if operation.worker and operation.is_under_way
+        )

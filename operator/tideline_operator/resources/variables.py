@@ -26,7 +26,7 @@ class Variables:
 
     def names(self, name: str) -> tuple[str, ...]:
         """Names with commas between them."""
-        return tuple(one.strip() for one in self.text(name).split(",") if one.strip())
+        return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
 
     def switch(self, name: str, default: bool) -> bool:
         text = self.text(name).lower()
@@ -74,10 +74,10 @@ class Variables:
     def declared(self, settings: type) -> dict[str, Any]:
         """Those fields of a dataclass, made by `variable`, whose variables are given."""
         found = {}
-        for one in fields(settings):
-            if _SOURCE in one.metadata:
-                name, read = one.metadata[_SOURCE]
-                found[one.name] = read(self, name)
+        for attribute in fields(settings):
+            if _SOURCE in attribute.metadata:
+                name, read = attribute.metadata[_SOURCE]
+                found[attribute.name] = read(self, name)
         return {name: value for name, value in found.items() if value not in (None, "")}
 
 

@@ -19,11 +19,11 @@ class DeadEndpoints:
     def __init__(self, count: int) -> None:
         # Bound and not listening refuses; listening without accepting is silent.
         self._sockets = [socket.socket() for _ in range(count)]
-        for number, one in enumerate(self._sockets):
-            one.bind(("127.0.0.1", 0))
+        for number, candidate in enumerate(self._sockets):
+            candidate.bind(("127.0.0.1", 0))
             if number % 2 == 0:
-                one.listen(_BACKLOG)
-        self.urls = tuple(f"http://127.0.0.1:{one.getsockname()[1]}" for one in self._sockets)
+                candidate.listen(_BACKLOG)
+        self.urls = tuple(f"http://127.0.0.1:{entry.getsockname()[1]}" for entry in self._sockets)
 
     def __enter__(self) -> Self:
         return self
@@ -34,5 +34,5 @@ class DeadEndpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one in self._sockets:
-            one.close()
+        for candidate in self._sockets:
+            candidate.close()

@@ -52,11 +52,11 @@ class MemoryApi(KubeApi):
     ) -> tuple[list[Manifest], str]:
         wanted = dict(part.split("=", 1) for part in labels.split(",") if part)
         found = [
-            copy.deepcopy(one)
-            for (kind, within, _name), one in sorted(self._objects.items(), key=str)
+            copy.deepcopy(item)
+            for (kind, within, _name), item in sorted(self._objects.items(), key=str)
             if kind == resource.kind
             and namespace in (None, within)
-            and wanted.items() <= (one["metadata"].get("labels") or {}).items()
+            and wanted.items() <= (item["metadata"].get("labels") or {}).items()
         ]
         return found, str(next(self._versions))
 

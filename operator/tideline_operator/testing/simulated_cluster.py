@@ -347,5 +347,5 @@ def _now() -> str:
 def operation_map_of(job: Manifest) -> str:
     """The name of the ConfigMap that the Job's pod mounts."""
     volumes = job["spec"]["template"]["spec"]["volumes"]
-    (name,) = (one["configMap"]["name"] for one in volumes if one["name"] == "operation")
+    (name,) = (volume["configMap"]["name"] for volume in volumes if volume["name"] == "operation")
     return str(name)

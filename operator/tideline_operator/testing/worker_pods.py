@@ -197,7 +197,7 @@ class WorkerPods:
                     self._end(pod)
 
     def _had(self, job: Manifest) -> bool:
-        names = [str(one.job["metadata"]["name"]) for one in self.ended]
+        names = [str(worker_pod.job["metadata"]["name"]) for worker_pod in self.ended]
         return str(job["metadata"]["name"]) in names or _is_deleted(job)
 
     def _end(self, pod: WorkerPod) -> None:

@@ -34,7 +34,9 @@ def capabilities(zone: KnownZone = KNOWN_UTC, **changes: str) -> TableCapabiliti
 
 
 def text_of(found: TableCapabilities, state: TableState = STATE) -> str:
-    return "\n".join(f"{one.what}: {one.do}" for one in consequences_of(found, state))
+    return "\n".join(
+        f"{consequence.what}: {consequence.do}" for consequence in consequences_of(found, state)
+    )
 
 
 def test_for_every_table_other_writers_need_settings() -> None:

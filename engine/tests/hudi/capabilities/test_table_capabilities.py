@@ -40,7 +40,7 @@ MERGING = {
     Permission.LOG_COMPACTION,
 }
 LOGGING = MERGING - {Permission.MERGE_LOGS}
-CHANGING = {one for one in Permission if one.changes_table}
+CHANGING = {permission for permission in Permission if permission.changes_table}
 
 
 def refused(**changes: str) -> set[Permission]:
@@ -66,7 +66,8 @@ def refused(**changes: str) -> set[Permission]:
         ({"hoodie__table__version": "2"}, set(Permission)),
         (
             {"hoodie__table__version": "4"},
-            {one for one in Permission if one.changes_table} - {Permission.UPGRADE},
+            {permission for permission in Permission if permission.changes_table}
+            - {Permission.UPGRADE},
         ),
         ({"hoodie__table__base__file__format": "HFILE"}, set(Permission)),
         ({"hoodie__bootstrap__base__path": "s3://a/b"}, CHANGING),
@@ -128,7 +129,7 @@ def test_a_zone_that_is_not_known_keeps_instants_from_being_made() -> None:
     update_table_properties(table.store(), {"hoodie.table.timeline.timezone": "LOCAL"})
     hoodie = table.lake().hoodie_table
     timeline = hoodie.timeline()
-    moved = {one: ms - 5 * 3_600_000 for one, ms in timeline.made_ms.items()}
+    moved = {instant: ms - 5 * 3_600_000 for instant, ms in timeline.made_ms.items()}
     object.__setattr__(timeline, "made_ms", moved)
     capabilities = read_capabilities(hoodie, timeline)
     (declaration,) = capabilities.declarations
@@ -152,7 +153,7 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
     with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
         capabilities.require(Permission.WRITE)
     shown = json.loads(json.dumps(capabilities.as_json()))
-    (write,) = [one for one in shown["operations"] if one["name"] == "write"]
+    (write,) = [operation for operation in shown["operations"] if operation["name"] == "write"]
     assert write == {
         "name": "write",
         "may": False,
@@ -193,7 +194,7 @@ def test_a_table_of_an_earlier_version_is_read_and_not_changed(version: str) -> 
     capabilities = look_at(table.location, clock=table.clock)
     assert not capabilities.is_refused
     assert not capabilities.is_changed
-    assert {one for one in Permission if capabilities.may(one) is None} == {
+    assert {permission for permission in Permission if capabilities.may(permission) is None} == {
         Permission.READ, Permission.MERGE_LOGS, Permission.CHECK, Permission.UPGRADE,
     }  # fmt: skip
     refusal = capabilities.may(Permission.CLEANING)

@@ -22,7 +22,7 @@ def table() -> Iterator[SmallTable]:
 
 
 def findings(table: SmallTable) -> list[Finding]:
-    return [one for one in table.lake().check() if one.check == "capabilities"]
+    return [finding for finding in table.lake().check() if finding.check == "capabilities"]
 
 
 def test_a_sound_table_is_what_it_is_taken_for(table: SmallTable) -> None:

@@ -64,7 +64,11 @@ def test_a_missing_log_file_is_an_error(table: SmallTable) -> None:
 def test_a_truncated_log_file_is_recognised_by_its_size_and_its_block(table: SmallTable) -> None:
     path = log_paths(table)[-1]
     table.store().put(path, table.store().get(path)[:-5])
-    found = [(str(one.severity), one.message) for one in table.lake().check() if one.path == path]
+    found = [
+        (str(finding.severity), finding.message)
+        for finding in table.lake().check()
+        if finding.path == path
+    ]
     assert (
         "warning",
         "1 damaged block, which readers skip and a compaction leaves behind",
@@ -104,10 +108,10 @@ def test_a_pending_plan_that_names_a_missing_file_is_an_error(table: SmallTable)
     path = ".hoodie/20300101000000000.compaction.requested"
     plan = encode_container("HoodieCompactionPlan", {"operations": [operation], "version": 2})
     table.store().put(path, plan)
-    assert [one for one in table.lake().check() if str(one.severity) == "error"] == []
+    assert [finding for finding in table.lake().check() if str(finding.severity) == "error"] == []
     table.store().delete(log)
-    found = [one.message for one in table.lake().check() if one.path == log]
+    found = [finding.message for finding in table.lake().check() if finding.path == log]
     assert "20300101000000000.compaction.requested needs a file that is missing" in found
     table.store().put(path, plan[:30])
-    broken = [one for one in table.lake().check() if one.path == path]
-    assert [str(one.severity) for one in broken] == ["error"]
+    broken = [finding for finding in table.lake().check() if finding.path == path]
+    assert [str(finding.severity) for finding in broken] == ["error"]

@@ -64,14 +64,14 @@ def inner_contents(table: SmallTable) -> Mapping[str, bytes]:
 def test_repairs_leave_the_inner_tables_alone(outer: SmallTable) -> None:
     before = contents(outer)
     findings = outer.lake().check(keys=True)
-    assert [(one.severity, one.path, one.repair) for one in findings] == [
+    assert [(finding.severity, finding.path, finding.repair) for finding in findings] == [
         (Severity.NOTE, place, None) for place in sorted(INNER)
     ]
     assert outer.lake().repair() == ()
     assert contents(outer) == before
     for place in INNER:
         inner = SmallTable(StoreLocation.of(f"{outer.location.uri}/{place}"), outer.clock)
-        assert [one for one in inner.lake().check(keys=True) if one.repair] == []
+        assert [finding for finding in inner.lake().check(keys=True) if finding.repair] == []
         assert {v for _, v in inner.merged_values()} == {2}
 
 
@@ -92,7 +92,7 @@ def test_services_and_overwrites_leave_the_inner_tables_alone(outer: SmallTable)
     table = open_fresh(outer.location, clock=outer.clock)
     done = clean_table(table, CleaningConfig(commits_retained=1))
     assert not isinstance(done, NotDue)
-    assert sum(len(one.files) for one in done) > 0
+    assert sum(len(cleaning_done.files) for cleaning_done in done) > 0
     assert outer.merged_values() == [(f"k{number:03d}", 11) for number in range(4)]
     assert inner_contents(outer) == before
 
@@ -108,7 +108,7 @@ def test_a_partition_is_not_made_where_another_table_is(outer: SmallTable) -> No
 
 def test_commits_into_the_folder_of_another_table_are_an_error(outer: SmallTable) -> None:
     outer.store().put("p1/.hoodie/hoodie.properties", b"")
-    found = [(one.severity, one.path) for one in outer.lake().check()]
+    found = [(finding.severity, finding.path) for finding in outer.lake().check()]
     assert (Severity.ERROR, "p1") in found
 
 

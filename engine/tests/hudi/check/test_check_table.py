@@ -79,7 +79,10 @@ def base_files(table: SmallTable) -> list[BaseFile]:
 
 
 def findings(table: SmallTable, *, keys: bool = False) -> list[tuple[str, str, str | None]]:
-    return [(str(one.severity), one.message, one.path) for one in table.lake().check(keys=keys)]
+    return [
+        (str(finding.severity), finding.message, finding.path)
+        for finding in table.lake().check(keys=keys)
+    ]
 
 
 def repaired(table: SmallTable) -> tuple[Finding, ...]:
@@ -121,7 +124,7 @@ def old_group(table: SmallTable) -> BaseFile:
         table.fake_clock.advance(60)
         table.write("upsert", batch([0], version))
     archive(table)
-    (file,) = [one for one in base_files(table) if one.partition == "alone"]
+    (file,) = [base_file for base_file in base_files(table) if base_file.partition == "alone"]
     assert file.instant < active(table)[0].time
     assert table.lake().check(keys=True) == ()
     return file
@@ -221,7 +224,7 @@ def test_a_base_file_whose_keys_cannot_be_read_is_an_error(
     body = store.get(file.path)
     group = pq.read_metadata(pa.BufferReader(body)).row_group(0)
     columns = [group.column(number) for number in range(group.num_columns)]
-    (keys,) = [one for one in columns if one.path_in_schema == "_hoodie_record_key"]
+    (keys,) = [column for column in columns if column.path_in_schema == "_hoodie_record_key"]
     start = keys.dictionary_page_offset or keys.data_page_offset
     end = start + keys.total_compressed_size
     store.put(file.path, body[:start] + b"\xff" * (end - start) + body[end:])
@@ -272,11 +275,11 @@ def test_a_visible_file_of_a_rolled_back_instant_is_an_error_and_goes(
         with pytest.raises(SimulatedCrash):
             dying = FaultyStore(table.store(), FaultPlan(crash_before_write=8))
             table.write("upsert", batch(range(8), version), store=dying)
-        dead += [one.time for one in active(table) if one.is_pending]
+        dead += [candidate.time for candidate in active(table) if candidate.is_pending]
         table.fake_clock.advance(3600)
         table.write("upsert", batch(range(8), version))
     archive(table, commits_min=1)
-    rollbacks = [one for one in active(table) if one.action is Action.ROLLBACK]
+    rollbacks = [candidate for candidate in active(table) if candidate.action is Action.ROLLBACK]
     assert (len(dead), len(rollbacks)) == (3, 1)
     instant = dead[0] if is_archived else dead[-1]
     rows = table.values()
@@ -314,8 +317,8 @@ def test_a_dead_writer_is_reported_with_the_command_that_undoes_it(
     table: SmallTable, store: ObjectStore
 ) -> None:
     store.put(f".hoodie/{LATER}.commit.requested", b"")
-    found = [one for one in table.lake().check() if "seems to be gone" in one.message]
-    assert [one.advice for one in found] == ["tideline execute rollback"]
+    found = [finding for finding in table.lake().check() if "seems to be gone" in finding.message]
+    assert [finding.advice for finding in found] == ["tideline execute rollback"]
 
 
 def test_how_long_a_writer_may_be_silent_is_the_tables_setting(
@@ -365,8 +368,8 @@ def test_leftovers_of_dead_writers_are_swept(table: SmallTable, store: ObjectSto
     store.put(heartbeat_path(LATER), b"")
     table.fake_clock.advance(3600)
     found = table.lake().check()
-    assert {one.severity for one in found} == {Severity.WARNING}
-    assert {one.check for one in found} == {"leftovers", "files"}
+    assert {finding.severity for finding in found} == {Severity.WARNING}
+    assert {finding.check for finding in found} == {"leftovers", "files"}
     assert repaired(table) == ()
 
 
@@ -408,7 +411,7 @@ def test_a_truncated_commit_is_an_error_and_its_files_are_not_touched(
     path = LAYOUT_V1.path(active(table)[-1])
     store.put(path, store.get(path)[:50])
     found = table.lake().check()
-    assert [one.path for one in found if one.severity is Severity.ERROR] == [path]
+    assert [finding.path for finding in found if finding.severity is Severity.ERROR] == [path]
     before = sorted(info.path for info in store.list())
     table.lake().repair()
     assert sorted(info.path for info in store.list()) == before
@@ -453,7 +456,7 @@ def test_a_truncated_clean_is_repaired_by_doing_it_again(
     store.put(path, store.get(path)[:50])
     (found,) = table.lake().check()
     assert (str(found.severity), found.path) == ("error", path)
-    assert [str(one.severity) for one in repaired(table)] == ["note"]
+    assert [str(finding.severity) for finding in repaired(table)] == ["note"]
     assert cleaned(table) == clean
     assert table.lake().check(keys=True) == ()
 

@@ -8,8 +8,11 @@ from tideline.testing.small_table import SmallTable, batch
 
 
 def key_findings(table: SmallTable, **more: bool) -> list[tuple[str, str, str | None]]:
-    found = (one for one in table.lake().check(keys=True, **more) if one.check == NAME)
-    return [(str(one.severity), one.message.partition(": ")[0], one.path) for one in found]
+    found = (finding for finding in table.lake().check(keys=True, **more) if finding.check == NAME)
+    return [
+        (str(finding.severity), finding.message.partition(": ")[0], finding.path)
+        for finding in found
+    ]
 
 
 def test_a_key_in_two_partitions_is_an_error_where_keys_are_unique() -> None:

@@ -32,7 +32,7 @@ def table() -> Iterator[SmallTable]:
 
 def of_keys(table: SmallTable, *, across_partitions: bool = False) -> list[Finding]:
     found = table.lake().check(keys=True, across_partitions=across_partitions)
-    return [one for one in found if one.check == "keys"]
+    return [finding for finding in found if finding.check == "keys"]
 
 
 @pytest.mark.parametrize("own", [OWN, CUSTOM], ids=["payload", "merge mode"])
@@ -45,8 +45,8 @@ def test_keys_that_are_stored_once_are_so_however_logs_are_merged(
     (value,) = own.values()
     assert f"1 file group with logs: rows are merged in a custom way ({value})" in (found.message)
     assert "all keys in their files are taken for stored" in found.message
-    assert [str(one.severity) for one in of_keys(table, across_partitions=True)] == ["note"]
-    assert all(str(one.severity) == "note" for one in table.lake().check(keys=True))
+    assert [str(key.severity) for key in of_keys(table, across_partitions=True)] == ["note"]
+    assert all(str(finding.severity) == "note" for finding in table.lake().check(keys=True))
 
 
 def test_a_key_that_a_log_may_have_deleted_may_be_doubled(table: SmallTable) -> None:
@@ -62,7 +62,7 @@ def test_a_key_that_a_log_may_have_deleted_may_be_doubled(table: SmallTable) -> 
 def test_a_key_that_is_doubled_without_any_log_is_an_error(table: SmallTable) -> None:
     table.write("bulk_insert", batch([4, 2], 3))
     update_table_properties(table.store(), OWN)
-    severe = [(str(one.severity), one.message.split(" ")[1]) for one in of_keys(table)]
+    severe = [(str(key.severity), key.message.split(" ")[1]) for key in of_keys(table)]
     assert severe[0] == ("error", "'k004'")
     assert [severity for severity, _ in severe[1:]] == ["note", "note"]
 

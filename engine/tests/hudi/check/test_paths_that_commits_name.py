@@ -61,9 +61,9 @@ def hostile(partition: str, name: str, folder: Path) -> str:
 def replaced(value: Any, old: str, new: str) -> Any:
     """The document with another partition in every key and path."""
     if isinstance(value, dict):
-        return {replaced(key, old, new): replaced(one, old, new) for key, one in value.items()}
+        return {replaced(key, old, new): replaced(item, old, new) for key, item in value.items()}
     if isinstance(value, list):
-        return [replaced(one, old, new) for one in value]
+        return [replaced(item, old, new) for item in value]
     if not isinstance(value, str):
         return value
     return new if value == old else value.replace(f"{old}/", f"{new}/")
@@ -89,5 +89,5 @@ def test_a_partition_elsewhere_is_not_read(
             assert re.search(r"segment|control character|file group is missing", said)
     assert sorted(path.name for path in (tmp_path / "outside").iterdir()) == listed
     if notices_reads(tmp_path):
-        times = {one.stat().st_atime for one in (tmp_path / "outside").iterdir()}
+        times = {candidate.stat().st_atime for candidate in (tmp_path / "outside").iterdir()}
         assert times == {LONG_AGO_S}

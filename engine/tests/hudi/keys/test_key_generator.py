@@ -117,8 +117,8 @@ def test_units_and_zones() -> None:
     assert days.unit is TimeUnit.DAYS
     zones = read(timestamp_type="SCALAR", input_timezone="A", output_timezone="B", **out)
     assert (zones.input_zone, zones.output_zone) == ("A", "B")
-    one = read(timestamp_type="SCALAR", timezone="C", input_timezone="A", **out)
-    assert (one.input_zone, one.output_zone) == ("C", "C")
+    timestamp_format = read(timestamp_type="SCALAR", timezone="C", input_timezone="A", **out)
+    assert (timestamp_format.input_zone, timestamp_format.output_zone) == ("C", "C")
 
 
 def test_text_formats_are_a_list_with_a_separator_of_its_own() -> None:

@@ -54,10 +54,16 @@ def test_offsets_are_those_of_the_zone() -> None:
         seconds = [*near, *(shuffled.randrange(-6 * 10**9, 10**11) for _ in range(20))]
         millis = np.array([second * 1000 + shuffled.randrange(1000) for second in seconds])
         moments = [EPOCH + timedelta(seconds=second) for second in seconds]
-        expected = [one.replace(tzinfo=UTC).astimezone(zone.zone).utcoffset() for one in moments]
-        assert zone.of_moments(millis).tolist() == [_millis(one) for one in expected], name
-        expected = [one.replace(tzinfo=zone.zone).utcoffset() for one in moments]
-        assert zone.of_local_times(millis).tolist() == [_millis(one) for one in expected], name
+        expected = [
+            candidate.replace(tzinfo=UTC).astimezone(zone.zone).utcoffset() for candidate in moments
+        ]
+        assert zone.of_moments(millis).tolist() == [_millis(candidate) for candidate in expected], (
+            name
+        )
+        expected = [candidate.replace(tzinfo=zone.zone).utcoffset() for candidate in moments]
+        assert zone.of_local_times(millis).tolist() == [
+            _millis(candidate) for candidate in expected
+        ], name
 
 
 @pytest.mark.parametrize(

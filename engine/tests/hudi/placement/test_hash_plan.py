@@ -40,10 +40,16 @@ def test_each_partition_is_looked_at_once_however_many_buckets_are_touched() -> 
     plan, placement, profile = plan_by_hash(view, counts, BucketHash(8), makes_groups=True)
     assert view.asked == {"p0": 1, "p1": 1}
     stored = {piece.file_id for name in ("p0", "p1") for piece in found.latest_slices(name)}
-    updated = {one.file_id for one in plan.buckets if isinstance(one, UpdateBucket)}
+    updated = {
+        update_bucket.file_id
+        for update_bucket in plan.buckets
+        if isinstance(update_bucket, UpdateBucket)
+    }
     assert updated == stored
     assert len(plan.buckets) == len(counts) == len(placement.numbers)
-    assert sum(one.inserts for one in profile.partitions.values()) == len(counts) - len(stored)
+    assert sum(workload.inserts for workload in profile.partitions.values()) == len(counts) - len(
+        stored
+    )
 
 
 def test_keys_of_a_bucket_without_a_file_group_begin_one_and_deletes_do_not() -> None:

@@ -86,7 +86,7 @@ CONDITIONS = st.recursive(
     lambda inner: st.one_of(
         st.tuples(inner, inner).map(lambda two: two[0] & two[1]),
         st.tuples(inner, inner).map(lambda two: two[0] | two[1]),
-        inner.map(lambda one: ~one),
+        inner.map(lambda item: ~item),
     ),
     max_leaves=5,
 )

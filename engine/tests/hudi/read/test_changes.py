@@ -213,7 +213,9 @@ def test_savepoints_and_archival_change_no_change(
             do(table, operation, batch(chance.sample(range(12), chance.randint(1, 6)), v))
             ends.append(table.lake().changes(BEGINNING).until)
     ranges = [(begin, end) for at, begin in enumerate(ends) for end in ends[at + 1 :]]
-    before = {one: (said(table.lake().changes(*one)), rows_of(table, *one)) for one in ranges}
+    before = {
+        entry: (said(table.lake().changes(*entry)), rows_of(table, *entry)) for entry in ranges
+    }
     commits = table.lake().timeline().of(*COMMIT_ACTIONS).completed().instants
     for instant in commits[chance.randint(1, 3) :: 2]:
         table.lake().savepoint(str(instant.time))
@@ -223,14 +225,14 @@ def test_savepoints_and_archival_change_no_change(
                 "hoodie.archive.beyond.savepoint": beyond}  # fmt: skip
     table.lake().run("archival", options=settings)
     found = 0
-    for one, (changes, rows) in before.items():
+    for pair, (changes, rows) in before.items():
         try:
-            assert said(table.lake().changes(*one)) == changes, one
+            assert said(table.lake().changes(*pair)) == changes, pair
             found += 1
         except ConfigError as refused:
             assert "begins before the active timeline" in str(refused)
         try:
-            assert rows_of(table, *one) == rows, one
+            assert rows_of(table, *pair) == rows, pair
         except ConfigError as refused:
             assert "archive" in str(refused) or "active" in str(refused)
     assert found

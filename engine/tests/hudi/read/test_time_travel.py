@@ -260,4 +260,4 @@ def test_a_date_is_the_same_as_text_and_as_a_moment(table: SmallTable) -> None:
     day = dt.date(2025, 3, 1)
     opened = table.lake().hoodie_table
     spelled: list[Point] = [day, "2025-03-01", "2025-03-01T00:00:00", dt.datetime(2025, 3, 1)]
-    assert {point_in_time(opened, one) for one in spelled} == {InstantTime("20250301000000000")}
+    assert {point_in_time(opened, value) for value in spelled} == {InstantTime("20250301000000000")}

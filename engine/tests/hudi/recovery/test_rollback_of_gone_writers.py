@@ -117,7 +117,7 @@ def test_wherever_a_writer_dies_its_name_decides_until_its_heartbeat_is_old(
         # A table lock that died with its holder runs out long before the heartbeat does.
         copy.fake_clock.advance(LOCK_VALIDITY_S + 1)
         rolled = copy.lake().recover(gone=[ME])
-        assert [str(one.instant) for one in rolled] == (left if all(named) else [])
+        assert [str(rolled_back.instant) for rolled_back in rolled] == (left if all(named) else [])
         seen.update(named)
         copy.fake_clock.advance(7200)
         copy.lake().recover()

@@ -228,8 +228,8 @@ def grow(table: SmallTable, times: int, config: ArchivalConfig = MERGING) -> lis
 def test_small_archives_are_merged_into_one(table: SmallTable) -> None:
     before = active(table)
     done = grow(table, 5)
-    merged = [one.merged for one in done if one.merged is not None]
-    assert [len(one.replaced) for one in merged] == [3]
+    merged = [archival_done.merged for archival_done in done if archival_done.merged is not None]
+    assert [len(merged_archives.replaced) for merged_archives in merged] == [3]
     (file, *rest) = archived(table).files()
     assert (file.path, rest) == (merged[0].merged, [])
     found = [entry.instant for entry in archived(table).commits()]

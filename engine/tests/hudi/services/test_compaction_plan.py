@@ -195,10 +195,12 @@ def test_a_bound_without_an_order_takes_what_saves_most_for_its_bytes() -> None:
 
 
 def test_by_log_count_and_unbounded() -> None:
-    one, three = operation("a"), operation("b", logs=3)
-    assert taken(with_strategy(StrategyKind.LOG_FILE_COUNT), one, three) == ["b", "a"]
-    assert taken(with_strategy(StrategyKind.LOG_FILE_COUNT, log_files_min=2), one, three) == ["b"]
-    assert taken(with_strategy(StrategyKind.UNBOUNDED, io_mb_max=0), one, three) == ["a", "b"]
+    candidate, three = operation("a"), operation("b", logs=3)
+    assert taken(with_strategy(StrategyKind.LOG_FILE_COUNT), candidate, three) == ["b", "a"]
+    assert taken(with_strategy(StrategyKind.LOG_FILE_COUNT, log_files_min=2), candidate, three) == [
+        "b"
+    ]
+    assert taken(with_strategy(StrategyKind.UNBOUNDED, io_mb_max=0), candidate, three) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_cleaning_takes_them_with_their_version(logged: SmallTable) -> None:
     assert lake(logged).run("cleaning", options=options).done
     assert [log.instant for log in logs(logged)] == [newest, newest]
     assert logged.values() == [(f"k{n:03d}", 3) for n in range(4)]
-    assert [one for one in lake(logged).check() if str(one.severity) != "note"] == []
+    assert [finding for finding in lake(logged).check() if str(finding.severity) != "note"] == []
 
 
 def test_cleaning_takes_those_that_are_left_alone(logged: SmallTable) -> None:

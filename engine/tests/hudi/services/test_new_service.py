@@ -125,7 +125,9 @@ def test_the_command_line_lists_plans_and_executes_it(
         "1 instants to count",
         [RESULT],
     )
-    assert [plan["service"] for plan in others] == [one.name for one in registry.SERVICES[:-1]]
+    assert [plan["service"] for plan in others] == [
+        table_service.name for table_service in registry.SERVICES[:-1]
+    ]
     assert tideline_command(["plan", "counting", uri]) == 0
     assert "counting: due, 1 instants to count." in capsys.readouterr().out
     assert tideline_command(["execute", "counting", uri, "--json"]) == 0
@@ -133,7 +135,12 @@ def test_the_command_line_lists_plans_and_executes_it(
     assert table.store().get(RESULT) == b"1"
     (service, *_) = execute_command.params
     offered = service.shell_complete(click.Context(execute_command), "c")
-    assert [one.value for one in offered] == ["cleaning", "compaction", "clustering", "counting"]
+    assert [completion_item.value for completion_item in offered] == [
+        "cleaning",
+        "compaction",
+        "clustering",
+        "counting",
+    ]
     assert tideline_command(["execute", "vacuum", uri]) == 2
     assert "partition_ttl, counting" in capsys.readouterr().err
 
@@ -141,7 +148,7 @@ def test_the_command_line_lists_plans_and_executes_it(
 def after_commit(table: SmallTable) -> list[dict[str, Any]]:
     services = local_services(table, {"hoodie.clustering.async.enabled": "true"})
     done = run_after_commit(services, SchedulerConfig.from_settings(services.context.settings))
-    return [one.to_json_object() for one in done if one.service == COUNTING]
+    return [commit.to_json_object() for commit in done if commit.service == COUNTING]
 
 
 def test_the_scheduler_runs_it_after_a_commit(table: SmallTable) -> None:

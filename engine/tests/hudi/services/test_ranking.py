@@ -22,7 +22,9 @@ MIB = 1024 * 1024
 
 def order(rates: dict[str, float | None], *pairs: tuple[str, str]) -> list[str]:
     """The names in their order; of a pair the first follows the second."""
-    return list(ranked(list(rates), rates.__getitem__, lambda one, other: (one, other) in pairs))
+    return list(
+        ranked(list(rates), rates.__getitem__, lambda service, other: (service, other) in pairs)
+    )
 
 
 def test_what_saves_most_per_core_second_goes_first() -> None:
@@ -44,7 +46,9 @@ def test_services_never_go_before_those_they_build_on(
     services: list[TableService], rates: list[float]
 ) -> None:
     rate = dict(zip(services, rates, strict=True))
-    done = ranked(services, rate.__getitem__, lambda one, other: one.goes_after(other))
+    done = ranked(
+        services, rate.__getitem__, lambda table_service, other: table_service.goes_after(other)
+    )
     assert set(done) == set(services)
     names = [service.name for service in done]
     assert names[0] == "rollback"

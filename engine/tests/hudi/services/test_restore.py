@@ -374,7 +374,9 @@ def test_a_clustering_that_completed_before_the_savepoint_was_made_stays(
         step(table)
         restore_table(opened(table), saved)
         assert table.values() == [(f"k{n:03d}", 1) for n in range(6)]
-        assert [one for one in table.lake().check(keys=True) if one.check == "files"] == []
+        assert [
+            finding for finding in table.lake().check(keys=True) if finding.check == "files"
+        ] == []
     table.forget()
 
 

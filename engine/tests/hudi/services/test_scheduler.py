@@ -154,7 +154,7 @@ def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
     done = run_after_commit(
         table.lake().services(ttl), SchedulerConfig({PARTITION_TTL: frozenset({InlineStep.RUN})})
     )
-    assert [one.service for one in done if one.left_out] == [PARTITION_TTL]
+    assert [commit.service for commit in done if commit.left_out] == [PARTITION_TTL]
 
 
 def test_a_plan_says_why_and_what_it_costs_and_changes_nothing(mor: SmallTable) -> None:

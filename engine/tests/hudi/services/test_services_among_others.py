@@ -47,7 +47,9 @@ class LeaseSpy(FaultyStore):
 
 
 @pytest.mark.parametrize(
-    "service", [one for one in all_services() if one is not PARTITION_TTL], ids=str
+    "service",
+    [table_service for table_service in all_services() if table_service is not PARTITION_TTL],
+    ids=str,
 )
 def test_a_lease_is_as_long_as_asked_for(service: TableService) -> None:
     table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)

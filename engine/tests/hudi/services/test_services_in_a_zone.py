@@ -135,7 +135,7 @@ def test_undeclared_it_is_read_and_left_alone(elsewhere: SmallTable) -> None:
         with pytest.raises(ConfigError, match="instants are not UTC"):
             attempt()
     assert sorted(info.path for info in elsewhere.store().list()) == sorted(before)
-    (finding,) = [one for one in lake.check() if "not UTC" in one.message]
+    (finding,) = [candidate for candidate in lake.check() if "not UTC" in candidate.message]
     assert "declare" in finding.advice
 
 
@@ -207,7 +207,7 @@ def test_no_commit_counts_as_older_than_it_is(change: str, minutes: int) -> None
     found = plan_retention(timeline, None, config, now_ms, declared(zone))
     assert not isinstance(found, NotDue)
     assert found.earliest is not None
-    younger = {zone.instant_at(one) for one in moments if one >= now_ms - 2 * HOUR_MS}
+    younger = {zone.instant_at(number) for number in moments if number >= now_ms - 2 * HOUR_MS}
     assert found.earliest.time <= min(younger)
     for moment in moments:
         aged = [PartitionAge("p", zone.instant_at(moment - DAY_MS))]

@@ -14,7 +14,7 @@ INSERT = TableWork(meets_clustering=False)
 ALONE = TableWork(is_alone=True)
 BY_THE_TIMELINE = ("cleaning", "archival")
 MOVING_ROWS = ("compaction", "log_compaction", "clustering")
-EVERYTHING = (WRITE, INSERT, ALONE, *(TableWork(one) for one in all_services()))
+EVERYTHING = (WRITE, INSERT, ALONE, *(TableWork(table_service) for table_service in all_services()))
 
 
 def service(name: str, *, is_planned: bool = False) -> TableWork:

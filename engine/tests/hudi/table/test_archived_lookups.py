@@ -149,12 +149,12 @@ def put_archives(table: SmallTable, instants: int) -> None:
     for number, start in enumerate(range(0, instants, 1000), start=1):
         entries = [
             {
-                "commitTime": str(InstantTime.from_epoch_ms(1_600_000_000_000 + one)),
+                "commitTime": str(InstantTime.from_epoch_ms(1_600_000_000_000 + entry)),
                 "actionType": "commit",
                 "actionState": "COMPLETED",
                 "hoodieCommitMetadata": {"extraMetadata": {"schema": "{}"}},
             }
-            for one in range(start, min(start + 1000, instants))
+            for entry in range(start, min(start + 1000, instants))
         ]
         table.store().put(archived.path(number), encode_archive_block(entries))
 
@@ -178,11 +178,11 @@ def test_ten_thousand_archived_instants_cost_no_more_requests_than_ten(table: Sm
     few, many = table.copy(), table.copy()
     put_archives(few, 10)
     put_archives(many, 10_000)
-    for one in (few, many):
+    for small_table in (few, many):
         # The first write looks for archived checkpoints once; later ones know.
-        one.write("upsert", batch(range(4), 7))
+        small_table.write("upsert", batch(range(4), 7))
         # What is not new is listed once.
-        one.fake_clock.advance(60)
+        small_table.fake_clock.advance(60)
     costs = requests(few), requests(many)
     few.forget()
     many.forget()

@@ -215,10 +215,10 @@ def test_a_link_takes_no_source_out_of_the_folder_that_configuration_names(
 
 def test_nothing_is_changed(table: HandWrittenTable) -> None:
     capabilities = look_at(table.location)
-    allowed = {one for one in Permission if capabilities.may(one) is None}
+    allowed = {candidate for candidate in Permission if capabilities.may(candidate) is None}
     assert allowed == {Permission.READ, Permission.MERGE_LOGS, Permission.CHECK}
-    for one in set(Permission) - allowed:
+    for permission in set(Permission) - allowed:
         with pytest.raises(
             UnsupportedTableError, match="bootstrapped tables are read, not changed"
         ):
-            admit(table.open(), one)
+            admit(table.open(), permission)

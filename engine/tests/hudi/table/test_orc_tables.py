@@ -107,7 +107,7 @@ def test_a_file_that_is_no_orc_file_is_named(table: HandWrittenTable) -> None:
 
 def test_no_row_is_written_and_the_refusal_says_why(table: HandWrittenTable) -> None:
     capabilities = look_at(table.location)
-    refused = {one for one in Permission if capabilities.may(one) is not None}
+    refused = {candidate for candidate in Permission if capabilities.may(candidate) is not None}
     assert refused == {
         Permission.WRITE,
         Permission.COMPACTION,
@@ -116,26 +116,26 @@ def test_no_row_is_written_and_the_refusal_says_why(table: HandWrittenTable) -> 
         Permission.UPGRADE,
     }
     assert capabilities.as_json()["base_file_format"] == "ORC"
-    for one in refused:
-        refusal = capabilities.may(one)
+    for permission in refused:
+        refusal = capabilities.may(permission)
         assert refusal is not None
         assert refusal.value == "hoodie.table.base.file.format=ORC"
         with pytest.raises(UnsupportedTableError, match="base files in ORC are read, not written"):
-            admit(table.open(), one)
+            admit(table.open(), permission)
     with pytest.raises(UnsupportedTableError, match="base files in ORC are read, not written"):
         SmallTable(table.location).write("upsert", rows(SCHEMA, a=3))
 
 
 def test_a_check_finds_nothing_wrong_and_says_what_is_refused(table: HandWrittenTable) -> None:
     findings = check_table(table.open(), keys=True)
-    assert {one.severity for one in findings} == {Severity.NOTE}
-    assert any("base files in ORC are read" in one.message for one in findings)
+    assert {finding.severity for finding in findings} == {Severity.NOTE}
+    assert any("base files in ORC are read" in finding.message for finding in findings)
 
 
 def test_a_check_counts_the_rows_of_each_file(table: HandWrittenTable) -> None:
     (file,) = table.path("").glob("*.orc")
     orc.write_table(rows(a=1), file)
-    found = {one.message: one for one in check_table(table.open())}
+    found = {finding.message: finding for finding in check_table(table.open())}
     wrong = found["holds 1 row, its commit says 3"]
     assert (wrong.severity, wrong.path) == (Severity.ERROR, file.name)
 

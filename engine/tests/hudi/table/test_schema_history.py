@@ -56,8 +56,8 @@ def version(number: int | str, **columns: int | tuple[int, dict[str, int]]) -> I
     for name, given in columns.items():
         number_of, inner = given if isinstance(given, tuple) else (given, None)
         kind = "string" if inner is None else {"type": "record", "fields": [
-            {"id": one, "name": child, "optional": True, "type": "int"}
-            for child, one in inner.items()]}  # fmt: skip
+            {"id": entry, "name": child, "optional": True, "type": "int"}
+            for child, entry in inner.items()]}  # fmt: skip
         fields.append({"id": number_of, "name": name, "optional": True, "type": kind})
     content = {"version_id": int(number), "type": "record", "fields": fields}
     return InternalSchema.of_json_object(content)

@@ -34,7 +34,7 @@ def timeline(*times: tuple[int, int], compacting: int | None = None) -> ActiveTi
         for requested, completed in times
     ]
     plans = [] if compacting is None else [compacting]
-    planned = [Instant(at(one), Action.COMPACTION, State.REQUESTED) for one in plans]
+    planned = [Instant(at(plan), Action.COMPACTION, State.REQUESTED) for plan in plans]
     return ActiveTimeline((*done, *planned))
 
 
@@ -64,7 +64,9 @@ def view(
 def slices(seen: FileSystemView) -> dict[int, list[int]]:
     """Per base instant the instants of its logs."""
     return {
-        int(piece.base_instant.value[-5:]): [int(one.instant.value[-5:]) for one in piece.log_files]
+        int(piece.base_instant.value[-5:]): [
+            int(log_file.instant.value[-5:]) for log_file in piece.log_files
+        ]
         for group in seen.all_file_groups("p")
         for piece in group.slices
     }
@@ -96,7 +98,7 @@ def test_a_pending_compaction_begins_a_slice_whose_logs_go_on_top_of_the_one_bef
     piece = latest(seen)
     assert piece.base_file is not None
     assert piece.base_file.instant == at(10)
-    assert [str(one.instant)[-2:] for one in piece.log_files] == ["15", "17", "18"]
+    assert [str(log_file.instant)[-2:] for log_file in piece.log_files] == ["15", "17", "18"]
 
 
 def test_the_first_log_of_a_group_without_a_base_file_begins_its_slice() -> None:
@@ -109,7 +111,7 @@ def test_the_first_log_of_a_group_without_a_base_file_begins_its_slice() -> None
 def test_a_log_older_than_a_pending_compaction_begins_a_slice_before_it() -> None:
     seen = view([log(5), log(8)], timeline((5, 7), (8, 12), compacting=10), compacting=10)
     assert slices(seen) == {10: [8], 5: [5]}
-    assert [str(one.instant)[-2:] for one in latest(seen).log_files] == ["05", "08"]
+    assert [str(log_file.instant)[-2:] for log_file in latest(seen).log_files] == ["05", "08"]
 
 
 def test_files_of_commits_that_did_not_complete_are_left_out_whole() -> None:
@@ -122,15 +124,15 @@ def test_files_of_commits_that_did_not_complete_are_left_out_whole() -> None:
 def test_logs_are_in_the_order_of_their_commits_and_versions() -> None:
     shown = timeline((10, 11), (20, 29), (21, 22))
     piece = latest(view([base(10), log(21), log(20, 10), log(20, 2)], shown))
-    assert [(str(one.instant)[-2:], one.version) for one in piece.log_files] == [
+    assert [(str(log_file.instant)[-2:], log_file.version) for log_file in piece.log_files] == [
         ("20", 2), ("20", 10), ("21", 1),
     ]  # fmt: skip
 
 
 def test_logs_of_changes_are_no_logs_to_merge() -> None:
     piece = latest(view([base(10), log(20), log(20, 1, ".cdc")], timeline((10, 11), (20, 21))))
-    assert [one.is_cdc for one in piece.log_files] == [False]
-    assert [one.is_cdc for one in piece.cdc_files] == [True]
+    assert [log_file.is_cdc for log_file in piece.log_files] == [False]
+    assert [cdc_file.is_cdc for cdc_file in piece.cdc_files] == [True]
 
 
 def test_the_archive_is_asked_only_where_a_slice_began_after_the_commit_was_requested() -> None:
@@ -162,4 +164,4 @@ def test_as_of_an_instant_a_log_that_completed_later_is_still_there() -> None:
     assert latest(seen).base_instant == at(20)
     before = latest(seen, as_of=17)
     assert before.base_instant == at(10)
-    assert [str(one.instant)[-2:] for one in before.log_files] == ["15", "17"]
+    assert [str(log_file.instant)[-2:] for log_file in before.log_files] == ["15", "17"]

@@ -48,9 +48,9 @@ def test_versions_8_and_9_differ_in_properties_alone() -> None:
 def test_a_log_names_its_slice_in_version_6_and_its_commit_in_later_ones() -> None:
     log = LogFile("p", "a-0", T, 1, "0-1-2", 1)
     base = BaseFile("p", "a-0", "0-1-2", T, 1)
-    names = [layout_of(properties(*one)).names for one in (("6", "1"), ("8", "2"), ("9", "2"))]
-    assert [one.slice_instant(log) for one in names] == [T, None, None]
-    assert [one.slice_instant(base) for one in names] == [T, T, T]
+    names = [layout_of(properties(*pair)).names for pair in (("6", "1"), ("8", "2"), ("9", "2"))]
+    assert [name.slice_instant(log) for name in names] == [T, None, None]
+    assert [name.slice_instant(base) for name in names] == [T, T, T]
 
 
 def test_the_folders_of_a_timeline_are_those_that_properties_name() -> None:

@@ -78,7 +78,7 @@ def test_a_bootstrapped_table_reads_as_hudi_reads_it() -> None:
         for row in rows
     ]
     names = ("recordKey", "partitionPath", "orderingVal", "riderValue")
-    assert sorted(found) == sorted(tuple(one[name] for name in names) for one in answer)
+    assert sorted(found) == sorted(tuple(item[name] for name in names) for item in answer)
     assert len(rows) == expected(BOOTSTRAPPED)["expected"]["rows"]
     assert all(row["_hoodie_record_key"] == row["_row_key"] for row in rows)
     assert all(row["fare"]["currency"] == "USD" for row in rows)
@@ -108,7 +108,7 @@ def test_the_history_has_the_commits_that_left_the_timeline() -> None:
     assert timeline.start is not None
     assert archived
     assert max(archived) < timeline.start
-    assert not archived & {one.time for one in timeline}
+    assert not archived & {instant.time for instant in timeline}
     for time in archived:
         completed = table.commits.archived_completion(time)
         assert completed is not None
@@ -132,7 +132,7 @@ def test_nothing_changes_them(path: str) -> None:
     before = stored(fixture_table(path))
     table = table_of(path)
     capabilities = look_at(table.location)
-    allowed = {one for one in Permission if capabilities.may(one) is None}
+    allowed = {permission for permission in Permission if capabilities.may(permission) is None}
     assert allowed == {
         Permission.READ,
         Permission.MERGE_LOGS,

@@ -83,7 +83,7 @@ def test_a_change_of_daylight_saving_does_not_hide_a_zone(
     middle = round(datetime(*change, 9, tzinfo=UTC).timestamp() * 1000)
     begun = [middle + n * 11 * HOUR_MS for n in range(-9, 9)]
     found = known(zone, begun)
-    offsets = {TimelineZone.parse(zone).instant_at(one).epoch_ms() - one for one in begun}
+    offsets = {TimelineZone.parse(zone).instant_at(number).epoch_ms() - number for number in begun}
     if offsets == {0}:
         assert found.basis is ZoneBasis.SEEN
     elif zone != "Australia/Lord_Howe" or len(offsets) == 1:
@@ -131,7 +131,7 @@ def test_a_utc_writer_does_not_hide_one_elsewhere() -> None:
 
 def test_writers_that_are_slow_to_begin_are_none_of_another_zone() -> None:
     made = objects("UTC", HOURLY)
-    begun = sorted(one for one in made if one.state is State.REQUESTED)
+    begun = sorted(candidate for candidate in made if candidate.state is State.REQUESTED)
     for instant, late_min in zip(begun, (0, 17, 0, 0, 21, 0, 0, 30, 0, 0, 0, 0), strict=True):
         made[instant] += late_min * MINUTE_MS
     assert zone_of_objects(made).basis is not ZoneBasis.NOT_UTC

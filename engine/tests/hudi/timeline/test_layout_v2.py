@@ -163,11 +163,11 @@ def test_commits_of_hudi_are_decoded() -> None:
         for name in folder.iterdir()
         if (instant := LAYOUT.parse(name.name)) is not None and instant.is_completed
     }
-    (cluster,) = [one for one in completed if one.action is Action.REPLACECOMMIT]
+    (cluster,) = [candidate for candidate in completed if candidate.action is Action.REPLACECOMMIT]
     metadata = LAYOUT.decode_commit(completed[cluster], cluster)
     assert metadata.operation_type == "CLUSTER"
     assert metadata.partition_to_replace_file_ids
-    delete = max(one for one in completed if one.action is Action.DELTACOMMIT)
+    delete = max(candidate for candidate in completed if candidate.action is Action.DELTACOMMIT)
     metadata = LAYOUT.decode_commit(completed[delete], delete)
     (stat,) = metadata.write_stats
     assert (metadata.operation_type, stat.num_deletes, stat.log_version) == ("DELETE", 1, 1)

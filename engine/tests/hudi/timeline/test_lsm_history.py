@@ -133,11 +133,11 @@ def test_a_history_of_hudi_is_read() -> None:
     history = LsmHistory(StoreLocation.of(fixture_table(V9)).open())
     assert len(history.files()) == 2
     commits = list(history.commits())
-    assert [str(one.instant.time) for one in commits] == sorted(
-        (str(one.instant.time) for one in commits), reverse=True
+    assert [str(commit.instant.time) for commit in commits] == sorted(
+        (str(commit.instant.time) for commit in commits), reverse=True
     )
-    assert all(one.instant.completed_at and one.instant.completed_at > one.instant.time
-               for one in commits)  # fmt: skip
+    assert all(commit.instant.completed_at and commit.instant.completed_at > commit.instant.time
+               for commit in commits)  # fmt: skip
     newest = commits[0].commit_metadata()
     assert newest.schema_json is not None
     assert newest.write_stats

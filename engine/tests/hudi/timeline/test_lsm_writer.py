@@ -120,8 +120,8 @@ def test_a_hundred_files_become_one_of_the_level_after_that(history: LsmHistory)
     for number in range(FILES_PER_MERGE**2):
         append(history, number)
         levels += [
-            range_and_level(one.merged)[2]
-            for one in merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
+            range_and_level(entry.merged)[2]
+            for entry in merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
         ]
     assert levels == [1] * FILES_PER_MERGE + [2]
     assert len(history.files()) == 1

@@ -244,7 +244,10 @@ def test_a_commit_is_never_seen_without_the_one_it_was_built_on() -> None:
     torn = [*BEGUN, BUILT_ON_IT]
     folder = BusyFolder(torn, [*torn, CLUSTERED], modified_ms=NOW_MS - 100)
     loaded = TimelineStore(folder, LAYOUT_V1, ClockAt(NOW_MS)).load()  # type: ignore[arg-type]
-    assert [str(one.time) for one in loaded.completed()] == [CLUSTERED[:17], BUILT_ON_IT[:17]]
+    assert [str(instant.time) for instant in loaded.completed()] == [
+        CLUSTERED[:17],
+        BUILT_ON_IT[:17],
+    ]
     assert folder.asked == 3
 
 

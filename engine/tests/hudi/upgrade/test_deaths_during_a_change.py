@@ -77,7 +77,7 @@ def test_died_at_any_write(case: Case, crash: str) -> None:
             assert VERSION_CHANGE not in opened(table).config.properties, when
             assert table.values() == sorted({**dict(rows), "k001": 30, "k040": 30}.items()), when
             found = table.lake().check(keys=True)
-            assert all(one.severity is Severity.NOTE for one in found), when
+            assert all(finding.severity is Severity.NOTE for finding in found), when
         change(table, case.after)
         assert opened(table).config.version == case.after, when
         if not number % 2:

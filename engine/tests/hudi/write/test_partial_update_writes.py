@@ -185,7 +185,7 @@ def test_logs_read_alike_before_and_after_they_are_compacted(marker: str | None)
     services = local_services(table, dict(LOG_COMPACTION.whenever_asked))
     services.run(LOG_COMPACTION)
     timeline = open_fresh(table.location).timeline()
-    assert [str(one.action) for one in timeline.completed().instants][-1] == "deltacommit"
+    assert [str(instant.action) for instant in timeline.completed().instants][-1] == "deltacommit"
     assert stored(table) == expected
     table.write("upsert", rows(("a", 8, 4, lacks), ("b", 7, 4, lacks)))
     expected = stored(table)
@@ -218,7 +218,7 @@ def folded_one_by_one(entries: Sequence[Entry]) -> list[Entry]:
             left[entry[RECORD_KEY]] = entry
             continue
         undecided = entry["v"] is None or older["v"] is None
-        natural = any(one[IS_DELETE] and one["v"] is None for one in (entry, older))
+        natural = any(item[IS_DELETE] and item["v"] is None for item in (entry, older))
         wins = natural or undecided or entry["v"] >= older["v"]
         winner, other = (entry, older) if wins else (older, entry)
         if not (entry[IS_DELETE] or older[IS_DELETE]):

@@ -73,12 +73,12 @@ def test_each_file_group_costs_four_and_a_longer_timeline_nothing(
     key_of = {row["_hoodie_file_name"][:8]: row["id"] for row in rows}
     keys = [key_of[bucket] for bucket in sorted(key_of)]
     assert len(keys) == BUCKETS
-    one = requests(lake, proxy, keys[:1])
-    assert one.total() <= OF_A_COMMIT_MAX + OF_A_FILE_GROUP.total()
+    counter = requests(lake, proxy, keys[:1])
+    assert counter.total() <= OF_A_COMMIT_MAX + OF_A_FILE_GROUP.total()
     all_of_them = requests(lake, proxy, keys)
-    assert all_of_them - one == Counter(
+    assert all_of_them - counter == Counter(
         {method: count * (BUCKETS - 1) for method, count in OF_A_FILE_GROUP.items()}
     )
     for _ in range(3):
         again = requests(lake, proxy, keys[:1])
-    assert again == one
+    assert again == counter

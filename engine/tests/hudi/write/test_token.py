@@ -118,7 +118,9 @@ def test_a_dead_write_with_the_token_is_rolled_back_and_written_once(table_type:
 
 def _completing(store: FaultyStore) -> int:
     names = (".commit", ".deltacommit")
-    return next(n for n, one in enumerate(store.writes, 1) if one.path.endswith(names))
+    return next(
+        n for n, recorded_write in enumerate(store.writes, 1) if recorded_write.path.endswith(names)
+    )
 
 
 def test_an_archived_commit_is_found_by_its_token(table: SmallTable) -> None:

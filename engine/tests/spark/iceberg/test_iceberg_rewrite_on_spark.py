@@ -147,7 +147,7 @@ def test_sorted_files_continue_each_other(
     keys = [sort_keys(file) for file in found.added]
     assert sorted(number for file in keys for _, number in file) == list(range(FILES * ROWS))
     assert all(file == sorted(file) for file in keys)
-    assert all(one[-1] < other[0] for one, other in pairwise(sorted(keys)))
+    assert all(group[-1] < other[0] for group, other in pairwise(sorted(keys)))
 
 
 def sort_keys(file: DataFile) -> list[tuple[float, int]]:

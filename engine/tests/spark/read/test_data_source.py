@@ -247,7 +247,7 @@ def daily(tmp_path: Path) -> HandWrittenTable:
             [{"f": 1}, {"f": None}, None],
             [day, day, day],
         ]
-        arrays = [pa.array(one, item.type) for one, item in zip(columns, schema, strict=True)]
+        arrays = [pa.array(group, item.type) for group, item in zip(columns, schema, strict=True)]
         files[str(day), f"f{number}-0"] = pa.table(arrays, schema=schema)
     table.commit("1", files)
     return table

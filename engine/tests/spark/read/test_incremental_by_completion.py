@@ -90,9 +90,11 @@ def test_the_time_of_a_commit_stands_for_its_completion(table: SmallTable) -> No
     table.fake_clock.advance(60)
     for version in range(4, 9):
         table.write("upsert", batch([2], version))
-    later = {one.time for one in commits(table)[3:]}
+    later = {commit.time for commit in commits(table)[3:]}
     config = ArchivalConfig(commits_min=2, commits_max=3, compaction_delta_commits=None)
-    archived = {one.time for one in archive_table(table.lake().hoodie_table, config).instants}
+    archived = {
+        instant.time for instant in archive_table(table.lake().hoodie_table, config).instants
+    }
     assert {first.time, second.time} < archived
     assert times(plan(table, second.time)) == {first.time, *later}
     assert times(plan(table, first.time)) == later
@@ -112,8 +114,8 @@ def test_a_time_is_a_completion_before_it_is_a_request(table: SmallTable) -> Non
     table.fake_clock.advance(60)
     config = ArchivalConfig(commits_min=1, commits_max=2, compaction_delta_commits=None)
     done = archive_table(table.lake().hoodie_table, config)
-    assert first.time in {one.time for one in done.instants}
-    assert third.time in {one.time for one in commits(table)}
+    assert first.time in {instant.time for instant in done.instants}
+    assert third.time in {commit.time for commit in commits(table)}
     assert times(plan(table, third.time)) == {third.time}
     assert lake.changes(third.time).read_all()["id"].to_pylist() == ["k002"] * 2
 
@@ -125,7 +127,7 @@ def test_an_archived_commit_that_completed_in_a_range_is_not_passed_over(table: 
     table.fake_clock.advance(60)
     config = ArchivalConfig(commits_min=1, commits_max=2, compaction_delta_commits=None)
     archive_table(table.lake().hoodie_table, config)
-    assert [one.time for one in commits(table)] == [second.time]
+    assert [commit.time for commit in commits(table)] == [second.time]
     scan = plan(table, completed_at(second))
     assert scan.commits is not None
     assert (times(scan), scan.commits.until) == ({first.time}, completed_at(first))
@@ -143,7 +145,7 @@ def test_the_end_of_a_range_is_the_beginning_of_the_next(table: SmallTable) -> N
         assert scan.commits is not None
         seen += times(scan)
         after = scan.commits.until
-    assert sorted(seen) == [one.time for one in commits(table)]
+    assert sorted(seen) == [commit.time for commit in commits(table)]
 
 
 def test_as_of_an_end_later_files_are_left_out(table: SmallTable) -> None:
@@ -208,16 +210,16 @@ def test_archived_commits_are_part_of_a_range_without_an_end(table: SmallTable) 
         ArchivalConfig(commits_min=2, commits_max=3, compaction_delta_commits=None),
     )
     assert len(done.instants) > 2
-    assert times(plan(table, "0")) == {one.time for one in everything}
+    assert times(plan(table, "0")) == {instant.time for instant in everything}
     second = completed_at(everything[1])
-    assert times(plan(table, second)) == {one.time for one in everything[2:]}
+    assert times(plan(table, second)) == {instant.time for instant in everything[2:]}
     with pytest.raises(ConfigError, match="no end can be given"):
         plan(table, "0", second)
     store = table.store()
     newest_version = store.get(".hoodie/timeline/history/_version_")
     # Hudi deletes it before it writes it again.
     store.delete(".hoodie/timeline/history/_version_")
-    assert times(plan(table, "0")) == {one.time for one in everything}
+    assert times(plan(table, "0")) == {instant.time for instant in everything}
     store.put(".hoodie/timeline/history/_version_", newest_version)
     table.fake_clock.advance(60)
     table.write("upsert", batch([0], 9))

@@ -70,7 +70,7 @@ def test_rows_are_selected_as_in_sql(filters: list[Filter], positions: list[int]
     assert found is not None
     numbered = ROWS.append_column("at", pa.array(range(ROWS.num_rows)))
     assert numbered.filter(found.expression)["at"].to_pylist() == positions
-    assert found.columns == {one.attribute[0] for one in map(_plain, filters)}  # type: ignore[attr-defined]
+    assert found.columns == {candidate.attribute[0] for candidate in map(_plain, filters)}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_rows_are_selected_as_in_sql(filters: list[Filter], positions: list[int]
         StringContains(("n",), "1"),
     ],
 )
-def test_what_could_mean_another_thing_is_left_to_spark(one: Filter) -> None:
-    assert pushed_filter([one], ROWS.schema) is None
+def test_what_could_mean_another_thing_is_left_to_spark(candidate: Filter) -> None:
+    assert pushed_filter([candidate], ROWS.schema) is None
 
 
-def _plain(one: Filter) -> Filter:
-    return one.child if isinstance(one, Not) else one
+def _plain(candidate: Filter) -> Filter:
+    return candidate.child if isinstance(candidate, Not) else candidate

@@ -83,9 +83,9 @@ def test_an_incremental_read_goes_by_completion(spark: SparkSession) -> None:
     for instant in commits:
         assert instant.completed_at is not None
         later = {
-            str(one.time)
-            for one in commits
-            if one.completed_at is not None and one.completed_at > instant.completed_at
+            str(commit.time)
+            for commit in commits
+            if commit.completed_at is not None and commit.completed_at > instant.completed_at
         }
         rows = incremental(spark, table, instant.completed_at).collect()
         assert {tuple(row) for row in rows} == {row for row in everything if row[0] in later}

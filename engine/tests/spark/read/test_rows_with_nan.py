@@ -15,7 +15,7 @@ import tideline
 def test_a_native_read_finds_nan_by_comparisons(spark: SparkSession, tmp_path: Path) -> None:
     table = tideline.create(str(tmp_path / "t"), record_key="id")
     x = [1.0, float("nan"), 2.0]
-    nested = pa.array([{"x": one} for one in x])
+    nested = pa.array([{"x": number} for number in x])
     table.write(pa.table({"id": ["a", "b", "c"], "x": x, "st": nested}))
     frame = table.snapshot(spark)
     for column in ("x", "st.x"):

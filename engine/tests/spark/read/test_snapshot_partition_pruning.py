@@ -74,13 +74,13 @@ def test_a_filter_on_the_partition_column_reads_its_files_only(
     spark: SparkSession, tmp_path: Path, hive_style: bool
 ) -> None:
     frame = snapshot(spark, daily_table(tmp_path / "t", hive_style=hive_style).open())
-    one = frame.where("day = '2024-01-02'").select("id")
-    assert [row["id"] for row in one.collect()] == [101]
-    assert files_read(one) == 1
+    candidate = frame.where("day = '2024-01-02'").select("id")
+    assert [row["id"] for row in candidate.collect()] == [101]
+    assert files_read(candidate) == 1
     later = frame.where("day > '2024-01-01' and id >= 0")
     assert files_read(later) == 2
-    assert "PartitionFilters: [isnotnull(day" in physical_plan(one)
-    assert "Batched: true" in physical_plan(one)
+    assert "PartitionFilters: [isnotnull(day" in physical_plan(candidate)
+    assert "Batched: true" in physical_plan(candidate)
 
 
 def test_only_the_newest_version_of_a_file_is_listed(spark: SparkSession, tmp_path: Path) -> None:
@@ -270,9 +270,9 @@ def test_a_thousand_files_are_known_without_asking_the_store(
 ) -> None:
     """Spark alone asks for the status of each; it takes seconds, and minutes on S3."""
     schema = T.StructType().add("id", "long").add("p", "string")
-    one = tmp_path / "one.parquet"
-    pq.write_table(pa.table({"id": [1], "p": ["00007"]}), one)
-    template = BaseFile("", "", "0-0-0", InstantTime("20260101000000001"), one.stat().st_size)
+    path = tmp_path / "one.parquet"
+    pq.write_table(pa.table({"id": [1], "p": ["00007"]}), path)
+    template = BaseFile("", "", "0-0-0", InstantTime("20260101000000001"), path.stat().st_size)
     files = [
         replace(template, partition=f"{number % 100:05d}", file_id=f"f{number}-0")
         for number in range(1000)
@@ -287,7 +287,7 @@ def test_a_thousand_files_are_known_without_asking_the_store(
     (tmp_path / "t" / "00007").mkdir(parents=True)
     for file in files:
         if file.partition == "00007":
-            (tmp_path / "t" / file.path).hardlink_to(one)
+            (tmp_path / "t" / file.path).hardlink_to(path)
     assert frame.where("p = '00007'").count() == 10
 
 

@@ -98,8 +98,8 @@ def test_a_write_that_is_pending_is_waited_for_where_instants_say_no_completion(
     write(table, 1)
     first = reader(table).latestOffset(START, ALL)
     write(table, 2)
-    (one, _) = table.timeline().completed().instants
-    pending = str(int(str(one.time)) + 1)
+    (instant, _) = table.timeline().completed().instants
+    pending = str(int(str(instant.time)) + 1)
     for ending in ("commit.requested", "inflight"):
         (tmp_path / f"t/.hoodie/{pending}.{ending}").write_bytes(b"")
     assert reader(table).latestOffset(first, ALL) == first

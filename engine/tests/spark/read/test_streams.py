@@ -72,7 +72,7 @@ class Stream:
 def applied(rows: dict[str, int], changes: list[Row]) -> dict[str, int]:
     """Rows after changes; each must fit what was there."""
     rows = dict(rows)
-    for change in sorted(changes, key=lambda one: str(one[CHANGE_INSTANT])):
+    for change in sorted(changes, key=lambda row: str(row[CHANGE_INSTANT])):
         kind, key, v = change[CHANGE_TYPE], change["id"], change["v"]
         if kind == "INSERT":
             assert key not in rows, key
@@ -154,7 +154,7 @@ def test_limited_batches_have_each_commit_once_across_deaths(
         assert len(commits_of(done[number])) <= commits_max
         replica = applied(replica, done[number])
     assert replica == dict(table.values())
-    assert [time for one in sorted(done) for time in sorted(commits_of(done[one]))] == written
+    assert [time for entry in sorted(done) for time in sorted(commits_of(done[entry]))] == written
     assert len(done) == (len(written) + commits_max - 1) // commits_max
 
 
@@ -209,11 +209,11 @@ def test_a_query_that_goes_on_keeps_to_the_limit_and_says_how_far_behind_it_is(
         sources = [progress["sources"][0] for progress in query.recentProgress]
     finally:
         query.stop()
-    batches = [one for one in sources if one["numInputRows"]]
-    assert [one["numInputRows"] for one in batches] == [1, 1, 1]
-    ends = [json.loads(one["endOffset"])["until"] for one in batches]
+    batches = [source for source in sources if source["numInputRows"]]
+    assert [item["numInputRows"] for item in batches] == [1, 1, 1]
+    ends = [json.loads(item["endOffset"])["until"] for item in batches]
     assert ends == sorted(set(ends))
-    assert {json.loads(one["latestOffset"])["until"] for one in batches} == {ends[-1]}
+    assert {json.loads(item["latestOffset"])["until"] for item in batches} == {ends[-1]}
 
 
 @pytest.mark.parametrize("changes", ["true", "false"])

@@ -147,7 +147,7 @@ def test_numbers_of_every_type_are_counted_in_units(spark: SparkSession, unit: s
 
 
 def test_timestamps_that_are_moments_are_cut_to_milliseconds(spark: SparkSession) -> None:
-    micros = pa.array([*[one * 1000 + 999 for one in moments(4)], None], pa.int64())
+    micros = pa.array([*[moment * 1000 + 999 for moment in moments(4)], None], pa.int64())
     formats = [
         TimestampFormat.from_properties(
             {
@@ -159,7 +159,7 @@ def test_timestamps_that_are_moments_are_cut_to_milliseconds(spark: SparkSession
         )
         for kind, zone in product(("UNIX_TIMESTAMP", "DATE_STRING", "EPOCHMICROSECONDS"), ZONES)
     ]
-    keys = [by_format(one, timestamps_as_text=True) for one in formats]
+    keys = [by_format(timestamp_format, timestamps_as_text=True) for timestamp_format in formats]
     found = check(spark, micros.cast(pa.timestamp("us", "UTC")), keys)
     assert {path[-3:] for paths in found for path in paths if path} == {"000"}
 

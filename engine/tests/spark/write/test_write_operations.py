@@ -142,7 +142,7 @@ def test_bulk_insert_writes_new_files_in_the_order_asked_for(table: WrittenTable
         spans = sorted(
             (found[0]["region"], min(k), max(k)) for found, k in zip(new, keys, strict=True)
         )
-        is_cut = all(one[2] < next[1] for one, next in pairwise(spans) if one[0] == next[0])
+        is_cut = all(pair[2] < next[1] for pair, next in pairwise(spans) if pair[0] == next[0])
         assert is_cut or mode != "GLOBAL_SORT"
         assert all(stat["prevCommit"] == "null" for stat in table.stats())
         kept = files

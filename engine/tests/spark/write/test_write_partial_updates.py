@@ -53,7 +53,7 @@ def stored(table: WrittenTable) -> list[Values]:
     assert unexplained_objects(opened) == []
     names = ["_hoodie_partition_path", "id", "region", "ts", "n", "tags"]
     found = merged_rows(opened).select(names).to_pylist()
-    return sorted((tuple(one.values()) for one in found), key=str)
+    return sorted((tuple(item.values()) for item in found), key=str)
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -61,7 +61,7 @@ class AdoptionReport:
             return ()
         steps = []
         if capabilities.is_changed and any(
-            one.declare == TIMEZONE for one in capabilities.declarations
+            declaration.declare == TIMEZONE for declaration in capabilities.declarations
         ):
             steps.append(_declare_zone(capabilities))
         steps.append(NextStep("look for what is wrong with it, which changes nothing", "check"))

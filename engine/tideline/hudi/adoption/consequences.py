@@ -62,7 +62,11 @@ def _failed_writes(capabilities: TableCapabilities, state: TableState) -> Iterat
         "write that is under way counts as dead, and is rolled back",
         "give them hoodie.clean.failed.writes.policy=LAZY",
     )
-    silent = [one for one in state.pending if one.is_silent and one.instant.action in _WRITES_BEGUN]
+    silent = [
+        pending_instant
+        for pending_instant in state.pending
+        if pending_instant.is_silent and pending_instant.instant.action in _WRITES_BEGUN
+    ]
     if silent:
         yield Consequence(
             f"{counted(len(silent), 'pending write')} without a sign of life (the oldest is "

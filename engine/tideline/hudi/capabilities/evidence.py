@@ -97,7 +97,9 @@ Commits = Iterable[tuple[Instant, CommitMetadata]]
 def schema_evidence(commits: Commits, folder: ControlFolder) -> SchemaEvidence:
     """Of the newest commits and the names in `.hoodie/`."""
     read = tuple(commits)
-    columns = next(filter(None, (_columns(one.schema_json) for _, one in read)), None)
+    columns = next(
+        filter(None, (_columns(commit_metadata.schema_json) for _, commit_metadata in read)), None
+    )
     for instant, metadata in read:
         found = metadata.extra_metadata.get(LATEST_SCHEMA_KEY)
         if found:
@@ -114,16 +116,24 @@ def schema_evidence(commits: Commits, folder: ControlFolder) -> SchemaEvidence:
 def writer_evidence(commits: Commits, folder: ControlFolder, config: TableConfig) -> WriterEvidence:
     """Of the newest commits, the names in `.hoodie/` and the properties."""
     read = tuple(commits)
-    extra = {key: value for _, one in reversed(read) for key, value in one.extra_metadata.items()}
+    extra = {
+        key: value
+        for _, commit_metadata in reversed(read)
+        for key, value in commit_metadata.extra_metadata.items()
+    }
     lock, known_from = _lock(config, extra, folder)
     return WriterEvidence(
         commits_read=len(read),
-        operations=tuple(sorted({one.operation_type for _, one in read})),
+        operations=tuple(sorted({commit_metadata.operation_type for _, commit_metadata in read})),
         keys=tuple(sorted(key for key in extra if key != SCHEMA_KEY)),
         lock=lock,
         lock_known_from=known_from,
         has_flink=folder.has_flink
-        or any(is_flink_file_id(stat.file_id or "") for _, one in read for stat in one.write_stats),
+        or any(
+            is_flink_file_id(stat.file_id or "")
+            for _, commit_metadata in read
+            for stat in commit_metadata.write_stats
+        ),
     )
 
 

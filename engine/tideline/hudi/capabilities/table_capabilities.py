@@ -108,7 +108,7 @@ class TableCapabilities:
     @property
     def declarations(self) -> tuple[Refusal, ...]:
         """What has to be declared before everything that may be done can be, each once."""
-        found = {one.declare: one for one in self.refusals.values() if one.declare}
+        found = {refusal.declare: refusal for refusal in self.refusals.values() if refusal.declare}
         return tuple(found.values())
 
     @property
@@ -121,7 +121,9 @@ class TableCapabilities:
         """What a person should know although nothing is refused for it."""
         zone = () if self.zone is None or self.zone.warning is None else (self.zone.warning,)
         stored = (
-            one.message for one in stored_problems(self.config.properties) if one.risk is None
+            stored_problem.message
+            for stored_problem in stored_problems(self.config.properties)
+            if stored_problem.risk is None
         )
         return (*zone, *stored, *self.unreadable)
 
@@ -151,8 +153,12 @@ class TableCapabilities:
             "metadata_partitions": list(config.metadata_partitions),
             "writers": self.writers.to_json_object(),
             "operations": [
-                {"name": one.value, "may": one not in self.refusals, **_refusal_json(self.may(one))}
-                for one in Permission
+                {
+                    "name": permission.value,
+                    "may": permission not in self.refusals,
+                    **_refusal_json(self.may(permission)),
+                }
+                for permission in Permission
             ],
             "warnings": list(self.warnings),
         }

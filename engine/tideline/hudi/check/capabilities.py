@@ -71,5 +71,5 @@ def _refusals(capabilities: TableCapabilities) -> Iterator[Finding]:
             continue  # so it is with every table of that index
         by_reason.setdefault(refusal.reason, []).append(operation)
     for reason, operations in by_reason.items():
-        names = ", ".join(one.sentence for one in operations)
+        names = ", ".join(permission.sentence for permission in operations)
         yield note(NAME, f"Tideline refuses here {names}: {reason}")

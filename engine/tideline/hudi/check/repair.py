@@ -49,7 +49,9 @@ def repair_table(
     with table.lock().acquire():
         require(table, Permission.REPAIR)
         repairs = plan_repairs(check_table(table, keys=keys))
-        refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
+        refused = _delete(
+            table, [candidate.path for candidate in repairs if candidate.kind in _DELETING]
+        )
         for repair in repairs:
             _execute(table, repair, policy)
         if refused is not None:

@@ -92,4 +92,6 @@ def _require_index(table: HoodieTable, extra: Mapping[str, str]) -> None:
 
 def _newest_first(timeline: ActiveTimeline) -> list[Instant]:
     completed = timeline.of(*COMMIT_ACTIONS).completed().instants
-    return sorted(completed, key=lambda one: (one.completed_at or one.time, one), reverse=True)
+    return sorted(
+        completed, key=lambda instant: (instant.completed_at or instant.time, instant), reverse=True
+    )

@@ -174,7 +174,7 @@ class StoredFile:
         """
         rows = self.parquet
         assert rows is not None, "the file has row groups"
-        columns = [one for one in self._columns if names is None or one.name in names]
+        columns = [column for column in self._columns if names is None or column.name in names]
         for batch in self._shaped(partial(rows.group_batches, number), columns):
             yield StoredBatch(self.keys(batch), batch)
 

@@ -264,7 +264,7 @@ class BaseFileWriter:
     def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """One row group of batches that all have the same columns, in the file's order."""
         names = set(batches[0].schema.names) if batches else None
-        stored = [one for one in self._fields if names is None or one.name in names]
+        stored = [item for item in self._fields if names is None or item.name in names]
         columns = [
             self._column(field, [batch.column(index) for batch in batches])
             for index, field in enumerate(stored)

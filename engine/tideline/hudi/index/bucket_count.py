@@ -50,5 +50,5 @@ def misplaced_key(keys: Iterable[StoredKey], buckets: BucketHash) -> StoredKey |
 
 
 def _divisors(number: int) -> list[int]:
-    small = [one for one in range(1, isqrt(number) + 1) if number % one == 0]
-    return sorted({*small, *(number // one for one in small)})
+    small = [entry for entry in range(1, isqrt(number) + 1) if number % entry == 0]
+    return sorted({*small, *(number // entry for entry in small)})

@@ -168,7 +168,7 @@ def _hashing_config(table: HoodieTable, timeline: ActiveTimeline) -> BucketLayou
     Source: Hudi `PartitionBucketIndexHashingConfig.getCommittedHashingConfigInstants`.
     """
     replacing = timeline.of(Action.REPLACECOMMIT, Action.CLUSTERING)
-    pending = {str(one.time) for one in replacing.pending()}
+    pending = {str(instant.time) for instant in replacing.pending()}
     listed = table.store.list_directory(HASHING_CONFIG_FOLDER).objects
     paths = {
         split_path(info.path)[1].removesuffix(_CONFIG_SUFFIX): info.path

@@ -40,8 +40,8 @@ def load_ring(
     stored = [
         name.removesuffix(_METADATA_SUFFIX) for name in names if name.endswith(_METADATA_SUFFIX)
     ]
-    committed = {str(one.time) for one in timeline.of(*COMMIT_ACTIONS).completed()}
-    pending = {str(one.time) for one in timeline.pending()}
+    committed = {str(candidate.time) for candidate in timeline.of(*COMMIT_ACTIONS).completed()}
+    pending = {str(candidate.time) for candidate in timeline.pending()}
     for instant in sorted(stored, reverse=True):
         if instant in pending:
             continue

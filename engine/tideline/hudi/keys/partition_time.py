@@ -98,8 +98,8 @@ def _milliseconds(
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     if moments and _is_moment(column):
         micros = _filled(column.cast(pa.timestamp("us", UTC)).cast(pa.int64()))
-        one = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
-        millis = np.where(is_null, one, cut_towards_epoch(micros, MICROS_PER_MILLI))
+        unit_millis = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
+        millis = np.where(is_null, unit_millis, cut_towards_epoch(micros, MICROS_PER_MILLI))
         return millis, np.ones(len(millis), np.bool_)
     whole = _whole_numbers(column, settings)
     is_known = is_null | whole.is_valid().to_numpy(zero_copy_only=False)

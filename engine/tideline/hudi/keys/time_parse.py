@@ -64,8 +64,8 @@ class TimeParse:
 
     def _local(self, parts: pa.Array) -> tuple[Millis, Flags]:
         values = {letter: _numbers(parts, letter) for letter in self.letters & set("yMdHms")}
-        one = np.ones(len(parts), np.int64)
-        year, month, day = values["y"], values.get("M", one), values.get("d", one)
+        array = np.ones(len(parts), np.int64)
+        year, month, day = values["y"], values.get("M", array), values.get("d", array)
         ordinal = ((year - 1970) * 12 + month - 1).astype("M8[M]")
         first, following = (
             item.astype("M8[D]").astype(np.int64) for item in (ordinal, ordinal + 1)

@@ -79,7 +79,9 @@ def disable_if_it_knows(table: HoodieTable, instant: InstantTime) -> None:
     layout = table.timelines.layout
     listed = table.store.list_directory(f"{METADATA_TABLE_PATH}/{layout.directory}").objects
     instants = (layout.parse(info.path.rpartition("/")[2]) for info in listed)
-    if any(one and one.is_completed and one.time == instant for one in instants):
+    if any(
+        candidate and candidate.is_completed and candidate.time == instant for candidate in instants
+    ):
         disable_metadata_table(table)
 
 

@@ -261,4 +261,4 @@ def _merge(known: dict[str, FileState], name: str, state: FileState) -> None:
     elif state.is_deleted:
         del known[name]
     else:
-        known[name] = max(before, state, key=lambda one: one.size_bytes)
+        known[name] = max(before, state, key=lambda file_state: file_state.size_bytes)

@@ -84,4 +84,6 @@ def _built(table: HoodieTable, instant: Instant) -> frozenset[str]:
         plan = table.timelines.read_record(instant.in_state(State.REQUESTED))
     except (CorruptTableError, ObjectNotFoundError):
         return frozenset()
-    return frozenset(one["metadataPartitionPath"] for one in plan.get("indexPartitionInfos") or ())
+    return frozenset(
+        partition["metadataPartitionPath"] for partition in plan.get("indexPartitionInfos") or ()
+    )

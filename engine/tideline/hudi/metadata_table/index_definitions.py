@@ -72,7 +72,7 @@ def drop_definitions(
     gone = believed_without_partition(table, kept)
     if gone:
         defined = read_definitions(table)
-        left = {name: one for name, one in defined.items() if name not in gone}
+        left = {name: item for name, item in defined.items() if name not in gone}
         guard()
         table.store.put(definitions_path(table), json.dumps({DEFINED: left}, indent=2).encode())
     return gone

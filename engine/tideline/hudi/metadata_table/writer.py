@@ -201,13 +201,13 @@ class MetadataWriter:
         timeline = self._metadata.timeline()
         self._undo_compactions(timeline)
         pending = timeline.of(Action.DELTACOMMIT).pending()
-        unknown = [one for one in pending if data_timeline.find(one.time) is None]
+        unknown = [candidate for candidate in pending if data_timeline.find(candidate.time) is None]
         if unknown:
             now = self._table.timeline()
-            unknown = [one for one in unknown if now.find(one.time) is None]
-        for one in unknown:
-            if one.time > _LAST_BUILD or not self._is_built():
-                self.undo(one.time, timeline)
+            unknown = [candidate for candidate in unknown if now.find(candidate.time) is None]
+        for instant in unknown:
+            if instant.time > _LAST_BUILD or not self._is_built():
+                self.undo(instant.time, timeline)
 
     def _is_built(self) -> bool:
         """Whether a partition is being built that is not in use yet."""
@@ -229,12 +229,12 @@ class MetadataWriter:
     def _is_compaction_due(self, timeline: ActiveTimeline, data_timeline: ActiveTimeline) -> bool:
         last = timeline.of(Action.COMMIT).completed().last()
         since = [
-            one
-            for one in timeline.of(Action.DELTACOMMIT).completed()
-            if last is None or (one.completed_at or one.time) > last.time
+            instant
+            for instant in timeline.of(Action.DELTACOMMIT).completed()
+            if last is None or (instant.completed_at or instant.time) > last.time
         ]
-        pending = {one.time for one in data_timeline.pending()}
-        could_be_undone = any(one.time in pending for one in since)
+        pending = {instant.time for instant in data_timeline.pending()}
+        could_be_undone = any(instant.time in pending for instant in since)
         return len(since) >= self._commits_per_compaction and not could_be_undone
 
     def _compact(

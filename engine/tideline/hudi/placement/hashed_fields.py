@@ -64,7 +64,7 @@ class _Asked:
         ordered = sorted(slices, key=lambda piece: piece.base_file is None)
         committed = CommittedInstants.of(self.timeline)
         read = ((piece, keys_of_slice(self.table.store, piece, committed)) for piece in ordered)
-        return tuple(islice((one for one in read if one[1]), _SLICES_MAX))
+        return tuple(islice((pair for pair in read if pair[1]), _SLICES_MAX))
 
     def keys_elsewhere(self, known: Sequence[str]) -> tuple[_StoredKeys, ...]:
         """Of other partitions than the known ones, of the first that has any."""

@@ -71,11 +71,11 @@ def _overlapping(timeline: ActiveTimeline, compaction: Instant) -> Iterator[bool
     """Of each delta commit on top of a compaction, whether it may have begun before its end."""
     deltas = timeline.of(Action.DELTACOMMIT).completed()
     if compaction.completion_time is not None:
-        for one in deltas:
-            is_on_top = one.completed_at is None or one.completed_at >= compaction.time
-            yield is_on_top and one.time <= compaction.completion_time
+        for candidate in deltas:
+            is_on_top = candidate.completed_at is None or candidate.completed_at >= compaction.time
+            yield is_on_top and candidate.time <= compaction.completion_time
         return
     completed_ms = timeline.made_ms.get(compaction)
-    for one in deltas.after(compaction.time):
-        begun_ms = timeline.made_ms.get(one.in_state(State.REQUESTED))
+    for instant in deltas.after(compaction.time):
+        begun_ms = timeline.made_ms.get(instant.in_state(State.REQUESTED))
         yield begun_ms is None or completed_ms is None or begun_ms <= completed_ms

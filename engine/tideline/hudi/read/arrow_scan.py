@@ -106,12 +106,12 @@ def possible_slices(
     slices: Sequence[FileSlice], row_filter: RowFilter, layout: PartitionLayout | None
 ) -> tuple[FileSlice, ...]:
     """The slices of partitions whose values do not contradict the filter."""
-    partitions = sorted({one.group.partition for one in slices})
+    partitions = sorted({file_slice.group.partition for file_slice in slices})
     if layout is None or not partitions or not row_filter.columns & set(layout.schema.names):
         return tuple(slices)
     found = row_filter.possible(having(layout.scalars(partition)) for partition in partitions)
     kept = {partitions[number] for number in found}
-    return tuple(one for one in slices if one.group.partition in kept)
+    return tuple(file_slice for file_slice in slices if file_slice.group.partition in kept)
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

@@ -61,9 +61,9 @@ def time_meant(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) 
     if time == BEGINNING or not table.layout.timeline.has_completion_times:
         return time
     commits = timeline.of(*COMMIT_ACTIONS).completed()
-    if any(one.completed_at == time for one in commits):
+    if any(commit.completed_at == time for commit in commits):
         return time
-    meant = next((one.completed_at for one in commits if one.time == time), None)
+    meant = next((commit.completed_at for commit in commits if commit.time == time), None)
     if timeline.has_archive:
         meant = meant or table.commits.archived_completion(time)
     if meant is None or time in archived_since(table, timeline, time).values():

@@ -146,9 +146,9 @@ def _step(
     changed = frozenset(_changed(metadata))
     has_completions = table.layout.timeline.has_completion_times
     earlier = [
-        effective_time(one)
-        for one in timeline.of(*COMMIT_ACTIONS).completed()
-        if effective_time(one) < effective_time(instant)
+        effective_time(candidate)
+        for candidate in timeline.of(*COMMIT_ACTIONS).completed()
+        if effective_time(candidate) < effective_time(instant)
     ]
     after = _shown(timeline, effective_time(instant), has_completions=has_completions)
     before = (
@@ -156,7 +156,10 @@ def _step(
         if earlier
         else timeline.of()
     )
-    touched = {partition: listing[partition] for partition in {one.partition for one in changed}}
+    touched = {
+        partition: listing[partition]
+        for partition in {file_group_id.partition for file_group_id in changed}
+    }
 
     def slices(shown: ActiveTimeline) -> Slices:
         view = table.files.view_of(touched, shown)

@@ -191,7 +191,7 @@ class _Reader:
         target = pa.schema(list(schema)[2:])
         pieces = [*step.before.values(), *step.after.values()]
         layout = PartitionLayout.of(table.config, target)
-        return cls(table, target, layout, any(one.log_files for one in pieces), newest)
+        return cls(table, target, layout, any(piece.log_files for piece in pieces), newest)
 
     def rows(self, piece: FileSlice | None, timeline: ActiveTimeline) -> pa.Table:
         """The slice's rows; none for no slice."""

@@ -78,7 +78,7 @@ def newest_readable(table: HoodieTable) -> InstantTime | None:
         newest = readable_commits(table, timeline).last()
         return None if newest is None else newest.time
     commits = timeline.of(*COMMIT_ACTIONS).completed()
-    return max((one.completed_at for one in commits if one.completed_at), default=None)
+    return max((commit.completed_at for commit in commits if commit.completed_at), default=None)
 
 
 def commits_in(
@@ -91,9 +91,9 @@ def commits_in(
     else:
         commits = readable_commits(table, timeline)
     found = [
-        one
-        for one in commits
-        if begin < effective_time(one) and (end is None or effective_time(one) <= end)
+        commit
+        for commit in commits
+        if begin < effective_time(commit) and (end is None or effective_time(commit) <= end)
     ]
     return sorted(found, key=effective_time)
 
@@ -113,7 +113,7 @@ def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTime
 def first_pending_write(table: HoodieTable, timeline: ActiveTimeline) -> Instant | None:
     """The oldest that brings rows, as clustering and compaction do not."""
     pending = timeline.of(*COMMIT_ACTIONS).pending()
-    return next((one for one in pending if not _is_clustering(table, one)), None)
+    return next((instant for instant in pending if not _is_clustering(table, instant)), None)
 
 
 def _found(table: HoodieTable, planned: TableScan | FilesGone) -> TableScan:

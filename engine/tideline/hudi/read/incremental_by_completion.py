@@ -62,7 +62,7 @@ def plan_by_completion(table: HoodieTable, asked: AskedRange) -> TableScan | Fil
     if before and asked.end is not None:
         why = "the range begins before the active timeline, where no end can be given; leave it out"
         return FilesGone(why, begin)
-    times = before | {one.time: one.completed_at or begin for one in commits}
+    times = before | {commit.time: commit.completed_at or begin for commit in commits}
     if not times:
         return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
     newest = max(times.values())
@@ -91,7 +91,7 @@ def plan_as_of_now(
     scan = plan_by_completion(table, AskedRange(begin, is_exact=True))
     if isinstance(scan, FilesGone) or scan.commits is None or scan.commits.times is None:
         return scan
-    later = {one.time for one in _in_range(scan.timeline, end)}
+    later = {instant.time for instant in _in_range(scan.timeline, end)}
     later |= archived_after(table, scan.timeline, end).keys()
     return replace(scan, commits=replace(scan.commits, until=end, times=scan.commits.times - later))
 
@@ -99,11 +99,11 @@ def plan_as_of_now(
 def _in_range(timeline: ActiveTimeline, begin: InstantTime) -> list[Instant]:
     """The commits that completed after `begin`, in that order."""
     completed = {
-        one: one.completed_at
-        for one in timeline.of(*COMMIT_ACTIONS).completed()
-        if one.completed_at is not None and one.completed_at > begin
+        instant: instant.completed_at
+        for instant in timeline.of(*COMMIT_ACTIONS).completed()
+        if instant.completed_at is not None and instant.completed_at > begin
     }
-    return sorted(completed, key=lambda one: (completed[one], one))
+    return sorted(completed, key=lambda instant: (completed[instant], instant))
 
 
 def _kept_slices(

@@ -47,14 +47,14 @@ def files_table(table: HoodieTable) -> pa.Table:
     """A row for each file group: its newest base file and the logs over it."""
     rows = [
         {
-            "partition": one.partition,
-            "file_id": one.file_id,
-            "instant": str(one.base_instant),
-            "base_file": None if one.base_file is None else one.base_file.path,
-            "log_files": [log.path for log in one.log_files],
-            "size_bytes": one.size_bytes,
+            "partition": file_slice.partition,
+            "file_id": file_slice.file_id,
+            "instant": str(file_slice.base_instant),
+            "base_file": None if file_slice.base_file is None else file_slice.base_file.path,
+            "log_files": [log.path for log in file_slice.log_files],
+            "size_bytes": file_slice.size_bytes,
         }
-        for one in _slices(table)
+        for file_slice in _slices(table)
     ]
     return pa.Table.from_pylist(rows, _FILES)
 
@@ -62,12 +62,13 @@ def files_table(table: HoodieTable) -> pa.Table:
 def partitions_table(table: HoodieTable) -> pa.Table:
     """A row for each partition that has files, by its path."""
     found: dict[str, dict[str, Any]] = {}
-    for one in _slices(table):
+    for file_slice in _slices(table):
         row = found.setdefault(
-            one.partition, {"partition": one.partition, "file_groups": 0, "size_bytes": 0}
+            file_slice.partition,
+            {"partition": file_slice.partition, "file_groups": 0, "size_bytes": 0},
         )
         row["file_groups"] += 1
-        row["size_bytes"] += one.size_bytes
+        row["size_bytes"] += file_slice.size_bytes
     return pa.Table.from_pylist([found[path] for path in sorted(found)], _PARTITIONS)
 
 
@@ -101,7 +102,7 @@ def _counts(table: HoodieTable, instant: Instant) -> dict[str, Any]:
     return {
         "operation": metadata.operation_type.lower(),
         "files": len(stats),
-        "rows_inserted": sum(one.num_inserts for one in stats),
-        "rows_updated": sum(one.num_update_writes for one in stats),
-        "rows_deleted": sum(one.num_deletes for one in stats),
+        "rows_inserted": sum(stat.num_inserts for stat in stats),
+        "rows_updated": sum(stat.num_update_writes for stat in stats),
+        "rows_deleted": sum(stat.num_deletes for stat in stats),
     }

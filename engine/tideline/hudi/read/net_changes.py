@@ -47,7 +47,7 @@ class NetChanges:
         waiting: list[pa.Table] = []
         for changes in self._by_commit():
             waiting.append(changes)
-            if sum(one.num_rows for one in waiting) > max(_FOLDED_AT_ROWS, found.num_rows):
+            if sum(item.num_rows for item in waiting) > max(_FOLDED_AT_ROWS, found.num_rows):
                 found, waiting = self._folded([found, *waiting]), []
         return self._folded([found, *waiting])
 
@@ -68,7 +68,7 @@ class NetChanges:
         identity = row_identity(rows, is_global=self.feed.keys_are_global())
         keys = identity.dictionary_encode().indices
         codes = keys.to_numpy(zero_copy_only=False)
-        part = np.repeat(np.arange(len(parts)), [one.num_rows for one in parts])
+        part = np.repeat(np.arange(len(parts)), [item.num_rows for item in parts])
         is_insert = pc.equal(rows[CHANGE_TYPE], ChangeType.INSERT.value).to_numpy()
         is_delete = pc.equal(rows[CHANGE_TYPE], ChangeType.DELETE.value).to_numpy()
         count = int(codes.max()) + 1

@@ -20,9 +20,9 @@ def row_count(table: HoodieTable, timeline: ActiveTimeline, *, files_max: int) -
     if len(slices) > files_max:
         return None
     rows = 0
-    for one in slices:
-        base = one.base_file
-        if base is None or one.log_files or not base.path.endswith(".parquet"):
+    for file_slice in slices:
+        base = file_slice.base_file
+        if base is None or file_slice.log_files or not base.path.endswith(".parquet"):
             return None
         try:
             with open_bytes(table.store, base) as file:

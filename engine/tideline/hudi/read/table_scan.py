@@ -44,7 +44,7 @@ class CommitRange:
         """What rows of these commits meet, with these columns."""
         time = pc.field(COMMIT_TIME)
         if self.times is not None:
-            condition = time.isin([str(one) for one in sorted(self.times)])
+            condition = time.isin([str(instant_time) for instant_time in sorted(self.times)])
         else:
             # Instant times are ordered as text.
             condition = (time > self.after.value) & (time <= self.until.value)
@@ -71,7 +71,10 @@ class TableScan:
         """`files` and `slices` alike, in the order of partitions and file groups."""
         whole = (FileSlice(file.group, file.instant, file) for file in self.files)
         return tuple(
-            sorted((*whole, *self.slices), key=lambda one: (one.group.partition, one.group.file_id))
+            sorted(
+                (*whole, *self.slices),
+                key=lambda file_slice: (file_slice.group.partition, file_slice.group.file_id),
+            )
         )
 
     def history(self, table: HoodieTable) -> SchemaHistory | None:

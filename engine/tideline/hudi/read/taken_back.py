@@ -33,17 +33,19 @@ class TakenBack:
 
 def taken_back(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> TakenBack | None:
     """The restore that took back what the table was at `time`, None where it was not."""
-    commits = [effective_time(one) for one in timeline.of(*COMMIT_ACTIONS).completed()]
+    commits = [effective_time(instant) for instant in timeline.of(*COMMIT_ACTIONS).completed()]
     for restore in timeline.of(Action.RESTORE).completed():
         if effective_time(restore) <= time:
             continue
         try:
             first = min(read_restore_plan(table, restore).times, default=None)
         except CorruptTableError:
-            kept = max((one for one in commits if one < restore.time), default=None)
+            kept = max((commit for commit in commits if commit < restore.time), default=None)
             if kept is None or kept < time:
                 return TakenBack(restore, kept)
             continue
         if first is not None and first <= time:
-            return TakenBack(restore, max((one for one in commits if one < first), default=None))
+            return TakenBack(
+                restore, max((commit for commit in commits if commit < first), default=None)
+            )
     return None

@@ -119,8 +119,8 @@ def _earliest_readable(
     listing = table.files.listing()
     saved = timeline.savepointed_times()
     commits = sorted(timeline.of(*COMMIT_ACTIONS).completed(), key=effective_time)
-    counted = [one for one in commits[:-1] if one.time not in saved] + commits[-1:]
-    later = {effective_time(one) for one in counted if effective_time(one) > after}
+    counted = [commit for commit in commits[:-1] if commit.time not in saved] + commits[-1:]
+    later = {effective_time(instant) for instant in counted if effective_time(instant) > after}
     if table.layout.timeline.has_completion_times:
         # A commit that was requested before all active ones may have completed after them.
         later |= set(archived_after(table, timeline, after).values())

@@ -96,5 +96,5 @@ def _layouts(table: HoodieTable, text: str) -> list[TableLayout]:
             table=table.uri,
             value=text,
         ) from error
-    bare = {name: one for name, one in table.config.properties.items() if name not in _FOLDERS}
+    bare = {name: entry for name, entry in table.config.properties.items() if name not in _FOLDERS}
     return [layout_of_version(version, {**bare, **folders}) for version, folders in said.items()]

@@ -94,7 +94,7 @@ class AfterCommit:
         """Whether it did something, or did not for a reason that is worth a word."""
         has_run = self.run is not None and bool(self.run.done)
         reported = (self.scheduled, self.failure, self.left_out)
-        return has_run or any(one is not None for one in reported)
+        return has_run or any(value is not None for value in reported)
 
     def to_json_object(self) -> dict[str, Any]:
         """What happened, for machines."""

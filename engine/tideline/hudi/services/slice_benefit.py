@@ -61,9 +61,13 @@ def benefit_of_dropped(files: Iterable[BaseFile | LogFile]) -> Benefit:
         groups[file.group].append(file)
     slices = []
     for group, found in groups.items():
-        bases = [one for one in found if isinstance(one, BaseFile)]
-        base = max(bases, key=lambda one: one.instant, default=None)
-        logs = [one for one in found if isinstance(one, LogFile) and not one.is_cdc]
-        kept = tuple(one for one in logs if base is None or one.instant >= base.instant)
+        bases = [base_file for base_file in found if isinstance(base_file, BaseFile)]
+        base = max(bases, key=lambda base_file: base_file.instant, default=None)
+        logs = [
+            log_file for log_file in found if isinstance(log_file, LogFile) and not log_file.is_cdc
+        ]
+        kept = tuple(
+            log_file for log_file in logs if base is None or log_file.instant >= base.instant
+        )
         slices.append(FileSlice(group, found[0].instant, base, kept))
     return benefit_of_rewrite(slices, files_after=0, bytes_after=0)

@@ -114,7 +114,11 @@ class FileSystemView:
 
     def all_latest_slices(self) -> tuple[FileSlice, ...]:
         """The same of every partition."""
-        return tuple(one for partition in self.partitions for one in self.latest_slices(partition))
+        return tuple(
+            latest_slice
+            for partition in self.partitions
+            for latest_slice in self.latest_slices(partition)
+        )
 
     def latest_base_files(
         self, partition: str, as_of: InstantTime | None = None

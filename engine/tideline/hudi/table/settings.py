@@ -88,7 +88,7 @@ class Settings:
 
     def declared(self, config: type) -> dict[str, Any]:
         """The fields of a config that are `declared`, as they are set."""
-        sources = {one.name: one.metadata.get(_SOURCE) for one in fields(config)}
+        sources = {attribute.name: attribute.metadata.get(_SOURCE) for attribute in fields(config)}
         return {name: self.value(*source) for name, source in sources.items() if source}
 
     def heartbeat_limits(self) -> HeartbeatLimits:

@@ -115,7 +115,9 @@ class ActiveTimeline:
 
     def completed_by(self, time: InstantTime) -> ActiveTimeline:
         """What had completed at `time`."""
-        return self._where(lambda one: one.completed_at is not None and one.completed_at <= time)
+        return self._where(
+            lambda instant: instant.completed_at is not None and instant.completed_at <= time
+        )
 
     def leaving_out(self, archived: frozenset[InstantTime]) -> ActiveTimeline:
         """The same, and these archived commits do not count; all others do."""
@@ -139,7 +141,9 @@ class ActiveTimeline:
     def completed_as(self, completed: Instant) -> tuple[Instant, ...]:
         """The completed instants of this time and action, whenever they completed."""
         wanted = completed.time, completed.action
-        return tuple(one for one in self.completed() if (one.time, one.action) == wanted)
+        return tuple(
+            instant for instant in self.completed() if (instant.time, instant.action) == wanted
+        )
 
     def find(self, time: InstantTime) -> Instant | None:
         """The instant at `time`; a savepoint only when nothing else of that time is here."""

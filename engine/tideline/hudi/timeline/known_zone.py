@@ -161,7 +161,9 @@ def doubt_of(zone: TimelineZone, made_ms: Mapping[Instant, int]) -> str | None:
 
 def started_instants(made_ms: Mapping[Instant, int]) -> tuple[StartedInstant, ...]:
     """The newest instants that say something, of all states with the times of their objects."""
-    digits = {time: ms for time in {one.time for one in made_ms} if (ms := _digits_ms(time))}
+    digits = {
+        time: ms for time in {made_at.time for made_at in made_ms} if (ms := _digits_ms(time))
+    }
     times = sorted(digits)
     follows = {
         later
@@ -176,22 +178,30 @@ def started_instants(made_ms: Mapping[Instant, int]) -> tuple[StartedInstant, ..
         and instant.time not in follows
     ]
     # A clustering is a replacecommit, too, and may be planned for long before it is begun.
-    writes = [one for one in begun if one[0].action in _BEGUN_AT_ONCE]
-    replacing = [one for one in begun if one[0].action is Action.REPLACECOMMIT]
+    writes = [pair for pair in begun if pair[0].action in _BEGUN_AT_ONCE]
+    replacing = [pair for pair in begun if pair[0].action is Action.REPLACECOMMIT]
     found = (StartedInstant(instant.time, made) for instant, made in writes or replacing)
-    return tuple(sorted(found, key=lambda one: one.time)[-SAMPLES_MAX:])
+    return tuple(sorted(found, key=lambda started_instant: started_instant.time)[-SAMPLES_MAX:])
 
 
 def infer_zone(begun: Sequence[StartedInstant]) -> KnownZone:
     """What the objects of the newest writes say about the zone of their digits."""
-    possible = [one for one in begun if -_AHEAD_STEPS_MAX <= one.steps <= _BEHIND_STEPS_MAX]
-    in_utc = [one for one in possible if one.steps == 0]
+    possible = [
+        started_instant
+        for started_instant in begun
+        if -_AHEAD_STEPS_MAX <= started_instant.steps <= _BEHIND_STEPS_MAX
+    ]
+    in_utc = [started_instant for started_instant in possible if started_instant.steps == 0]
     # Among writers in UTC one that was merely slow to begin is none of another zone.
-    apart = [one for one in possible if one.steps != 0 and (one.is_tight or not in_utc)]
-    counts = Counter(one.steps for one in apart)
+    apart = [
+        started_instant
+        for started_instant in possible
+        if started_instant.steps != 0 and (started_instant.is_tight or not in_utc)
+    ]
+    counts = Counter(started_instant.steps for started_instant in apart)
     usual, number = next(iter(counts.most_common(1)), (0, 0))
     steps = {usual, _daylight_partner(usual, counts)}
-    elsewhere = [one for one in apart if one.steps in steps]
+    elsewhere = [started_instant for started_instant in apart if started_instant.steps in steps]
     if number < _ELSEWHERE_MIN and in_utc:
         elsewhere = []
     witnesses = elsewhere or in_utc
@@ -216,11 +226,11 @@ def _is_evidence(witnesses: Sequence[StartedInstant]) -> bool:
     """
     if not witnesses:
         return False
-    digits = [one.time.epoch_ms() for one in witnesses]
-    made = [one.made_ms for one in witnesses]
+    digits = [witness.time.epoch_ms() for witness in witnesses]
+    made = [witness.made_ms for witness in witnesses]
     span_ms = max(digits) - min(digits)
     lie_apart = span_ms >= _STEP_MS and max(made) - min(made) >= span_ms / 2
-    return lie_apart or all(one.is_tight for one in witnesses)
+    return lie_apart or all(witness.is_tight for witness in witnesses)
 
 
 def _utc_text(epoch_ms: int) -> str:

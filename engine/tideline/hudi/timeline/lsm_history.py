@@ -91,8 +91,8 @@ class LsmHistory(ArchivedTimeline):
         path = self.manifest_path(number)
         content = parse_json(self.store.get(path), path=path, what="manifest of the history")
         with faults_named("manifest of the archived timeline is not understood", path=path):
-            found = [(str(one["fileName"]), int(one["fileLen"])) for one in content["files"]]
-        return Manifest(number, tuple(self.file(*one, named_by=path) for one in found))
+            found = [(str(file["fileName"]), int(file["fileLen"])) for file in content["files"]]
+        return Manifest(number, tuple(self.file(*pair, named_by=path) for pair in found))
 
     def manifest_path(self, number: int) -> str:
         """Where the manifest of this number is."""
@@ -143,10 +143,12 @@ class LsmHistory(ArchivedTimeline):
         Raises as `read`.
         """
         return {
-            one.time: one.completion_time
+            instant.time: instant.completion_time
             for file in self.files()
-            for one in self.instants(file)
-            if one.action in COMMIT_ACTIONS and one.completion_time and one.completion_time >= time
+            for instant in self.instants(file)
+            if instant.action in COMMIT_ACTIONS
+            and instant.completion_time
+            and instant.completion_time >= time
         }
 
     def instants(self, file: ArchiveFile) -> frozenset[Instant]:

@@ -93,7 +93,7 @@ def files_to_merge(
         return ()
     chosen: list[ArchiveFile] = []
     for file in of_level[:count]:
-        if sum(one.size_bytes for one in chosen) + file.size_bytes > bytes_max:
+        if sum(archive_file.size_bytes for archive_file in chosen) + file.size_bytes > bytes_max:
             break
         chosen.append(file)
     return tuple(chosen) if len(chosen) > 1 else ()
@@ -150,7 +150,9 @@ def _merge(
     from tideline.formats.history_file import merge_history_files
 
     ranges = [range_and_level(file) for file in candidates]
-    path = history.data_path(min(one[0] for one in ranges), max(one[1] for one in ranges), level)
+    path = history.data_path(
+        min(pair[0] for pair in ranges), max(pair[1] for pair in ranges), level
+    )
     bodies = (history.body(file) for file in candidates)
     body = merge_history_files(bodies, path=path)
     merged = _publish(history, history.manifest(), path, body, replaced=candidates)

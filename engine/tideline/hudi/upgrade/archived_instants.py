@@ -132,7 +132,7 @@ def _to_log(
     old = table.timelines.layout
     written: list[dict[str, Any]] = []
     count = 0
-    for entry in sorted(entries, key=lambda one: one.instant):
+    for entry in sorted(entries, key=lambda archived_entry: archived_entry.instant):
         instant = entry.instant
         row = entry.record
         path = f"the archive, {instant}"

@@ -203,7 +203,9 @@ def first_log(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -
     """A log that stands in the way: of the newest slices, or, where the past is cleaned, of any."""
     view = table.files.view_of(table.files.listing(), timeline)
     for partition in view.partitions:
-        whole = (one for group in view.all_file_groups(partition) for one in group.slices)
+        whole = (
+            file_slice for group in view.all_file_groups(partition) for file_slice in group.slices
+        )
         pieces = whole if plan.forgets else iter(view.latest_slices(partition))
         for piece in pieces:
             if piece.log_files:

@@ -101,13 +101,15 @@ def _require_apart(config: TableConfig, plan: VersionPlan) -> None:
     """
     if not plan.moves_timeline:
         return
-    first, second = sorted((plan.before, plan.after), key=lambda one: one.timeline.version)
+    first, second = sorted(
+        (plan.before, plan.after), key=lambda table_layout: table_layout.timeline.version
+    )
     archive = first.archive.folder.strip("/")
     timeline = second.timeline.directory.removeprefix(".hoodie").strip("/")
     inner = second.archive.folder.strip("/").removeprefix(timeline).strip("/")
     folders = (archive, timeline, inner)
     apart = archive.partition("/")[0] != timeline.partition("/")[0]
-    if not apart or any(one in ("", "metadata") or one.startswith(".") for one in folders):
+    if not apart or any(folder in ("", "metadata") or folder.startswith(".") for folder in folders):
         raise UnsupportedTableError(
             "timeline and archive of both layouts need folders of their own in .hoodie",
             table=config.table_uri or None,

@@ -93,7 +93,9 @@ _TRANSLATIONS = {
     ),
 }
 PLAIN_PAYLOADS = frozenset(
-    payload for payload, one in _TRANSLATIONS.items() if not one.extras and not one.ordering
+    payload
+    for payload, translation in _TRANSLATIONS.items()
+    if not translation.extras and not translation.ordering
 )
 """Payload classes that merge by the mode alone."""
 

@@ -42,7 +42,7 @@ def changed_lately(
         return {}
     since_ms = now_ms - quiet_for_ms
     ancestors = metadata.ancestors(head.snapshot_id)
-    return changed_by(io, takewhile(lambda one: one.timestamp_ms >= since_ms, ancestors))
+    return changed_by(io, takewhile(lambda ancestor: ancestor.timestamp_ms >= since_ms, ancestors))
 
 
 def changed_by(io: FileIO, snapshots: Iterable[Snapshot]) -> ChangedPartitions:
@@ -64,9 +64,9 @@ def _named_by(io: FileIO, snapshot: Snapshot) -> Iterator[DataFile]:
     if snapshot.operation not in _CHANGES:
         return
     manifests = [
-        one
-        for one in snapshot_manifests(io, snapshot)
-        if one.added_snapshot_id == snapshot.snapshot_id
+        manifest
+        for manifest in snapshot_manifests(io, snapshot)
+        if manifest.added_snapshot_id == snapshot.snapshot_id
     ]
     own: set[str] = set()
     for entry in _entries(io, snapshot, manifests, ManifestContent.DATA):
@@ -100,5 +100,5 @@ def _is_about(delete: DataFile, own: set[str]) -> bool:
     if only is not None:
         return only in own
     bounds = (delete.lower_bounds or {}, delete.upper_bounds or {})
-    paths = [one.get(DELETE_PATH_FIELD_ID) for one in bounds]
+    paths = [bound.get(DELETE_PATH_FIELD_ID) for bound in bounds]
     return all(path is not None and bytes(path).decode("utf-8", "replace") in own for path in paths)

@@ -78,15 +78,15 @@ class ManifestMerge:
         for manifest in manifests:
             groups.setdefault(manifest.spec_id, []).append(manifest)
         bins = [
-            one
+            group
             for spec_id in sorted(groups, reverse=True)
-            for one in pack_end(groups[spec_id], _size_bytes, self._policy.target_size_bytes)
+            for group in pack_end(groups[spec_id], _size_bytes, self._policy.target_size_bytes)
         ]
 
-        def merged(one: list[ManifestFile]) -> list[ManifestFile]:
-            if len(one) == 1 or (manifests[0] in one and len(one) < self._policy.count_min):
-                return one
-            return [self._merge(one, metadata)]
+        def merged(group: list[ManifestFile]) -> list[ManifestFile]:
+            if len(group) == 1 or (manifests[0] in group and len(group) < self._policy.count_min):
+                return group
+            return [self._merge(group, metadata)]
 
         results = in_parallel(merged, bins)
         own = self._writer.snapshot_id

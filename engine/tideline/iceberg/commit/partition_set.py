@@ -45,7 +45,7 @@ class PartitionSet:
         pairs = zip(types, manifest.partitions, strict=True)
         ranges = [_Range.of(field.type, summary) for field, summary in pairs]
         return any(
-            all(one.holds(value) for one, value in zip(ranges, partition, strict=True))
+            all(candidate.holds(value) for candidate, value in zip(ranges, partition, strict=True))
             for partition in partitions
         )
 

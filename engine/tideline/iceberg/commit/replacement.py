@@ -67,7 +67,9 @@ class RewriteFiles:
             if file.content is not FileContent.DATA:
                 raise InvalidDataError("a delete file is not a data file", path=file.file_path)
         added = {file.file_path for file in self.added_data}
-        clash = next((one for one in self.removed_data if one.file_path in added), None)
+        clash = next(
+            (data_file for data_file in self.removed_data if data_file.file_path in added), None
+        )
         if clash is not None:
             raise InvalidDataError("a file cannot replace itself", path=clash.file_path)
         before = sum(file.record_count for file in self.removed_data)

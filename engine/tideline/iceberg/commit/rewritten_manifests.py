@@ -82,7 +82,9 @@ class ManifestRewrite:
         """
         committed = manifests_of(self._io, head)
         by_content = {
-            content: [one for one in committed if one.content is content]
+            content: [
+                manifest_file for manifest_file in committed if manifest_file.content is content
+            ]
             for content in ManifestContent
         }
         data = self._filters[ManifestContent.DATA].filter(
@@ -109,8 +111,12 @@ class ManifestRewrite:
             kept = [m for m in listed if m.may_have_live_files or m.added_snapshot_id == own]
             merged = self._merges[content].merge(kept, metadata)
             manifests += merged.manifests
-            replaced += merged.replaced_count + sum(bool(one.removed) for one in filtered)
-        created = sum(one.added_snapshot_id == self._writer.snapshot_id for one in manifests)
+            replaced += merged.replaced_count + sum(
+                bool(candidate.removed) for candidate in filtered
+            )
+        created = sum(
+            manifest.added_snapshot_id == self._writer.snapshot_id for manifest in manifests
+        )
         summary = {
             **self._rewrite.summary_extra,
             **self._summary((*data, *deletes), metadata),
@@ -121,7 +127,7 @@ class ManifestRewrite:
         return SnapshotContent(tuple(manifests), summary)
 
     def _lowest(self, data: list[Filtered], metadata: TableMetadata) -> int:
-        numbers = [one.manifest.min_sequence_number for one in data]
+        numbers = [filtered.manifest.min_sequence_number for filtered in data]
         # A manifest written by this commit without live files has no lowest number.
         numbers = [number for number in numbers if number != UNASSIGNED]
         if self._rewrite.added_data and self._rewrite.sequence_number is not None:
@@ -166,9 +172,9 @@ class ManifestRewrite:
             builder.add(file, _path(file, metadata))
         for added in self._rewrite.added_deletes:
             builder.add(added.file, _path(added.file, metadata))
-        for one in filtered:
-            builder.duplicates += one.duplicates
-            for file in one.removed:
+        for candidate in filtered:
+            builder.duplicates += candidate.duplicates
+            for file in candidate.removed:
                 builder.remove(file, _path(file, metadata))
         return builder.properties(partition_limit=partition_limit(metadata.properties))
 
@@ -179,5 +185,5 @@ def _path(file: DataFile, metadata: TableMetadata) -> str:
 
 
 def _missing(filtered: Iterable[Filtered], wanted: Iterable[DataFile]) -> tuple[str, ...]:
-    found = {file_key(file) for one in filtered for file in one.removed}
+    found = {file_key(file) for candidate in filtered for file in candidate.removed}
     return tuple(file.file_path for file in wanted if file_key(file) not in found)

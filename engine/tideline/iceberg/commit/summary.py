@@ -78,7 +78,7 @@ class FileCounts:
 
     def properties(self) -> dict[str, str]:
         """All that is not nothing."""
-        counted = ((one.name, getattr(self, one.name)) for one in fields(self))
+        counted = ((attribute.name, getattr(self, attribute.name)) for attribute in fields(self))
         return {name.replace("_", "-"): str(count) for name, count in counted if count}
 
 

@@ -121,8 +121,10 @@ class _ReplacedFiles:
         hit = self._hit_by(file)
         if not _outnumbers(delete, rewrite.sequence_number):
             return hit
-        new_specs = {one.spec_id for one in rewrite.added_data}
-        moves = bool(new_specs) and new_specs != {one.spec_id for one in rewrite.removed_data}
+        new_specs = {data_file.spec_id for data_file in rewrite.added_data}
+        moves = bool(new_specs) and new_specs != {
+            data_file.spec_id for data_file in rewrite.removed_data
+        }
         if not moves or self._metadata.spec(file.spec_id).is_unpartitioned:
             return None
         return hit or (next(iter(self._paths)) if file.spec_id in new_specs else None)

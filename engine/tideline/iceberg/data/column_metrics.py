@@ -135,15 +135,17 @@ def _add_column(
 ) -> None:
     found.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
     statistics = [chunk.statistics for chunk in chunks]
-    if repeated or any(one is None or not one.has_null_count for one in statistics):
+    if repeated or any(
+        statistic is None or not statistic.has_null_count for statistic in statistics
+    ):
         return
     found.value_counts[number] = sum(chunk.num_values for chunk in chunks)
-    found.null_value_counts[number] = sum(one.null_count for one in statistics)
-    filled = [one for one in statistics if one.num_values]
-    if not mode.has_bounds or not filled or not all(one.has_min_max for one in filled):
+    found.null_value_counts[number] = sum(statistic.null_count for statistic in statistics)
+    filled = [statistic for statistic in statistics if statistic.num_values]
+    if not mode.has_bounds or not filled or not all(item.has_min_max for item in filled):
         return
-    lower = cut_below(min(_value(kind, one.min_raw) for one in filled), mode.length_max)
-    upper = cut_above(max(_value(kind, one.max_raw) for one in filled), mode.length_max)
+    lower = cut_below(min(_value(kind, item.min_raw) for item in filled), mode.length_max)
+    upper = cut_above(max(_value(kind, item.max_raw) for item in filled), mode.length_max)
     if factor != 1:
         lower, upper = lower * factor, upper * factor
     found.lower_bounds[number] = encode_value(kind, lower)

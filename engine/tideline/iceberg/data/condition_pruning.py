@@ -182,7 +182,7 @@ def _required_values(row_filter: RowFilter, column: _Column) -> list[Any] | None
     values = [pa.scalar(value, kind) for value in found]
     field = pc.field(column.name)
     others = [field.is_null(), field < values[0], field > values[-1]]
-    others += [(field > one) & (field < two) for one, two in pairwise(values)]
+    others += [(field > item) & (field < two) for item, two in pairwise(values)]
     if row_filter.possible(others):
         return None
     return [as_internal(value, column.type) for value in values]
@@ -192,9 +192,9 @@ def _compared_texts(text: str, name: str) -> list[str]:
     """What a column is compared with, as Arrow prints it: only a guess of what is meant."""
     column = re.escape(name)
     single = re.findall(rf'\({column} == ("(?:[^"\\]|\\.)*"|[^()"]+)\)', text)
-    found = [json.loads(one) if one.startswith('"') else one for one in single]
+    found = [json.loads(item) if item.startswith('"') else item for item in single]
     for listed in re.findall(rf"is_in\({column}, {{value_set=\w+:\[\n(.*?)\n\]", text, re.DOTALL):
-        items = [one.strip() for one in listed.split(",\n")]
+        items = [part.strip() for part in listed.split(",\n")]
         # Quotes within are not escaped there.
-        found += [one[1:-1] if one.startswith('"') else one for one in items]
+        found += [item[1:-1] if item.startswith('"') else item for item in items]
     return found

@@ -119,8 +119,8 @@ class CopyRules:
         except CorruptTableError:
             return [Treatment.UNREADABLE] * len(groups)
         return [
-            Treatment.DELETES if one.keeps_values and is_deleted_from(group) else one
-            for one, group in zip(found, groups, strict=True)
+            Treatment.DELETES if treatment.keeps_values and is_deleted_from(group) else treatment
+            for treatment, group in zip(found, groups, strict=True)
         ]
 
     def _of_file(self, source: StoredParquet) -> Treatment | None:

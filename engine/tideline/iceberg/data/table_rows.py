@@ -81,7 +81,9 @@ def _rows(
 
 def _projected(layout: RowLayout, names: set[str]) -> RowLayout:
     """The layout of these columns; deletes may still compare the others."""
-    fields = tuple(one for one in layout.schema.fields if one.name in names)
+    fields = tuple(
+        nested_field for nested_field in layout.schema.fields if nested_field.name in names
+    )
     return replace(
         layout,
         schema=replace(layout.schema, fields=fields),

@@ -179,7 +179,7 @@ class _EntryReader:
             entry_fields = {field["field-id"]: field for field in schema["fields"]}
             file_fields = {f["field-id"]: f for f in not_null(entry_fields[2]["type"])["fields"]}
             partition = not_null(file_fields[102]["type"])
-            defined = {one["name"]: one for one in _fixed_types(partition)}
+            defined = {fixed_type["name"]: fixed_type for fixed_type in _fixed_types(partition)}
             fields = tuple(
                 (field["name"], _conversion(field["type"], defined))
                 for field in partition["fields"]

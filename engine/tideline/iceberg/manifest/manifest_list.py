@@ -95,7 +95,7 @@ def _summary_names(schema: Mapping[str, Any], names: Mapping[int, str]) -> Mappi
         return {}
     field = next(field for field in schema["fields"] if field["field-id"] == 507)
     items = not_null(not_null(field["type"])["items"])
-    return {one["field-id"]: one["name"] for one in items["fields"]}
+    return {item["field-id"]: item["name"] for item in items["fields"]}
 
 
 def _manifest(
@@ -121,7 +121,7 @@ def _manifest(
         deleted_rows_count=get(514),
         partitions=None
         if partitions is None
-        else tuple(_summary(one, summary_names) for one in partitions),
+        else tuple(_summary(partition, summary_names) for partition in partitions),
         key_metadata=get(519),
         first_row_id=get(520),
     )
@@ -156,12 +156,12 @@ def _record(manifest: ManifestFile) -> dict[str, Any]:
         if partitions is None
         else [
             {
-                "contains_null": one.contains_null,
-                "contains_nan": one.contains_nan,
-                "lower_bound": one.lower_bound,
-                "upper_bound": one.upper_bound,
+                "contains_null": partition.contains_null,
+                "contains_nan": partition.contains_nan,
+                "lower_bound": partition.lower_bound,
+                "upper_bound": partition.upper_bound,
             }
-            for one in partitions
+            for partition in partitions
         ],
         "key_metadata": manifest.key_metadata,
         "first_row_id": manifest.first_row_id,

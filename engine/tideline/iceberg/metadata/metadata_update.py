@@ -159,7 +159,7 @@ def apply_updates(
 
 
 def _with_schema(metadata: TableMetadata, schema: Schema) -> TableMetadata:
-    if any(one.schema_id == schema.schema_id for one in metadata.schemas):
+    if any(candidate.schema_id == schema.schema_id for candidate in metadata.schemas):
         message = "the table already lists a schema of this id"
         raise CorruptTableError(message, table=metadata.location, value=schema.schema_id)
     last_column_id = max(metadata.last_column_id, schema.highest_field_id)
@@ -220,10 +220,12 @@ def _without_snapshots(metadata: TableMetadata, gone: frozenset[int]) -> TableMe
     document = dict(metadata.document)
     for name in ("statistics", "partition-statistics"):
         if name in document:
-            document[name] = [one for one in document[name] if one["snapshot-id"] not in gone]
+            document[name] = [item for item in document[name] if item["snapshot-id"] not in gone]
     return replace(
         metadata,
-        snapshots=tuple(one for one in metadata.snapshots if one.snapshot_id not in gone),
+        snapshots=tuple(
+            snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone
+        ),
         refs={n: ref for n, ref in metadata.refs.items() if ref.snapshot_id not in gone},
         snapshot_log=tuple(log),
         document=document,

@@ -61,9 +61,11 @@ def unstorable_columns(fields: tuple[NestedField, ...]) -> tuple[str, ...]:
         kind = field.type
         match kind:
             case StructType():
-                is_bad = bool(kind.fields) and all(is_unknown(one.type) for one in kind.fields)
+                is_bad = bool(kind.fields) and all(
+                    is_unknown(nested_field.type) for nested_field in kind.fields
+                )
             case ListType() | MapType():
-                is_bad = any(is_unknown(one.type) for one in kind.parts())
+                is_bad = any(is_unknown(part.type) for part in kind.parts())
             case Primitive():
                 is_bad = kind.name not in {*_PRIMITIVES, "uuid", "unknown"}
             case _:

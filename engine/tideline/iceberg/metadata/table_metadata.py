@@ -172,7 +172,9 @@ class TableMetadata:
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
         """A snapshot by id, the current one by default; None when there is none."""
         wanted = self.current_snapshot_id if snapshot_id is None else snapshot_id
-        return next((one for one in self.snapshots if one.snapshot_id == wanted), None)
+        return next(
+            (candidate for candidate in self.snapshots if candidate.snapshot_id == wanted), None
+        )
 
     def ref_snapshot(self, name: str = MAIN) -> Snapshot | None:
         """The snapshot that a branch or tag leads to, None when there is no such name."""
@@ -191,9 +193,9 @@ class TableMetadata:
     def partition_schema(self, spec: PartitionSpec) -> Schema:
         """A schema that knows every source column of a spec: the current one, or, when a source
         was dropped since, the newest that still has it."""
-        sources = {one.source_id for one in spec.fields}
+        sources = {partition_field.source_id for partition_field in spec.fields}
         known = (self.schema(), *reversed(self.schemas))
-        complete = (one for one in known if all(one.field(source) for source in sources))
+        complete = (schema for schema in known if all(schema.field(source) for source in sources))
         return next(complete, self.schema())
 
     def name_mapping(self) -> list[dict[str, Any]] | None:
@@ -214,13 +216,13 @@ def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) 
     specs, default_spec_id = _specs(document, version)
     current = document.get("current-snapshot-id")
     current = None if current in (None, -1) else int(current)
-    snapshots = tuple(Snapshot.parse(one) for one in document.get("snapshots") or ())
-    refs = {name: SnapshotRef.parse(one) for name, one in (document.get("refs") or {}).items()}
+    snapshots = tuple(Snapshot.parse(snapshot) for snapshot in document.get("snapshots") or ())
+    refs = {name: SnapshotRef.parse(item) for name, item in (document.get("refs") or {}).items()}
     if current is not None:
         refs.setdefault(MAIN, SnapshotRef(current))
     if version > 1 and "sort-orders" not in document:
         raise KeyError("sort-orders")
-    orders = tuple(SortOrder.parse(one) for one in document.get("sort-orders") or ())
+    orders = tuple(SortOrder.parse(sort_order) for sort_order in document.get("sort-orders") or ())
     return cls(
         format_version=version,
         table_uuid=_table_uuid(document, version),
@@ -240,12 +242,12 @@ def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) 
         current_snapshot_id=current,
         refs=refs,
         snapshot_log=tuple(
-            SnapshotLogEntry(int(one["snapshot-id"]), int(one["timestamp-ms"]))
-            for one in document.get("snapshot-log") or ()
+            SnapshotLogEntry(int(item["snapshot-id"]), int(item["timestamp-ms"]))
+            for item in document.get("snapshot-log") or ()
         ),
         metadata_log=tuple(
-            MetadataLogEntry(one["metadata-file"], int(one["timestamp-ms"]))
-            for one in document.get("metadata-log") or ()
+            MetadataLogEntry(item["metadata-file"], int(item["timestamp-ms"]))
+            for item in document.get("metadata-log") or ()
         ),
         next_row_id=_next_row_id(document, snapshots, version),
         document=document,
@@ -261,7 +263,10 @@ def _next_row_id(
     if named is not None:
         return int(named)
     # Writers leave it out that give rows no ids, as those of version 2: the next id is the first.
-    return max(((one.first_row_id or 0) + (one.added_rows or 0) for one in snapshots), default=0)
+    return max(
+        ((snapshot.first_row_id or 0) + (snapshot.added_rows or 0) for snapshot in snapshots),
+        default=0,
+    )
 
 
 def _table_uuid(document: Mapping[str, Any], version: int) -> str:
@@ -273,7 +278,7 @@ def _table_uuid(document: Mapping[str, Any], version: int) -> str:
 
 def _schemas(document: Mapping[str, Any], version: int) -> tuple[tuple[Schema, ...], int]:
     if document.get("schemas"):
-        schemas = tuple(Schema.parse(one) for one in document["schemas"])
+        schemas = tuple(Schema.parse(item) for item in document["schemas"])
         return schemas, int(document["current-schema-id"])
     if version > 1:
         raise KeyError("schemas")
@@ -283,7 +288,9 @@ def _schemas(document: Mapping[str, Any], version: int) -> tuple[tuple[Schema, .
 
 def _specs(document: Mapping[str, Any], version: int) -> tuple[tuple[PartitionSpec, ...], int]:
     if document.get("partition-specs"):
-        specs = tuple(PartitionSpec.parse(one) for one in document["partition-specs"])
+        specs = tuple(
+            PartitionSpec.parse(partition_spec) for partition_spec in document["partition-specs"]
+        )
         return specs, int(document["default-spec-id"])
     if version > 1:
         raise KeyError("partition-specs")
@@ -295,8 +302,13 @@ def _last_partition_id(
 ) -> int:
     if "last-partition-id" in document or version > 1:
         return int(document["last-partition-id"])
-    fields: list[PartitionField] = [one for spec in specs for one in spec.fields]
-    return max((one.field_id for one in fields), default=FIRST_PARTITION_FIELD_ID - 1)
+    fields: list[PartitionField] = [
+        partition_field for spec in specs for partition_field in spec.fields
+    ]
+    return max(
+        (partition_field.field_id for partition_field in fields),
+        default=FIRST_PARTITION_FIELD_ID - 1,
+    )
 
 
 def _check(metadata: TableMetadata, path: object) -> None:

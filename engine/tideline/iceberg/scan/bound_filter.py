@@ -59,7 +59,7 @@ def bind(condition: Filter, schema: Schema) -> BoundFilter:
 
 def all_of(*parts: BoundFilter) -> BoundFilter:
     """Their conjunction, as simple as it gets."""
-    kept = [one for one in parts if one != ALWAYS]
+    kept = [part for part in parts if part != ALWAYS]
     if NEVER in kept:
         return NEVER
     return kept[0] if len(kept) == 1 else AllOf(tuple(kept))
@@ -67,7 +67,7 @@ def all_of(*parts: BoundFilter) -> BoundFilter:
 
 def any_of(*parts: BoundFilter) -> BoundFilter:
     """Their disjunction, as simple as it gets."""
-    kept = [one for one in parts if one != NEVER]
+    kept = [part for part in parts if part != NEVER]
     if ALWAYS in kept:
         return ALWAYS
     return kept[0] if len(kept) == 1 else AnyOf(tuple(kept))
@@ -96,14 +96,14 @@ def _bind(condition: Filter, schema: Schema, *, negated: bool) -> BoundFilter:
         case Predicate(column, operator, _):
             field, type_ = _column(column, schema)
             wanted = operator.negated if negated else operator
-            values = [literal_value(one, type_, column) for one in condition.values]
+            values = [literal_value(literal, type_, column) for literal in condition.values]
             return _predicate(field.field_id, type_, wanted, values, column)
 
 
 def _column(name: str, schema: Schema) -> tuple[NestedField, PrimitiveType]:
     field = schema.find(name) or schema.find(name, case_sensitive=False)
     if field is None:
-        known = ", ".join(one.name for one in schema.fields)
+        known = ", ".join(nested_field.name for nested_field in schema.fields)
         raise ConfigError(f"the filter names an unknown column; the columns are {known}",
                           value=name)  # fmt: skip
     if parts_of(field.type) or not _is_single(field, schema):
@@ -118,9 +118,9 @@ def _is_single(field: NestedField, schema: Schema) -> bool:
 
     def below(fields: tuple[NestedField, ...]) -> bool:
         return any(
-            one.field_id == field.field_id
-            or (isinstance(one.type, StructType) and below(one.type.fields))
-            for one in fields
+            nested_field.field_id == field.field_id
+            or (isinstance(nested_field.type, StructType) and below(nested_field.type.fields))
+            for nested_field in fields
         )
 
     return below(schema.fields)
@@ -147,13 +147,15 @@ def _predicate(
         # Between two points of the grid "below" and "not above" are the same.
         is_upper = operator in (Operator.LESS, Operator.LESS_OR_EQUAL)
         operator = Operator.LESS_OR_EQUAL if is_upper else Operator.GREATER
-    return BoundPredicate(field_id, type_, operator, tuple(one.value for one in values))
+    return BoundPredicate(field_id, type_, operator, tuple(value.value for value in values))
 
 
 def _equality(
     field_id: int, type_: PrimitiveType, operator: Operator, values: list[LiteralValue]
 ) -> BoundFilter:
-    possible = tuple(dict.fromkeys(one.value for one in values if one.is_exact and one.fits))
+    possible = tuple(
+        dict.fromkeys(value.value for value in values if value.is_exact and value.fits)
+    )
     is_positive = operator in (Operator.EQUAL, Operator.IN)
     if not possible:
         return NEVER if is_positive else _not_null(field_id, type_)

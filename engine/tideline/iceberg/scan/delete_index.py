@@ -221,7 +221,7 @@ def _partition_key(file: DataFile) -> _PartitionKey:
         if type(value) is float:
             # NaN is a partition like any other, and -0.0 is not 0.0.
             return file.spec_id, tuple(
-                struct.pack(">d", one) if type(one) is float else one for one in file.partition
+                struct.pack(">d", item) if type(item) is float else item for item in file.partition
             )
     return file.spec_id, file.partition
 
@@ -257,7 +257,7 @@ def _bounds(file: DataFile, column: NestedField) -> tuple[Any, Any]:
     bodies = (
         (bounds or {}).get(column.field_id) for bounds in (file.lower_bounds, file.upper_bounds)
     )
-    lower, upper = (None if one is None else decode_value(column.type, one) for one in bodies)
+    lower, upper = (None if body is None else decode_value(column.type, body) for body in bodies)
     return lower, upper
 
 

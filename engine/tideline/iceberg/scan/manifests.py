@@ -41,7 +41,7 @@ def read_ahead(
                 # In a context like the caller's, which the limits on reading belong to.
                 reading = pool.submit(copy_context().run, _read, io, manifest.path)
                 waiting.append((manifest, reading))
-                ahead_bytes = sum(one.length_bytes for one, _ in waiting)
+                ahead_bytes = sum(manifest_file.length_bytes for manifest_file, _ in waiting)
                 if len(waiting) > READS_AHEAD or ahead_bytes > READS_AHEAD_BYTES:
                     oldest, body = waiting.popleft()
                     yield oldest, body.result()

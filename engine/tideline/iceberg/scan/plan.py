@@ -45,9 +45,9 @@ def plan_files(
     """
     pruning = pruning or Pruning(bind(where, metadata.schema()), metadata)
     manifests = [
-        one
-        for one in snapshot_manifests(io, snapshot)
-        if one.may_have_live_files and pruning.manifest_may_match(one)
+        manifest
+        for manifest in snapshot_manifests(io, snapshot)
+        if manifest.may_have_live_files and pruning.manifest_may_match(manifest)
     ]
     return _tasks(io, metadata, manifests, pruning, with_nan_counts=with_nan_counts)
 
@@ -78,13 +78,18 @@ def _tasks(
     *,
     with_nan_counts: bool,
 ) -> Iterator[FileScanTask]:
-    listed = [one for one in manifests if one.content is ManifestContent.DELETES]
+    listed = [manifest for manifest in manifests if manifest.content is ManifestContent.DELETES]
     deletes = live_entries(io, listed, with_metrics=True)
     # A delete file's metrics are those of deleted rows, not of rows that the filter selects.
     index = DeleteIndex(
-        (one for one in deletes if pruning.partition_may_match(one.data_file)), metadata
+        (
+            delete_file
+            for delete_file in deletes
+            if pruning.partition_may_match(delete_file.data_file)
+        ),
+        metadata,
     )
-    data = [one for one in manifests if one.content is ManifestContent.DATA]
+    data = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA]
     with_metrics = pruning.needs_metrics or index.needs_data_metrics
     entries = live_entries(io, data, with_metrics=with_metrics, with_nan_counts=with_nan_counts)
     counts: dict[frozenset[tuple[int, int]], Mapping[int, int]] = {}

@@ -55,14 +55,16 @@ class Pruning:
         condition = self._projected(manifest.spec_id)
         if condition == ALWAYS or summaries is None:
             return True
-        return may_hold(condition, lambda one: _summary_may(one, summaries))
+        return may_hold(condition, lambda bound_predicate: _summary_may(bound_predicate, summaries))
 
     def partition_may_match(self, file: DataFile) -> bool:
         """See `FilePruning`."""
         condition = self._projected(file.spec_id)
         if condition == ALWAYS:
             return True
-        return may_hold(condition, lambda one: _value_may(one, file.partition))
+        return may_hold(
+            condition, lambda bound_predicate: _value_may(bound_predicate, file.partition)
+        )
 
     def file_may_match(self, file: DataFile) -> bool:
         """See `FilePruning`."""
@@ -70,7 +72,9 @@ class Pruning:
             return False
         if file.record_count == 0:
             return self._condition == ALWAYS
-        return may_hold(self._condition, lambda one: _metrics_may(one, file))
+        return may_hold(
+            self._condition, lambda bound_predicate: _metrics_may(bound_predicate, file)
+        )
 
     def _project(self, spec_id: int) -> BoundFilter:
         return project(self._condition, self._metadata.spec(spec_id))

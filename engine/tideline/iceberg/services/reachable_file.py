@@ -78,7 +78,7 @@ def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
     message = "a manifest lacks fields that the specification requires"
     with faults_named(message, path=path):
         entry = {field["field-id"]: field for field in container.schema["fields"]}
-        file = {one["field-id"]: one for one in not_null(entry[_DATA_FILE]["type"])["fields"]}
+        file = {item["field-id"]: item for item in not_null(entry[_DATA_FILE]["type"])["fields"]}
         status, data_file, location = (
             fields[number]["name"]
             for fields, number in ((entry, _STATUS), (entry, _DATA_FILE), (file, _PATH))
@@ -94,6 +94,6 @@ def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
 def statistics_files(metadata: TableMetadata) -> Iterator[ReachableFile]:
     """Statistics and partition statistics of all snapshots."""
     for name in ("statistics", "partition-statistics"):
-        for one in metadata.document.get(name) or ():
-            size = one.get("file-size-in-bytes")
-            yield ReachableFile(FileKind.STATISTICS, one["statistics-path"], size)
+        for item in metadata.document.get(name) or ():
+            size = item.get("file-size-in-bytes")
+            yield ReachableFile(FileKind.STATISTICS, item["statistics-path"], size)

@@ -47,7 +47,7 @@ def count_snapshot_files(
     Raises CorruptTableError and StorageUnavailableError.
     """
     snapshot = metadata.ref_snapshot()
-    manifests = [one for one in snapshot_manifests(io, snapshot) if one.may_have_live_files]
+    manifests = [file for file in snapshot_manifests(io, snapshot) if file.may_have_live_files]
     problems: dict[str, ConfigError | UnsupportedTableError] = {}
     outlooks = {rewrite_manifests.NAME: _manifest_outlook(manifests, metadata)}
     arguments: RewriteArguments | None = None
@@ -74,7 +74,7 @@ def count_snapshot_files(
             changed=changed,
         )
         outlooks[rewrite_data_files.NAME] = _outlook(plan)
-        left = tuple(one.words for one in plan.skipped if one.reason.is_by_name)
+        left = tuple(skipped.words for skipped in plan.skipped if skipped.reason.is_by_name)
     deletes = rewrite_position_deletes.NAME
     try:
         options = delete_rewrite_options(position_deletes, metadata.properties)
@@ -141,19 +141,19 @@ def _delete_outlook(
     now_ms: int,
 ) -> RewriteOutlook | None:
     """What a rewrite of position deletes would do. Raises UnsupportedTableError."""
-    if all(one.content is ManifestContent.DATA for one in manifests):
+    if all(manifest.content is ManifestContent.DATA for manifest in manifests):
         return None
     plan = search_position_deletes(io, metadata, options, now_ms=now_ms).plan
     if plan.is_empty:
         return None
-    entries = [*plan.dangling, *(one for group in plan.groups for one in group.entries)]
+    entries = [*plan.dangling, *(entry for group in plan.groups for entry in group.entries)]
     dangling = (f"{len(plan.dangling):,} apply to nothing",) if plan.dangling else ()
     files_after = sum(options.outputs_expected(group.input_bytes) for group in plan.groups)
     fewer = len(entries) - files_after
     return RewriteOutlook(
         files_before=len(entries),
         files_after=files_after,
-        bytes_before=sum(one.data_file.file_size_bytes for one in entries),
+        bytes_before=sum(entry.data_file.file_size_bytes for entry in entries),
         reasons=dangling,
         benefit=Benefit(files_opened=fewer, delta_files=fewer),
     )
@@ -178,7 +178,7 @@ def _manifest_outlook(
 def _count(manifests: list[ManifestFile], content: ManifestContent) -> int:
     """Live files of the manifests of one kind, as far as their list says."""
     return sum(
-        (one.added_files_count or 0) + (one.existing_files_count or 0)
-        for one in manifests
-        if one.content is content
+        (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+        for manifest in manifests
+        if manifest.content is content
     )

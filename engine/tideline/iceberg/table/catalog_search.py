@@ -48,7 +48,7 @@ def _listed(catalog: Catalog) -> set[FoundTable]:
             message = f"the catalog has more than {NAMESPACES_MAX:,} namespaces"
             raise ConfigError(message, value=catalog.name)
         try:
-            found.update(_found(tuple(one)) for one in catalog.list_tables(namespace))
+            found.update(_found(tuple(table)) for table in catalog.list_tables(namespace))
             waiting.extend(_nested(catalog, namespace))
         except NoSuchNamespaceError:
             continue

@@ -276,10 +276,12 @@ def _given_to(catalog: Catalog) -> Mapping[str, str]:
 
 def _shows(metadata: TableMetadata, updates: Iterable[MetadataUpdate]) -> bool:
     """Whether the metadata holds the change, recognised by snapshot ids, which are never reused."""
-    recognisable = [one for one in updates if isinstance(one, AddSnapshot | RemoveSnapshots)]
+    recognisable = [
+        update for update in updates if isinstance(update, AddSnapshot | RemoveSnapshots)
+    ]
     return bool(recognisable) and all(
-        metadata.snapshot(one.snapshot.snapshot_id) is not None
-        if isinstance(one, AddSnapshot)
-        else all(metadata.snapshot(snapshot_id) is None for snapshot_id in one.snapshot_ids)
-        for one in recognisable
+        metadata.snapshot(value.snapshot.snapshot_id) is not None
+        if isinstance(value, AddSnapshot)
+        else all(metadata.snapshot(snapshot_id) is None for snapshot_id in value.snapshot_ids)
+        for value in recognisable
     )

@@ -36,7 +36,7 @@ def remove_old_metadata(io: FileIO, metadata: TableMetadata, dropped: Iterable[s
     One that is no metadata file, or not below the table's folders, is none that it ever wrote.
     """
     roots = TableRoots.of(io, metadata)
-    own = [one for one in dropped if is_table_metadata_file(one) and roots.refusal(one) is None]
+    own = [path for path in dropped if is_table_metadata_file(path) and roots.refusal(path) is None]
     try:
         roots.remove_many(own, "the removal of old metadata")
     except TidelineError as error:

@@ -223,7 +223,7 @@ class FileSystemTable:
 
     def _listed_newest(self) -> tuple[int, ObjectInfo]:
         listed = self._store.list_directory(FOLDER).objects
-        files = {one.path.rpartition("/")[2]: one for one in listed}
+        files = {object_info.path.rpartition("/")[2]: object_info for object_info in listed}
         names = list(files)
         found = [(int(match[1]), name) for name in names if (match := _NUMBERED.fullmatch(name))]
         if found:

@@ -51,11 +51,11 @@ def find_tables(store: ObjectStore) -> tuple[FoundTable, ...]:
                 message = f"more than {FOLDERS_MAX:,} folders: name one further down"
                 raise ConfigError(message, path=store.uri)
             looked = _look_at_all(pool, store, waiting)
-            found += (one.table for one in looked if one.table is not None)
-            waiting = tuple(folder for one in looked for folder in one.folders)
+            found += (candidate.table for candidate in looked if candidate.table is not None)
+            waiting = tuple(folder for candidate in looked for folder in candidate.folders)
             if not waiting:
                 break
-    if any(not one.parts for one in found):
+    if any(not found_table.parts for found_table in found):
         raise ConfigError("this folder is a table, not a folder of tables", path=store.uri)
     return tuple(sorted(found))
 
@@ -73,7 +73,10 @@ def _look_at_all(
 
 
 def _look_at(store: ObjectStore, folder: str) -> _Looked:
-    inside = {one.rpartition("/")[2]: one for one in store.list_directory(folder).directories}
+    inside = {
+        directory.rpartition("/")[2]: directory
+        for directory in store.list_directory(folder).directories
+    }
     if CONTROL_FOLDER in inside:
         return _Looked()
     parts = tuple(folder.split("/")) if folder else ()
@@ -88,7 +91,10 @@ def _obstacle(store: ObjectStore, metadata_folder: str, hint: str) -> str | None
     """Empty for a table, None where there is none."""
     if store.head(hint) is not None:
         return ""
-    names = [one.path.rpartition("/")[2] for one in store.list_directory(metadata_folder).objects]
+    names = [
+        object_info.path.rpartition("/")[2]
+        for object_info in store.list_directory(metadata_folder).objects
+    ]
     if any(_NUMBERED.fullmatch(name) for name in names):
         return ""
     return KEPT_BY_CATALOG if any(map(is_table_metadata_file, names)) else None

@@ -51,10 +51,10 @@ def _original(text: str) -> str:
 
 def _changed(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list):
-        return [_changed(one, change) for one in value]
+        return [_changed(item, change) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: change(one) if name in _PLACES and isinstance(one, str) else _changed(one, change)
-        for name, one in value.items()
+        name: change(item) if name in _PLACES and isinstance(item, str) else _changed(item, change)
+        for name, item in value.items()
     }

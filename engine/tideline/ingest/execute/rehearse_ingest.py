@@ -173,7 +173,7 @@ def _counted_in_arrow(rows: pa.Table, table: LakeTable) -> Rehearsed | ForSpark:
         return ForSpark("a key or ordering column has nulls")
     key = [own[name.lower()] for name in config.record_key_fields]
     keys = rows.select(key).group_by(key).aggregate([]).num_rows if key else rows.num_rows
-    columns = tuple((one.name, str(one.type)) for one in rows.schema if one.name != ARRIVAL)
+    columns = tuple((item.name, str(item.type)) for item in rows.schema if item.name != ARRIVAL)
     return Rehearsed(rows.num_rows, columns, config.record_key_fields, keys)
 
 

@@ -104,14 +104,14 @@ def _service_result(operation_id: str, run: ServiceRun) -> OperationResult:
         reason = run.not_due.reason if run.not_due is not None else "nothing to do"
         return OperationResult(operation_id, Outcome.NOTHING, reason, notes=notes)
     reports = [done.report() for done in run.done]
-    instants = [one.instant for one in reports if one.instant is not None]
+    instants = [report.instant for report in reports if report.instant is not None]
     return OperationResult(
         operation_id,
         Outcome.SUCCEEDED,
-        message="; ".join(one.words for one in reports),
+        message="; ".join(report.words for report in reports),
         instant=str(instants[-1]) if instants else None,
-        **{name: sum(getattr(one, name) for one in reports) for name in _COUNTS},
+        **{name: sum(getattr(report, name) for report in reports) for name in _COUNTS},
         saved=run.benefit,
-        notes=(*notes, *(note for one in reports for note in one.notes)),
+        notes=(*notes, *(note for report in reports for note in report.notes)),
         audit=tuple(done.to_json_object() for done in run.done),
     )

@@ -168,8 +168,8 @@ def is_acknowledged(report: WorkerReport, table: Mapping[str, Any] | None) -> bo
 def _entry(operation_id: str, attempt: int, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
     operations = (table.get("status") or {}).get("operations") or ()
     found = (
-        one
-        for one in operations
-        if (one.get("id"), one.get("attempt", 1)) == (operation_id, attempt)
+        operation
+        for operation in operations
+        if (operation.get("id"), operation.get("attempt", 1)) == (operation_id, attempt)
     )
     return next(found, None)

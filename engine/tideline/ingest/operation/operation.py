@@ -31,7 +31,7 @@ _DIGEST_BYTES = 6
 
 def _services() -> tuple[Service, ...]:
     """The services that operations run; rolling back has a kind of its own."""
-    hudi = (one for one in registry.all_services() if one != ROLLBACK)
+    hudi = (service for service in registry.all_services() if service != ROLLBACK)
     return (*hudi, *iceberg_registry.all_services())
 
 
@@ -47,7 +47,7 @@ class OperationKind(Enum):
     SAVEPOINT = "savepoint"
     RESTORE = "restore"
     # What a class body defines are the members of an enum: a new service needs no line here.
-    vars().update({one.name.upper(): one.operation_kind for one in _services()})
+    vars().update({candidate.name.upper(): candidate.operation_kind for candidate in _services()})
 
     @classmethod
     def of(cls, service: Service) -> OperationKind:
@@ -63,7 +63,9 @@ class OperationKind(Enum):
         return self.value
 
 
-_SERVICE_OF: Mapping[OperationKind, Service] = {OperationKind.of(one): one for one in _services()}
+_SERVICE_OF: Mapping[OperationKind, Service] = {
+    OperationKind.of(candidate): candidate for candidate in _services()
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,10 @@ def _examples(values: Iterable[Any]) -> str:
             some.append(text)
         if len(some) == _EXAMPLES:
             break
-    printed = ("".join(one if one.isprintable() else " " for one in text) for text in some)
+    printed = (
+        "".join(character if character.isprintable() else " " for character in text)
+        for text in some
+    )
     return " and ".join(" ".join(text.split()) for text in printed)
 
 

@@ -47,7 +47,7 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
         yield f"  partitionBy: {_list(partition_by)}"
     if proposal.sample.file_format is FileFormat.PARQUET:
         yield "  # The columns are those of the parquet files:"
-        yield from (f"  #   {one.name}: {one.column.type}" for one in proposal.columns)
+        yield from (f"  #   {column.name}: {column.column.type}" for column in proposal.columns)
     elif not _has_source_schema(proposal):
         yield "  schema:"
         yield from _schema(proposal.columns, indent="  ", own_names=False)
@@ -99,9 +99,9 @@ def _has_source_schema(proposal: Proposal) -> bool:
 
 
 def _schema(columns: Sequence[NamedColumn], *, indent: str, own_names: bool) -> Iterator[str]:
-    for one in columns:
-        column = one.column
-        name = column.source if own_names else one.name
+    for named_column in columns:
+        column = named_column.column
+        name = column.source if own_names else named_column.name
         line = f"{indent}- {{name: {_scalar(name)}, type: {_scalar(column.type)}}}"
         doubt = f"CONFIRM: {column.doubt}" if column.doubt else ""
         said = "; ".join(part for part in (doubt, column.note) if part)
@@ -116,9 +116,9 @@ def _schema(columns: Sequence[NamedColumn], *, indent: str, own_names: bool) -> 
 
 def _transform(columns: Sequence[NamedColumn]) -> Iterator[str]:
     yield "      SELECT"
-    for one in columns:
-        source = "`" + one.column.source.replace("`", "``") + "`"
-        yield f"        {source} AS {one.name}," if one.is_renamed else f"        {source},"
+    for column in columns:
+        source = "`" + column.column.source.replace("`", "``") + "`"
+        yield f"        {source} AS {column.name}," if column.is_renamed else f"        {source},"
     yield "        _tideline_sequence"
     yield "      FROM source"
 

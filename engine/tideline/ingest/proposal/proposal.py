@@ -122,9 +122,12 @@ def propose(sample: Sample, given: Mapping[str, str]) -> Proposal:
     columns = tuple(NamedColumn(*pair) for pair in zip(names, own, strict=True))
     counts = KeyCounts(
         {
-            one.name: (_values(sample, one.column.source, null_value), one.column.type)
-            for one in columns
-            if "<" not in one.column.type
+            named_column.name: (
+                _values(sample, named_column.column.source, null_value),
+                named_column.column.type,
+            )
+            for named_column in columns
+            if "<" not in named_column.column.type
         }
     )
     return Proposal(sample, columns, options, propose_keys(counts), counts, tuple(remarks))
@@ -170,7 +173,10 @@ def _options(sample: Sample, given: Mapping[str, str]) -> dict[str, str]:
             found["header"] = "false"
     if sample.is_array:
         found["multiLine"] = "true"
-    return {**{name: one for name, one in found.items() if name.lower() not in present}, **options}
+    return {
+        **{name: entry for name, entry in found.items() if name.lower() not in present},
+        **options,
+    }
 
 
 def _typed(column: ProposedColumn, text: str) -> ProposedColumn:

@@ -113,8 +113,8 @@ def _read_csv(
     if encoding is None:
         encoding = find_encoding(contents)
     try:
-        heads = [_whole_lines(one[:_BEGINNING_BYTES]).decode(encoding or "utf-8-sig")
-                 for one in contents.values()]  # fmt: skip
+        heads = [_whole_lines(body[:_BEGINNING_BYTES]).decode(encoding or "utf-8-sig")
+                 for body in contents.values()]  # fmt: skip
     except (LookupError, UnicodeDecodeError) as error:
         raise ConfigError(f"the files are not in this encoding: {error}", value=encoding) from error
     sep = options.get("sep", options.get("delimiter")) or find_separator(heads)

@@ -113,8 +113,10 @@ def commit_partitions(feed: ChangeFeed, schema: StructType) -> list[CommitPartit
     for step in feed.plan.steps:
         until = effective_time(step.instant)
         if step.before or step.after:
-            one = CommitPartition(feed.table.location, after, until, feed.schema, asked)
-            found.append(one)
+            commit_partition = CommitPartition(
+                feed.table.location, after, until, feed.schema, asked
+            )
+            found.append(commit_partition)
         after = until
     return found
 

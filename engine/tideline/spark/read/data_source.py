@@ -120,7 +120,10 @@ class TidelineReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [SlicePartition(SliceTask.of(one, self._layout)) for one in self._file_slices]
+        return [
+            SlicePartition(SliceTask.of(file_slice, self._layout))
+            for file_slice in self._file_slices
+        ]
 
     def __getstate__(self) -> dict[str, object]:
         """What goes to every task: not the other tasks' files."""

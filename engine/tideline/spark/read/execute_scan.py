@@ -71,6 +71,6 @@ def _keeps_types(layout: PartitionLayout, schema: pa.Schema) -> bool:
 def _within(commits: CommitRange) -> Column:
     time = F.col(COMMIT_TIME)
     if commits.times is not None:
-        return time.isin([str(one) for one in sorted(commits.times)])
+        return time.isin([str(instant_time) for instant_time in sorted(commits.times)])
     # Instant times are ordered as text.
     return (time > commits.after.value) & (time <= commits.until.value)

@@ -53,50 +53,50 @@ def pushed_filter(filters: Iterable[Filter], schema: pa.Schema) -> RowFilter | N
     None where it can say nothing. Spark asks all filters again of the rows that are left.
     """
     found: RowFilter | None = None
-    for one in filters:
-        condition = _condition(one, schema)
+    for candidate in filters:
+        condition = _condition(candidate, schema)
         if condition is not None:
             found = RowFilter.of(condition, schema).and_also(found)
     return found
 
 
-def _condition(one: Filter, schema: pa.Schema) -> pc.Expression | None:
-    if isinstance(one, Not):
-        child = one.child
+def _condition(candidate: Filter, schema: pa.Schema) -> pc.Expression | None:
+    if isinstance(candidate, Not):
+        child = candidate.child
         # Of null neither is true, in SQL.
         is_plain = isinstance(child, EqualTo) or (isinstance(child, In) and None not in child.value)
         inner = _condition(child, schema) if is_plain else None
         return None if inner is None else ~inner & pc.field(_name(child)).is_valid()
-    name = _name(one)
+    name = _name(candidate)
     if name is None or name not in schema.names:
         return None
     column, type_ = pc.field(name), schema.field(name).type
-    if isinstance(one, IsNull):
+    if isinstance(candidate, IsNull):
         return column.is_null()
-    if isinstance(one, IsNotNull):
+    if isinstance(candidate, IsNotNull):
         return column.is_valid()
-    if isinstance(one, In):
-        values = [value for value in one.value if value is not None]
+    if isinstance(candidate, In):
+        values = [value for value in candidate.value if value is not None]
         if not all(_is_of(value, type_) for value in values):
             return None
         return column.isin(pa.array(values, type_)) & column.is_valid()
-    if isinstance(one, EqualNullSafe) and one.value is None:
+    if isinstance(candidate, EqualNullSafe) and candidate.value is None:
         return column.is_null()
-    value = getattr(one, "value", None)
+    value = getattr(candidate, "value", None)
     if not _is_of(value, type_):
         return None
-    if isinstance(one, EqualNullSafe):
+    if isinstance(candidate, EqualNullSafe):
         return (column == pa.scalar(value, type_)) & column.is_valid()
-    if type(one) in _COMPARED:
-        return _COMPARED[type(one)](column, pa.scalar(value, type_))
-    if type(one) in _MATCHED and types.is_string(type_):
-        return _MATCHED[type(one)](column, value)
+    if type(candidate) in _COMPARED:
+        return _COMPARED[type(candidate)](column, pa.scalar(value, type_))
+    if type(candidate) in _MATCHED and types.is_string(type_):
+        return _MATCHED[type(candidate)](column, value)
     return None
 
 
-def _name(one: Filter) -> str | None:
+def _name(candidate: Filter) -> str | None:
     """The column that a filter is about, unless that is a field within one."""
-    path: tuple[str, ...] = getattr(one, "attribute", ())
+    path: tuple[str, ...] = getattr(candidate, "attribute", ())
     return path[0] if len(path) == 1 else None
 
 

@@ -150,8 +150,8 @@ def _row_partitions(
     check_scan(table, scan, layout)
     reader = slice_reader(context, scan.commits.row_filter(columns), spark_to_arrow(schema))
     return [
-        RowsPartition(table.location, reader, SliceTask.of(one, layout), tuple(schema.names))
-        for one in scan.all_slices()
+        RowsPartition(table.location, reader, SliceTask.of(file_slice, layout), tuple(schema.names))
+        for file_slice in scan.all_slices()
     ]
 
 

@@ -214,10 +214,10 @@ def _sorted_out(
 ) -> BadInput:
     files: dict[str, str] = {}
     rows: dict[str, tuple[BadRow, ...]] = {}
-    waiting = frozenset[str]().union(*[one.waiting for one in found])
+    waiting = frozenset[str]().union(*[bad_rows.waiting for bad_rows in found])
     for path in paths:
-        count = sum(one.counts.get(path, 0) for one in found)
-        some = sorted((row for one in found for row in one.found.get(path, ())),
+        count = sum(bad_rows.counts.get(path, 0) for bad_rows in found)
+        some = sorted((row for bad_rows in found for row in bad_rows.found.get(path, ())),
                       key=lambda row: row.row)  # fmt: skip
         if not count or path in waiting:
             continue

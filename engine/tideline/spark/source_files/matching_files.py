@@ -83,7 +83,7 @@ def _readable(
             if len(left) == 1:
                 found.unread[left[0]] = failure_reason(error)
                 return []
-            return [one for path in left for one in _readable(spark, [path], settings, found)]
+            return [uri for path in left for uri in _readable(spark, [path], settings, found)]
         else:
             return left
     return []

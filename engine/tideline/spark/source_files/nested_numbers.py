@@ -52,7 +52,9 @@ def any_at(value: Column, path: Path, is_wanted: Callable[[Column], Column]) -> 
         return F.coalesce(is_wanted(value), F.lit(False))
     step, rest = path[0], path[1:]
     if step == ELEMENTS:
-        return F.coalesce(F.exists(value, lambda one: any_at(one, rest, is_wanted)), F.lit(False))
+        return F.coalesce(
+            F.exists(value, lambda column: any_at(column, rest, is_wanted)), F.lit(False)
+        )
     return any_at(value.getField(step), rest, is_wanted)
 
 
@@ -79,7 +81,7 @@ def cast_parts(
         case T.ArrayType(), T.ArrayType():
             return F.transform(
                 value,
-                lambda one: cast_parts(one, found.elementType, wanted.elementType, written),
+                lambda column: cast_parts(column, found.elementType, wanted.elementType, written),
             )
     return value
 

@@ -352,7 +352,9 @@ def _repeated(names: Sequence[str]) -> str | None:
 
 def _glued(names: Sequence[str]) -> str | None:
     """Why a header is bad whose only column has a name that another separator would divide."""
-    sep = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
+    sep = next(
+        (separator for separator in _SEPARATORS if len(names) == 1 and separator in names[0]), None
+    )
     if sep is None:
         return None
     return (

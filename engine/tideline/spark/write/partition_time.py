@@ -51,8 +51,8 @@ def formatted_time(
     or a pattern that the settings do not fit.
     """
     if moments and isinstance(kind, T.TimestampType):
-        one = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
-        one_unit = F.timestamp_millis(F.lit(one))
+        number = 1 if settings.is_text else MILLIS_PER_UNIT.get(settings.unit, 0)
+        one_unit = F.timestamp_millis(F.lit(number))
         local = _in_range(_local_time(F.coalesce(cut_to_millis(column), one_unit), settings))
     elif settings.is_text:
         local = _read_text(column, kind, settings)

@@ -59,14 +59,16 @@ class Head:
         codings, lengths = self.values(b"transfer-encoding"), set(self.values(b"content-length"))
         if codings and (codings != [b"chunked"] or lengths):
             raise MessageError("the length of the body is said in more than one way")
-        if len(lengths) > 1 or not all(_DIGITS.fullmatch(one) for one in lengths):
+        if len(lengths) > 1 or not all(_DIGITS.fullmatch(body) for body in lengths):
             raise MessageError("the length of the body is not a number")
         return int(lengths.pop()) if lengths else None
 
     def passed_on(self, first: bytes, *, host: bytes | None = None, closes: bool = False) -> bytes:
         """The head for the other side, without what is about this connection."""
         named = {
-            one.strip().lower() for value in self.values(b"connection") for one in value.split(b",")
+            part.strip().lower()
+            for value in self.values(b"connection")
+            for part in value.split(b",")
         }
         left_out = _OF_A_CONNECTION | named | ({b"host"} if host is not None else set())
         lines = [first]

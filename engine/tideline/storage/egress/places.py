@@ -30,8 +30,8 @@ class EgressError(StorageUnavailableError):
 def resolved_by_system(host: str, port: int) -> tuple[str, tuple[str, ...]]:
     """What the resolver of this machine says."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
-    canonical = next((one[3] for one in found if one[3]), host)
-    return canonical, tuple(dict.fromkeys(str(one[4][0]) for one in found))
+    canonical = next((pair[3] for pair in found if pair[3]), host)
+    return canonical, tuple(dict.fromkeys(str(pair[4][0]) for pair in found))
 
 
 def looked_up(resolve: Resolve, place: HostPort) -> Resolved:

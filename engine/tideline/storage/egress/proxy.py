@@ -240,7 +240,9 @@ class EgressProxy:
     def _make_room(self) -> bool:
         """End the eldest connection without a ticket: every process of the pod can open one, and
         a client shows its ticket at once."""
-        eldest = next((one for one in self._state.open if one.namespace is None), None)
+        eldest = next(
+            (connection for connection in self._state.open if connection.namespace is None), None
+        )
         if eldest is None:
             return False
         del self._state.open[eldest]

@@ -96,8 +96,10 @@ class StoreReport:
     @property
     def complaints(self) -> tuple[ProbeResult, ...]:
         """What was not passed, failures first."""
-        found = (one for one in self.results if one.outcome is not ProbeOutcome.PASSED)
-        return tuple(sorted(found, key=lambda one: one.outcome is not ProbeOutcome.FAILED))
+        found = (result for result in self.results if result.outcome is not ProbeOutcome.PASSED)
+        return tuple(
+            sorted(found, key=lambda probe_result: probe_result.outcome is not ProbeOutcome.FAILED)
+        )
 
     def to_json_object(self) -> dict[str, Any]:
         return {

@@ -120,7 +120,7 @@ class Audience:
 
     @classmethod
     def of(cls, endpoints: Iterable[S3Endpoint]) -> Audience:
-        return cls(frozenset((one.service_url, one.region) for one in endpoints))
+        return cls(frozenset((endpoint.service_url, endpoint.region) for endpoint in endpoints))
 
     def check(self, endpoint: S3Endpoint) -> None:
         """Raises ConfigError for an endpoint of another service."""

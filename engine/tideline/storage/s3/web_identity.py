@@ -145,6 +145,6 @@ def _text(body: bytes, tag: str) -> str:
     """The text of the first element of that name, in whatever namespace."""
     try:
         elements = ElementTree.fromstring(body).iter()
-        return next((one.text or "" for one in elements if one.tag.endswith(f"}}{tag}")), "")
+        return next((node.text or "" for node in elements if node.tag.endswith(f"}}{tag}")), "")
     except ElementTree.ParseError:
         return ""

@@ -100,8 +100,8 @@ METADATA_FAULTS = (
     Fault(
         "a partition that Hudi is building is swept away",
         _WRITER,
-        "            if one.time > _LAST_BUILD or not self._is_built():\n",
-        "            if one.time:\n",
+        "            if instant.time > _LAST_BUILD or not self._is_built():\n",
+        "            if instant.time:\n",
         _KEEPING,
     ),
     Fault(
@@ -128,7 +128,7 @@ METADATA_FAULTS = (
     Fault(
         "what a sleeper left in the metadata table stays",
         _WRITER,
-        "            self.undo(one.time, timeline)\n",
+        "            self.undo(instant.time, timeline)\n",
         "            pass\n",
         _KEEPING,
     ),

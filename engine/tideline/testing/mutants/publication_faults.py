@@ -47,7 +47,8 @@ PUBLICATION_FAULTS = (
         "logs of a slice that commits wrote to again are not read again",
         f"{_PUBLICATION}/merged_slices.py",
         '                parts = [f"{file.path} {file.size_bytes}" for file in piece.files]\n'
-        "                parts += sorted({str(one) for one in blocks.select_blocks().instants})\n",
+        "                parts += sorted("
+        "{str(instant) for instant in blocks.select_blocks().instants})\n",
         "                parts = [str(piece.base_file), str(bool(blocks))]\n",
         (f"{_TESTS}/test_publish_merged.py",),
     ),

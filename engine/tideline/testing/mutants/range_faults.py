@@ -60,7 +60,7 @@ RANGE_FAULTS = (
     Fault(
         "a time at which a commit completed is taken for the request of another",
         _ASKED,
-        "    if any(one.completed_at == time for one in commits):\n",
+        "    if any(commit.completed_at == time for commit in commits):\n",
         "    if False:\n",
         _COMPLETION_TESTS,
     ),

@@ -184,8 +184,8 @@ SERVICE_FAULTS = (
     Fault(
         "cleaning by hours takes digits of a zone for UTC",
         f"{_CLEANING}/retention.py",
-        "(one for one in completed if known.zone.epoch_ms(one.time) >= oldest_ms)",
-        "(one for one in completed if one.time.epoch_ms() >= oldest_ms)",
+        "(instant for instant in completed if known.zone.epoch_ms(instant.time) >= oldest_ms)",
+        "(instant for instant in completed if instant.time.epoch_ms() >= oldest_ms)",
         _ZONE_TESTS,
     ),
     Fault(
@@ -254,8 +254,9 @@ SERVICE_FAULTS = (
     Fault(
         "parts of a file are written in another order",
         f"{_HERE}/split_clustering.py",
-        "    return sorted(set().union(*(one.parts(file) for one in routed)))\n",
-        "    return sorted(set().union(*(one.parts(file) for one in routed)), reverse=True)\n",
+        "    return sorted(set().union(*(routed_slice.parts(file) for routed_slice in routed)))\n",
+        "    return sorted(set().union(*(routed_slice.parts(file) for routed_slice in routed)), "
+        "reverse=True)\n",
         (f"{_HERE_TESTS}/test_services_without_spark.py",),
     ),
     Fault(

@@ -145,7 +145,7 @@ TRUST_FAULTS = (
     Fault(
         "a wide range opens the metadata service",
         "engine/tideline/trust/addresses.py",
-        "return any(_is_within(one, network) for one in holding for network in networks)",
+        "return any(_is_within(value, network) for value in holding for network in networks)",
         "return bool(holding)",
         ("engine/tests/trust/test_addresses.py",),
     ),

@@ -127,7 +127,7 @@ class WalkModel:
             return fault
         # By their places: a name that another LakeTable had at the time is lengthened.
         root, name = f"{spec.location}/", str(item["metadata"]["name"])
-        places = [str(one["spec"]["location"]) for one in tables if owner_of(one) == name]
+        places = [str(table["spec"]["location"]) for table in tables if owner_of(table) == name]
         found = sorted(place.removeprefix(root).replace("/", ".") for place in places)
         wanted = sorted(self._included(catalog))
         return None if found == wanted else f"{_title(item)}: LakeTables of {found}, not {wanted}"
@@ -155,7 +155,7 @@ class WalkModel:
             return None if is_right else f"{_title(item)}: not Ready"
         if changed or spec.fenced or spec.restore_to is not None:
             return None
-        waiting = [path for one in spec.ingest for path in self.pending(spec.location, one)]
+        waiting = [path for ingest in spec.ingest for path in self.pending(spec.location, ingest)]
         return f"{_title(item)}: {', '.join(waiting)} not ingested" if waiting else None
 
     def _has_failing(self, item: Manifest, spec: LakeTableSpec) -> bool:
@@ -175,7 +175,7 @@ class WalkModel:
             case "ingest":
                 return subject in ingests and self._is_due(spec, ingests[subject])
             case "savepoint":
-                return subject in {one.name for one in spec.savepoints}
+                return subject in {savepoint.name for savepoint in spec.savepoints}
             case "restore":
                 return spec.restore_to is not None
             case "rollback":
@@ -238,11 +238,11 @@ class WalkModel:
         found = self.world.iceberg_tables()
         spec = catalog.spec
         wanted = [
-            one
-            for one in found
-            if not spec.include or any(fnmatchcase(one, p) for p in spec.include)
+            name
+            for name in found
+            if not spec.include or any(fnmatchcase(name, p) for p in spec.include)
         ]
-        return [one for one in wanted if not any(fnmatchcase(one, p) for p in spec.exclude)]
+        return [path for path in wanted if not any(fnmatchcase(path, p) for p in spec.exclude)]
 
     def _expects(self, item: Manifest, truth: str) -> str | None:
         found = _truth(item, "Ready")
@@ -252,7 +252,7 @@ class WalkModel:
 def conditions_of(item: Manifest) -> dict[str, tuple[str, str]]:
     """ConditionStatus and reason of each condition."""
     found = (item.get("status") or {}).get("conditions") or ()
-    return {str(one["type"]): (str(one["status"]), str(one["reason"])) for one in found}
+    return {str(entry["type"]): (str(entry["status"]), str(entry["reason"])) for entry in found}
 
 
 def _truth(item: Manifest, kind: str) -> str:
@@ -269,7 +269,9 @@ def _name(item: Manifest) -> str:
 
 def _title(item: Manifest) -> str:
     conditions = (item.get("status") or {}).get("conditions") or ()
-    ready: Manifest = next((one for one in conditions if one["type"] == "Ready"), {})
+    ready: Manifest = next(
+        (condition for condition in conditions if condition["type"] == "Ready"), {}
+    )
     said = f"{ready.get('status')} {ready.get('reason')} {str(ready.get('message'))[:200]}"
     return f"{item.get('kind', 'object')} {_name(item)} ({said})"
 
@@ -277,7 +279,7 @@ def _title(item: Manifest) -> str:
 def owner_of(item: Manifest) -> str:
     """The name of the LakeCatalog that an object belongs to; empty where there is none."""
     owners = item["metadata"].get("ownerReferences") or ()
-    return next((str(one["name"]) for one in owners), "")
+    return next((str(owner["name"]) for owner in owners), "")
 
 
 def _base_of(item: Manifest, bases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:

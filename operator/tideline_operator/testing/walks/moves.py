@@ -59,7 +59,9 @@ class Moves:
         self._landed = 0
         examples = [yaml.safe_load(text)["spec"] for text in _EXAMPLES]
         self._edits = {
-            kind: SpecEdits(spec, [*examples, *(one for of, one in first.items() if of[0] is kind)])
+            kind: SpecEdits(
+                spec, [*examples, *(item for of, item in first.items() if of[0] is kind)]
+            )
             for kind, spec in _KINDS.items()
         }
         self.edited: set[str] = set()

@@ -180,7 +180,7 @@ class PretendedPods:
         owners = {item["metadata"]["uid"] for kind in _OWNERS for item in self._listed(kind)}
         for kind, item in dependents:
             owned_by = item["metadata"].get("ownerReferences") or ()
-            if not owned_by or any(one["uid"] in owners for one in owned_by):
+            if not owned_by or any(entry["uid"] in owners for entry in owned_by):
                 continue
             if kind is JOBS:
                 self._cluster.remove(item)

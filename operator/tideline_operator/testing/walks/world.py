@@ -97,7 +97,7 @@ class LakeWorld:
     @property
     def buckets(self) -> set[str]:
         """Those that are there; the engine makes some as well."""
-        return {str(one.name) for one in self._client.list_buckets()}
+        return {str(bucket.name) for bucket in self._client.list_buckets()}
 
     @property
     def is_open(self) -> bool:
@@ -212,7 +212,7 @@ class LakeWorld:
     def iceberg_tables(self) -> list[str]:
         """Their names."""
         found = self.warehouse.glob("*/*/metadata")
-        return sorted(".".join(one.parent.relative_to(self.warehouse).parts) for one in found)
+        return sorted(".".join(path.parent.relative_to(self.warehouse).parts) for path in found)
 
     def _rules(self) -> list[dict[str, Any]]:
         role = self._api.get(CLUSTER_ROLES, NAMESPACE_ROLE)

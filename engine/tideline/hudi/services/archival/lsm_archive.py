@@ -67,7 +67,7 @@ class LsmArchiveWriter:
         clean_history(self.history, kept=limits.manifests_kept)
         if not done:
             return None
-        replaced = tuple(file.path for one in done for file in one.replaced)
+        replaced = tuple(file.path for entry in done for file in entry.replaced)
         return MergedArchives(done[-1].merged.path, done[-1].merged.size_bytes, replaced)
 
     def _row(self, instant: Instant, states: Sequence[StoredState]) -> dict[str, Any]:

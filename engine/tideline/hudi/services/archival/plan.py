@@ -193,7 +193,9 @@ def _oldest_unsettled(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | 
     reasons = {
         time: f"{time} is undone, but its writer may still be running" for time in facts.undone
     }
-    reasons |= {one.time: f"{one.time} ({one.action}) is pending" for one in pending}
+    reasons |= {
+        instant.time: f"{instant.time} ({instant.action}) is pending" for instant in pending
+    }
     if not reasons:
         return None
     oldest = min(reasons)

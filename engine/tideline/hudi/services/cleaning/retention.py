@@ -133,7 +133,7 @@ def earliest_retained(
                 earliest = _last_before(completed, pending.time)
     elif config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
         oldest_ms = max(0, now_ms - config.hours_retained * _HOUR_MS)
-        kept = (one for one in completed if known.zone.epoch_ms(one.time) >= oldest_ms)
+        kept = (instant for instant in completed if known.zone.epoch_ms(instant.time) >= oldest_ms)
         earliest = next(kept, None)
     elif not config.pinned_instants:
         return None

@@ -155,7 +155,9 @@ def _changed_partitions(
     if config.selected_partitions:
         return config.selected_partitions
     completed = timeline.of(Action.REPLACECOMMIT).completed()
-    last = next((one for one in reversed(completed.instants) if one.time in known), None)
+    last = next(
+        (instant for instant in reversed(completed.instants) if instant.time in known), None
+    )
     left_over = None
     if config.is_incremental and last is not None:
         left_over = partitions_left_over(table, last, table.layout.timeline.clustering)
@@ -196,7 +198,9 @@ def _refuse_updated(
         except ObjectNotFoundError:
             return CommitMetadata()
 
-    writes = ((one, metadata(one)) for one in _completed_since(table, now, instant.time))
+    writes = (
+        (candidate, metadata(candidate)) for candidate in _completed_since(table, now, instant.time)
+    )
     found = find_update(plan.slices, writes, instant.time)
     if found is not None:
         write, group = found

@@ -110,7 +110,7 @@ def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpi
         for partition, files in listing.items()
         for name, size_bytes in files
     ]
-    found = [one for one in parsed if one and one.file_id in replaced[one.partition]]
+    found = [value for value in parsed if value and value.file_id in replaced[value.partition]]
     return PartitionsExpired(
         time,
         tuple(sorted(replaced)),

@@ -176,7 +176,11 @@ def _files_at(
     if table.layout.rollback is RollbackForm.DELETES and commit.completed_at is not None:
         commits = timeline.of(*COMMIT_ACTIONS).completed()
         reached = commit.completed_at
-        later = {one.time for one in commits if one.completed_at and one.completed_at > reached}
+        later = {
+            instant.time
+            for instant in commits
+            if instant.completed_at and instant.completed_at > reached
+        }
     then = FileSystemView({})
     if table.layout.timeline.has_completion_times and commit.completed_at is not None:
         then = table.files.read_view(timeline_as_of(table, timeline, commit.completed_at))

@@ -235,9 +235,9 @@ def _used(io: FileIO, metadata: TableMetadata, snapshot_ids: Iterable[int]) -> U
 
 
 def _expired(plan: ExpirePlan, before: TableMetadata, after: TableMetadata) -> list[Snapshot]:
-    kept = {one.snapshot_id for one in after.snapshots}
+    kept = {snapshot.snapshot_id for snapshot in after.snapshots}
     gone = set(plan.snapshot_ids) - kept
-    return [one for one in before.snapshots if one.snapshot_id in gone]
+    return [snapshot for snapshot in before.snapshots if snapshot.snapshot_id in gone]
 
 
 def _reasons(search: ExpiredFiles) -> tuple[str, ...]:

@@ -68,16 +68,22 @@ class ExpiredFiles:
         candidates = self._by_place(expired, places, may_miss=True)
         for place in kept.keys() & candidates.keys():
             del candidates[place]
-        lists_kept = {places.of(one.manifest_list) for one in after.snapshots if one.manifest_list}
+        lists_kept = {
+            places.of(snapshot.manifest_list)
+            for snapshot in after.snapshots
+            if snapshot.manifest_list
+        }
         standing = lists_kept | kept.keys()
-        standing |= {places.of(one.location) for one in statistics_files(after)}
+        standing |= {
+            places.of(statistics_file.location) for statistics_file in statistics_files(after)
+        }
         found = (
             self._content(candidates, kept, places),
             (ReachableFile(FileKind.MANIFEST, m.path, m.length_bytes) for m in candidates.values()),
             (
-                ReachableFile(FileKind.MANIFEST_LIST, one.manifest_list)
-                for one in expired
-                if one.manifest_list and places.of(one.manifest_list) not in lists_kept
+                ReachableFile(FileKind.MANIFEST_LIST, snapshot.manifest_list)
+                for snapshot in expired
+                if snapshot.manifest_list and places.of(snapshot.manifest_list) not in lists_kept
             ),
             _expired_statistics(before, after, places),
         )
@@ -107,7 +113,9 @@ class ExpiredFiles:
         found: dict[str, ManifestFile] = {}
         for chunk in _chunks(list(snapshots), WORKERS):
             for listed in in_parallel(manifests, chunk):
-                found.update((places.of(one.path), one) for one in listed)
+                found.update(
+                    (places.of(manifest_file.path), manifest_file) for manifest_file in listed
+                )
         return found
 
     def _content(
@@ -116,11 +124,13 @@ class ExpiredFiles:
         kept: Mapping[str, ManifestFile],
         places: FilePlaces,
     ) -> Iterator[ReachableFile]:
-        readable = [one for one in candidates.values() if one.may_have_live_files]
+        readable = [candidate for candidate in candidates.values() if candidate.may_have_live_files]
         # Data files and delete files are in manifests of their own kind alone.
-        contents = {one.content for one in readable}
+        contents = {manifest_file.content for manifest_file in readable}
         rivals = [
-            one for one in kept.values() if one.content in contents and one.may_have_live_files
+            manifest_file
+            for manifest_file in kept.values()
+            if manifest_file.content in contents and manifest_file.may_have_live_files
         ]
         shares = max(1, math.ceil(sum(map(_count_max, readable)) / self.candidates_max))
         for share in range(shares):
@@ -171,7 +181,7 @@ class _OwnFiles:
         cls, io: FileIO, before: TableMetadata, after: TableMetadata, standing: Set[str]
     ) -> _OwnFiles:
         folders = {f"{before.location}/metadata/", metadata_file_location(before, "")}
-        places = tuple(f"{io.actual_uri(one).rstrip('/')}/" for one in sorted(folders))
+        places = tuple(f"{io.actual_uri(folder).rstrip('/')}/" for folder in sorted(folders))
         return cls(TableRoots.of(io, after), places, standing)
 
     def refusal(self, file: ReachableFile, places: FilePlaces) -> str | None:

@@ -113,11 +113,15 @@ def plan_expire(
     refs = {name: ref for name, ref in metadata.refs.items() if retention.keeps_ref(name, ref)}
     named = _named(options.snapshot_ids, refs, metadata)
     kept = retention.snapshots(refs) - named
-    gone = [one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in kept]
+    gone = [
+        snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in kept
+    ]
     plan = ExpirePlan(
         refs=tuple(name for name in metadata.refs if name not in refs),
         snapshot_ids=tuple(gone),
-        kept_ids=tuple(one.snapshot_id for one in metadata.snapshots if one.snapshot_id in kept),
+        kept_ids=tuple(
+            snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id in kept
+        ),
     )
     if used is None or not options.clean_expired_metadata:
         return plan
@@ -126,7 +130,11 @@ def plan_expire(
         plan.refs,
         plan.snapshot_ids,
         plan.kept_ids,
-        tuple(one.spec_id for one in metadata.partition_specs if one.spec_id not in spec_ids),
+        tuple(
+            partition_spec.spec_id
+            for partition_spec in metadata.partition_specs
+            if partition_spec.spec_id not in spec_ids
+        ),
         tuple(_unused_schemas(metadata, kept, spec_ids, has_deletes=used.has_deletes)),
     )
 
@@ -181,11 +189,12 @@ class _Retention:
             if ref.type == "branch":
                 kept.update(self._of_branch(ref))
                 ancestors = self.metadata.ancestors(ref.snapshot_id)
-                referenced.update(one.snapshot_id for one in ancestors)
+                referenced.update(ancestor.snapshot_id for ancestor in ancestors)
         kept.update(
-            one.snapshot_id
-            for one in self.metadata.snapshots
-            if one.snapshot_id not in referenced and one.timestamp_ms >= self.older_than_ms
+            snapshot.snapshot_id
+            for snapshot in self.metadata.snapshots
+            if snapshot.snapshot_id not in referenced
+            and snapshot.timestamp_ms >= self.older_than_ms
         )
         return kept
 
@@ -224,9 +233,9 @@ def _unused_schemas(
 ) -> Iterator[int]:
     used = {metadata.current_schema_id}
     used.update(
-        one.schema_id
-        for one in metadata.snapshots
-        if one.snapshot_id in kept and one.schema_id is not None
+        snapshot.schema_id
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id in kept and snapshot.schema_id is not None
     )
     # A spec's source column, and the columns of equality deletes, may be found in old schemas only.
     used.update(metadata.partition_schema(metadata.spec(spec_id)).schema_id for spec_id in spec_ids)

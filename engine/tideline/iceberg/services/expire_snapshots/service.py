@@ -54,10 +54,10 @@ class ExpireSnapshots(IcebergService):
             return found
         options = self.options(context.settings, facts.now_ms)
         preview = preview_expire(context.table.operations, options, clock=context.clock)
-        size_bytes = sum(one.size_bytes or 0 for one in preview.files)
+        size_bytes = sum(file.size_bytes or 0 for file in preview.files)
         return Explanation(
             found.reason,
-            tuple(one.location for one in preview.files),
+            tuple(file.location for file in preview.files),
             bytes_deleted=size_bytes,
             benefit=Benefit(bytes_stored=size_bytes),
         )

@@ -85,7 +85,7 @@ class OrphanRun:
     @property
     def size_bytes(self) -> int:
         """The bytes of these files."""
-        return sum(one.size_bytes for one in self.files)
+        return sum(file.size_bytes for file in self.files)
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
@@ -104,7 +104,7 @@ class OrphanRun:
 
     def to_json_object(self) -> dict[str, Any]:
         """What was found or deleted, for machines."""
-        return {"orphans": [one.location for one in self.files[:_ORPHANS_NAMED]]}
+        return {"orphans": [file.location for file in self.files[:_ORPHANS_NAMED]]}
 
 
 def plan_orphans(
@@ -126,7 +126,7 @@ def plan_orphans(
     shared = search.shared(cutoff_ms)
     return OrphanPlan(
         table_uuid=loaded.metadata.table_uuid,
-        snapshot_ids=frozenset(one.snapshot_id for one in loaded.metadata.snapshots),
+        snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in loaded.metadata.snapshots),
         options=options,
         cutoff_ms=cutoff_ms,
         locations=search.locations,
@@ -154,12 +154,14 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
         search.collect(loaded, known=plan.snapshot_ids)
     deleted: list[OrphanFile] = []
     saved: list[OrphanFile] = []
-    for one in plan.orphans:
-        (saved if search.is_reachable(one.location) else deleted).append(one)
+    for orphan in plan.orphans:
+        (saved if search.is_reachable(orphan.location) else deleted).append(orphan)
     roots = TableRoots.below(search.io, search.locations)
     remaining = iter(deleted)
     while batch := list(islice(remaining, _BATCH_FILES)):
-        roots.remove_many((one.location for one in batch), "the removal of orphan files")
+        roots.remove_many(
+            (orphan_file.location for orphan_file in batch), "the removal of orphan files"
+        )
     for location in search.locations:
         remove_unfinished_below(*search.io.place(location), plan.cutoff_ms)
     return OrphanRun(plan, tuple(deleted), tuple(saved))
@@ -182,7 +184,7 @@ class _Search:
         locations = _locations(metadata, options, places)
         rules = UriRules.of(options)
         # Folders that the caller names may be searched, wherever they are.
-        named = (one for one in map(normalised, options.locations) if "://" in one)
+        named = (path for path in map(normalised, options.locations) if "://" in path)
         return cls(io.also_at(named), metadata, places, rules, options, locations)
 
     def collect(self, loaded: Loaded, known: frozenset[int] = frozenset()) -> None:
@@ -194,10 +196,12 @@ class _Search:
             self._add(entry.metadata_file)
         for file in statistics_files(metadata):
             self._add(file.location)
-        old = [one for one in metadata.snapshots if one.snapshot_id in known]
-        new = [one for one in metadata.snapshots if one.snapshot_id not in known]
+        old = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in known]
+        new = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in known]
         seen = {place for place, _ in self._manifests(old)}
-        unread = (one for place, one in self._manifests(new) if _is_first(place, seen))
+        unread = (
+            manifest_file for place, manifest_file in self._manifests(new) if _is_first(place, seen)
+        )
         for manifest, body in read_ahead(self.io, unread):
             for file in live_files(body, path=manifest.path):
                 self._add(file.location)
@@ -303,7 +307,11 @@ class _Search:
     def _without_strangers(
         self, found: list[OrphanFile], strangers: tuple[str, ...]
     ) -> tuple[OrphanFile, ...]:
-        kept = tuple(one for one in found if not self.places.of(one.location).startswith(strangers))
+        kept = tuple(
+            orphan_file
+            for orphan_file in found
+            if not self.places.of(orphan_file.location).startswith(strangers)
+        )
         if len(kept) < len(found):
             self.left_alone["of other tables"] += len(found) - len(kept)
         return kept
@@ -329,10 +337,10 @@ class _Search:
     def _own_metadata_folders(self) -> set[str]:
         metadata = self.metadata
         folders = {f"{metadata.location}/metadata"}
-        folders.update(one.metadata_file.rpartition("/")[0] for one in metadata.metadata_log)
+        folders.update(entry.metadata_file.rpartition("/")[0] for entry in metadata.metadata_log)
         if path := metadata.properties.get("write.metadata.path"):
             folders.add(path.rstrip("/"))
-        return {self.places.of(one) for one in folders}
+        return {self.places.of(folder) for folder in folders}
 
 
 def _locations(
@@ -342,7 +350,7 @@ def _locations(
     wanted = options.locations or (metadata.location,)
     table = f"{places.of(metadata.location)}/"
     chosen: dict[str, str] = {}
-    for location in dict.fromkeys(one.rstrip("/") for one in wanted):
+    for location in dict.fromkeys(path.rstrip("/") for path in wanted):
         place = f"{places.of(location)}/"
         if table.startswith(place) and table != place:
             message = "a folder around the table's own may hold other tables: name one below it"
@@ -350,7 +358,7 @@ def _locations(
         if not places.is_own(place):
             continue
         if not place.startswith(tuple(chosen)):
-            chosen = {one: uri for one, uri in chosen.items() if not one.startswith(place)}
+            chosen = {name: uri for name, uri in chosen.items() if not name.startswith(place)}
             chosen[place] = location
     return tuple(chosen.values())
 

@@ -43,7 +43,7 @@ class PrefixMismatch(Enum):
         try:
             return cls(text.strip().lower())
         except ValueError:
-            known = ", ".join(one.name for one in cls)
+            known = ", ".join(item.name for item in cls)
             raise ConfigError(f"prefix_mismatch_mode is one of {known}", value=text) from None
 
 
@@ -192,12 +192,14 @@ class OrphanPlan:
     @property
     def size_bytes(self) -> int:
         """The bytes that would be free."""
-        return sum(one.size_bytes for one in self.orphans)
+        return sum(orphan.size_bytes for orphan in self.orphans)
 
     @property
     def shared_words(self) -> str:
         """What stays in folders that may be others' as well, as the end of a sentence."""
-        return "".join(f"; {one.words}" for one in self.shared if one.files)
+        return "".join(
+            f"; {shared_folder.words}" for shared_folder in self.shared if shared_folder.files
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,12 @@ class HiddenPaths:
 
     @classmethod
     def of(cls, specs: Iterable[PartitionSpec]) -> HiddenPaths:
-        names = {one.name for spec in specs for one in spec.fields if one.name[:1] in ("_", ".")}
+        names = {
+            partition_field.name
+            for spec in specs
+            for partition_field in spec.fields
+            if partition_field.name[:1] in ("_", ".")
+        }
         return cls(tuple(f"{quote_plus(name)}=" for name in sorted(names)))
 
     def hides(self, below: str) -> bool:
@@ -227,5 +234,5 @@ def metadata_folder(place: str) -> str | None:
 def _split(equal: Mapping[str, str]) -> dict[str, str]:
     """`{"a,b": "c"}` as `{"a": "c", "b": "c"}`."""
     return {
-        one.strip(): value.strip() for names, value in equal.items() for one in names.split(",")
+        part.strip(): value.strip() for names, value in equal.items() for part in names.split(",")
     }

@@ -43,8 +43,10 @@ def refuse_second_table(
     Raises StorageUnavailableError.
     """
     own: set[str] = set()
-    allowed = {metadata.table_uuid.lower(), *(one.lower() for one in dropped)}
-    for file in sorted(unlogged, key=lambda one: one.modified_ms, reverse=True):
+    allowed = {metadata.table_uuid.lower(), *(path.lower() for path in dropped)}
+    for file in sorted(
+        unlogged, key=lambda unlogged_metadata: unlogged_metadata.modified_ms, reverse=True
+    ):
         if file.location in own:
             continue
         document = _document(io, file.location)
@@ -75,4 +77,4 @@ def _document(io: FileIO, location: str) -> Mapping[str, Any]:
 def _logged(document: Mapping[str, Any]) -> Iterable[str]:
     log = document.get("metadata-log")
     entries = log if isinstance(log, list) else ()
-    return (str(one.get("metadata-file")) for one in entries if isinstance(one, Mapping))
+    return (str(entry.get("metadata-file")) for entry in entries if isinstance(entry, Mapping))

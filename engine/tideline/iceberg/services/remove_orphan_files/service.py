@@ -55,7 +55,7 @@ class RemoveOrphanFiles(IcebergService):
             return _no_orphans(plan)
         return Explanation(
             f"{counted(len(plan.orphans), 'orphan file')} could be deleted{plan.shared_words}",
-            tuple(one.location for one in plan.orphans),
+            tuple(orphan.location for orphan in plan.orphans),
             bytes_deleted=plan.size_bytes,
             benefit=Benefit(bytes_stored=plan.size_bytes),
         )

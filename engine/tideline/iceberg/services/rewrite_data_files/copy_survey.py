@@ -56,8 +56,8 @@ class GroupSurvey:
     @property
     def encoded_because(self) -> tuple[Treatment, ...]:
         """Reasons to encode, the one for most bytes first."""
-        reasons = (one for one in self.shares if not one.keeps_values)
-        return tuple(sorted(reasons, key=lambda one: -self.shares[one].size_bytes))
+        reasons = (share for share in self.shares if not share.keeps_values)
+        return tuple(sorted(reasons, key=lambda reason: -self.shares[reason].size_bytes))
 
     def json(self) -> dict[str, Any]:
         """For machines."""
@@ -65,8 +65,8 @@ class GroupSurvey:
             "copied": self.copied.json(),
             "transcoded": self.transcoded.json(),
             "encoded": [
-                {"reason": one.value, "bytes": self.shares[one].size_bytes}
-                for one in self.encoded_because
+                {"reason": treatment.value, "bytes": self.shares[treatment].size_bytes}
+                for treatment in self.encoded_because
             ],
         }
 
@@ -105,7 +105,7 @@ def _survey(
         for treatment, share in found:
             size_bytes[treatment] += share.size_bytes
             row_groups[treatment] += share.row_groups
-    return GroupSurvey({one: Share(size_bytes[one], row_groups[one]) for one in size_bytes})
+    return GroupSurvey({size: Share(size_bytes[size], row_groups[size]) for size in size_bytes})
 
 
 def _reason_of_group(

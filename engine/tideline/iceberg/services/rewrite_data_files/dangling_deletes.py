@@ -70,8 +70,8 @@ def _entries(
     io: FileIO, snapshot: Snapshot, content: ManifestContent, *, with_metrics: bool
 ) -> Iterator[ManifestEntry]:
     manifests = [
-        one
-        for one in snapshot_manifests(io, snapshot)
-        if one.content is content and one.may_have_live_files
+        manifest
+        for manifest in snapshot_manifests(io, snapshot)
+        if manifest.content is content and manifest.may_have_live_files
     ]
     return live_entries(io, manifests, with_metrics=with_metrics)

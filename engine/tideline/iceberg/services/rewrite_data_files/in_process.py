@@ -119,8 +119,8 @@ def _answer(future: Future[tuple[DataFile, ...]]) -> tuple[DataFile, ...] | Exce
 
 
 def _remove_written(io: FileIO, futures: Sequence[Future[tuple[DataFile, ...]]]) -> None:
-    done = [one for one in futures if not one.cancelled() and one.exception() is None]
-    io.remove_written(file.file_path for one in done for file in one.result())
+    done = [future for future in futures if not future.cancelled() and future.exception() is None]
+    io.remove_written(file.file_path for future in done for file in future.result())
 
 
 def _threads(packs: Sequence[Pack]) -> int:

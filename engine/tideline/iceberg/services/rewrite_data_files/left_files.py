@@ -105,7 +105,7 @@ class Ledger:
 def unreadable(task: FileScanTask) -> Reason | None:
     """Why a data file cannot be rewritten, as far as metadata shows it; None otherwise."""
     file = task.data_file
-    if any(one.key_metadata is not None for one in (file, *task.deletes)):
+    if any(data_file.key_metadata is not None for data_file in (file, *task.deletes)):
         return Reason.ENCRYPTED
     if not _is_parquet(file):
         return Reason.NOT_PARQUET

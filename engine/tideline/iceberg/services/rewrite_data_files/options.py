@@ -197,7 +197,7 @@ def _strategy(name: str | None, *, is_zorder: bool, has_terms: bool) -> RewriteS
     try:
         strategy = RewriteStrategy(name.strip().lower())
     except ValueError:
-        known = ", ".join(one.value for one in RewriteStrategy)
+        known = ", ".join(candidate.value for candidate in RewriteStrategy)
         raise ConfigError(f"the strategy of a rewrite is one of {known}", value=name) from None
     if strategy is RewriteStrategy.BINPACK and has_terms:
         raise ConfigError("a binpack rewrite takes no sort order")
@@ -212,7 +212,7 @@ def _small_engine(name: str) -> SmallEngine:
     try:
         return SmallEngine(name.lower())
     except ValueError:
-        known = " or ".join(one.value for one in SmallEngine)
+        known = " or ".join(engine.value for engine in SmallEngine)
         raise ConfigError(f"{SMALL_ENGINE} is {known}", value=name) from None
 
 
@@ -220,5 +220,5 @@ def _job_order(name: str) -> JobOrder:
     try:
         return JobOrder(name.lower().replace("_", "-"))
     except ValueError:
-        known = ", ".join(one.value for one in JobOrder)
+        known = ", ".join(job_order.value for job_order in JobOrder)
         raise ConfigError(f"rewrite-job-order is one of {known}", value=name) from None

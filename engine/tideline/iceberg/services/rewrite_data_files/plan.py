@@ -222,7 +222,11 @@ def _has_many_deleted_rows(task: FileScanTask, options: RewriteOptions) -> bool:
 
 def _rows_deleted(task: FileScanTask) -> int:
     """By the deletes that concern no other file: of others it is unknown how many are of this."""
-    known = sum(one.record_count for one in task.deletes if referenced_data_file(one))
+    known = sum(
+        delete_file.record_count
+        for delete_file in task.deletes
+        if referenced_data_file(delete_file)
+    )
     return min(known, task.data_file.record_count)
 
 

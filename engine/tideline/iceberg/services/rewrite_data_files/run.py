@@ -102,7 +102,7 @@ class RewriteReport:
     @property
     def left(self) -> tuple[str, ...]:
         """Which files a rewrite cannot take, and why."""
-        return tuple(one.words for one in self.plan.skipped if one.reason.is_by_name)
+        return tuple(skipped.words for skipped in self.plan.skipped if skipped.reason.is_by_name)
 
     def report(self) -> ServiceReport:
         """What was done, summed up."""
@@ -236,7 +236,14 @@ class _Run:
             message = (
                 f"{counted(len(self.failed_commits), 'commit')} of a rewrite failed: {reasons}"
             )
-            unknown = next((one.unknown for one in self.failed_commits if one.unknown), None)
+            unknown = next(
+                (
+                    failed_commit.unknown
+                    for failed_commit in self.failed_commits
+                    if failed_commit.unknown
+                ),
+                None,
+            )
             if unknown is not None:
                 raise self._unknown(replace(unknown, reason=message))
             raise ConflictError(message, table=self.table.metadata.location)
@@ -328,7 +335,12 @@ class _Run:
             staying = self._not_in_the_way(written)
             kept = staying if len(staying) < len(written) else ()
             self._give_up(
-                [one for one in written if one not in staying or not kept], outcome.reason
+                [
+                    group_result
+                    for group_result in written
+                    if group_result not in staying or not kept
+                ],
+                outcome.reason,
             )
             written = kept
             outcome = self._settle(written) if written else outcome
@@ -348,7 +360,11 @@ class _Run:
             return written
         since = snapshots_since(metadata, head, self.starting.snapshot_id) or ()
         changed = changed_by(self.table.io, since)
-        return [one for one in written if first_changed(changed, self._replaced(one)) is None]
+        return [
+            group_result
+            for group_result in written
+            if first_changed(changed, self._replaced(group_result)) is None
+        ]
 
     def _replaced(self, written: GroupResult) -> Iterator[DataFile]:
         return (task.data_file for task in self.plan.groups[written.index].tasks)
@@ -392,15 +408,18 @@ class _Run:
         return commit_rewrite(self.table.operations, rewrite, clock=self.clock)
 
     def _remove(self, written: Sequence[GroupResult]) -> None:
-        remove_quietly(self.table.io, (file.file_path for one in written for file in one.added))
+        remove_quietly(
+            self.table.io,
+            (file.file_path for group_result in written for file in group_result.added),
+        )
 
 
 def _refuse_column_types(table: IcebergTable, plan: RewritePlan) -> None:
-    for one in plan.skipped:
-        if one.reason is Reason.COLUMN_TYPE:
-            message = f"the table's data files are not rewritten: {one.reason.value}"
+    for skipped in plan.skipped:
+        if skipped.reason is Reason.COLUMN_TYPE:
+            message = f"the table's data files are not rewritten: {skipped.reason.value}"
             location = table.metadata.location
-            raise UnsupportedTableError(message, table=location, value=", ".join(one.named))
+            raise UnsupportedTableError(message, table=location, value=", ".join(skipped.named))
 
 
 def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTableError | None:

@@ -58,7 +58,14 @@ class RewriteDataFiles(RewriteService):
         )
         if report.files_rewritten:
             return ServiceRun(self, (report,))
-        if unknown := next((one.unknown for one in report.failed_commits if one.unknown), None):
+        if unknown := next(
+            (
+                failed_commit.unknown
+                for failed_commit in report.failed_commits
+                if failed_commit.unknown
+            ),
+            None,
+        ):
             table, what = context.table.metadata.location, "a part of the rewrite is committed"
             raise unknown_error(unknown, table=table, what=what)
         if report.failures:

@@ -83,7 +83,7 @@ class SpilledSort:
         ):
             pieces = packed_pieces(self.group, min(_PIECE_BYTES, 4 * self.part_bytes))
             routes = self._routes(pool, pieces)
-            _all(pool, lambda one: self._spill(spilled, routes, *one), enumerate(pieces))
+            _all(pool, lambda pair: self._spill(spilled, routes, *pair), enumerate(pieces))
             files = [file for file in range(self._files) if spilled.has_rows(self._of(file))]
             written: list[DataFile] = []
             try:

@@ -46,7 +46,9 @@ class StoredPieces:
         self._encoded: list[tuple[FileScanTask, FilePart | None]] = []
         self._nan_counts = NanCounter(files.fields, files.metrics).counts
         counters = ((field, NanCounter([field], files.metrics)) for field in files.fields)
-        self._nan_fields = [(field, one.counts) for field, one in counters if one.counts]
+        self._nan_fields = [
+            (field, nan_counter.counts) for field, nan_counter in counters if nan_counter.counts
+        ]
 
     def copies(self) -> Iterator[CopiedRowGroup]:
         """The row groups that are copied. Raises ObjectNotFoundError, StorageUnavailableError and,
@@ -95,7 +97,7 @@ class StoredPieces:
         fields = [
             field
             for field, leaves in self._nan_fields
-            if any(known.get(one) != 0 for one in leaves)
+            if any(known.get(leave) != 0 for leave in leaves)
         ]
         counter = NanCounter(fields, self._files.metrics)
         if fields:

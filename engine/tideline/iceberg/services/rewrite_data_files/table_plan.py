@@ -74,12 +74,12 @@ def plan_json(
         "groups": groups,
         "skipped": [
             {
-                "reason": one.reason.value,
-                "files": one.files,
-                "bytes": one.size_bytes,
-                "named": one.named,
+                "reason": skipped.reason.value,
+                "files": skipped.files,
+                "bytes": skipped.size_bytes,
+                "named": skipped.named,
             }
-            for one in plan.skipped
+            for skipped in plan.skipped
         ],
     }
 

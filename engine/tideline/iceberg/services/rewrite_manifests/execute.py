@@ -57,12 +57,12 @@ class ManifestRun:
     @property
     def replaced_count(self) -> int:
         """How many manifests went."""
-        return sum(len(one.manifests) for one in self.groups)
+        return sum(len(group.manifests) for group in self.groups)
 
     @property
     def size_bytes(self) -> tuple[int, int]:
         """The bytes of the manifests that went, and of the new ones."""
-        created = sum(one.length_bytes for one in self.created)
+        created = sum(manifest_file.length_bytes for manifest_file in self.created)
         return sum(group.size_bytes for group in self.groups), created
 
     def report(self) -> ServiceReport:
@@ -123,7 +123,7 @@ def execute_manifests(
     writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
     change = _Reclustering(operations.io, writer, options, entries_max)
     outcome = commit_snapshot(operations, change, writer, clock=clock or SystemClock(), retry=retry)
-    created = tuple(one for manifests in change.written.values() for one in manifests)
+    created = tuple(manifest for manifests in change.written.values() for manifest in manifests)
     return ManifestRun(tuple(change.written), created, outcome)
 
 
@@ -148,14 +148,18 @@ class _Reclustering:
 
     def apply(self, metadata: TableMetadata) -> SnapshotContent | Conflicted:
         current = manifests_of(self.io, metadata.ref_snapshot(MAIN))
-        paths = {one.path for one in current}
+        paths = {manifest_file.path for manifest_file in current}
         is_first = not self.written
-        lost = [one for one in self.written if not {m.path for m in one.manifests} <= paths]
+        lost = [
+            manifest_group
+            for manifest_group in self.written
+            if not {m.path for m in manifest_group.manifests} <= paths
+        ]
         for group in lost:
             del self.written[group]
         if is_first or lost:
             taken = {m.path for group in self.written for m in group.manifests}
-            free = [one for one in current if one.path not in taken]
+            free = [manifest_file for manifest_file in current if manifest_file.path not in taken]
             for group in plan_manifests(free, metadata, self.options):
                 self.written[group] = self._rewrite(group, metadata)
         if not self.written:
@@ -173,7 +177,7 @@ class _Reclustering:
                     part, metadata=metadata, spec_id=group.spec_id, content=group.content
                 )
             )
-        written = sum(one.existing_files_count or 0 for one in created)
+        written = sum(manifest_file.existing_files_count or 0 for manifest_file in created)
         if written != entries.total:
             message = (
                 f"manifests of {counted(entries.total, 'file')} became manifests of {written:,}"
@@ -183,21 +187,23 @@ class _Reclustering:
         return created
 
     def _content(self, current: tuple[ManifestFile, ...]) -> SnapshotContent:
-        replaced = {one.path for group in self.written for one in group.manifests}
-        kept = [one for one in current if one.path not in replaced]
-        created = [one for manifests in self.written.values() for one in manifests]
+        replaced = {manifest.path for group in self.written for manifest in group.manifests}
+        kept = [manifest_file for manifest_file in current if manifest_file.path not in replaced]
+        created = [manifest for manifests in self.written.values() for manifest in manifests]
         listed = [
-            one
+            manifest
             for content in ManifestContent
             for manifests in (created, kept)
-            for one in manifests
-            if one.content is content
+            for manifest in manifests
+            if manifest.content is content
         ]
         summary = {
             "changed-partition-count": "0",
             "manifests-created": str(len(created)),
             "manifests-kept": str(len(kept)),
             "manifests-replaced": str(len(replaced)),
-            "entries-processed": str(sum(self.entries_by_group[one] for one in self.written)),
+            "entries-processed": str(
+                sum(self.entries_by_group[manifest_group] for manifest_group in self.written)
+            ),
         }
         return SnapshotContent(tuple(listed), summary)

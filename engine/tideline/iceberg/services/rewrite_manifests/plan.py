@@ -76,14 +76,14 @@ class ManifestGroup:
     @property
     def size_bytes(self) -> int:
         """The manifests' bytes."""
-        return sum(one.length_bytes for one in self.manifests)
+        return sum(manifest.length_bytes for manifest in self.manifests)
 
     def to_json_object(self) -> dict[str, object]:
         """The group for machines."""
         return {
             "spec_id": self.spec_id,
             "content": self.content.name.lower(),
-            "manifests": [one.path for one in self.manifests],
+            "manifests": [manifest.path for manifest in self.manifests],
             "bytes": self.size_bytes,
             "expected": self.outputs,
         }
@@ -96,16 +96,28 @@ def plan_manifests(
     spec = _spec(metadata, options.spec_id)
     positions = _positions(spec, options.sort_by)
     target = whole_property(metadata.properties, TARGET_PROPERTY, TARGET_SIZE_BYTES_DEFAULT)
-    types = [one.type for one in spec.partition_type(metadata.partition_schema(spec)).fields]
-    listed = [one for one in manifests if one.spec_id == spec.spec_id]
+    types = [
+        nested_field.type
+        for nested_field in spec.partition_type(metadata.partition_schema(spec)).fields
+    ]
+    listed = [manifest for manifest in manifests if manifest.spec_id == spec.spec_id]
     groups = []
     for content in ManifestContent:
         boxes = sorted(
-            (_Box.of(one, positions, types) for one in listed if one.content is content),
+            (
+                _Box.of(manifest_file, positions, types)
+                for manifest_file in listed
+                if manifest_file.content is content
+            ),
             key=lambda box: (box.lower, box.upper),
         )
         for run in _runs(boxes, target, rewrite_all=options.rewrite_all):
-            outputs = max(1, math.ceil(sum(one.length_bytes for one in run) / max(1, target)))
+            outputs = max(
+                1,
+                math.ceil(
+                    sum(manifest_file.length_bytes for manifest_file in run) / max(1, target)
+                ),
+            )
             groups.append(ManifestGroup(spec.spec_id, content, positions, tuple(run), outputs))
     return tuple(groups)
 
@@ -167,7 +179,7 @@ def _range(summary: FieldSummary, type_: FieldType) -> tuple[SortValue, SortValu
 def _runs(boxes: Sequence[_Box], target: int, *, rewrite_all: bool) -> Iterator[list[ManifestFile]]:
     """Manifests between those that stay, as far as rewriting them gains something."""
     if rewrite_all:
-        everything = [one for box in boxes for one in box.manifests]
+        everything = [manifest for box in boxes for manifest in box.manifests]
         if everything:
             yield everything
         return
@@ -196,17 +208,19 @@ def _components(boxes: Sequence[_Box]) -> Iterator[_Box]:
 
 
 def _gain(run: Sequence[_Box], target: int) -> Iterator[list[ManifestFile]]:
-    manifests = [one for box in run for one in box.manifests]
-    outputs = math.ceil(sum(one.length_bytes for one in manifests) / max(1, target))
+    manifests = [manifest for box in run for manifest in box.manifests]
+    outputs = math.ceil(sum(manifest.length_bytes for manifest in manifests) / max(1, target))
     has_overlaps = any(len(box.manifests) > 1 for box in run)
-    has_large = any(one.length_bytes > _LARGE * target for one in manifests)
+    has_large = any(manifest.length_bytes > _LARGE * target for manifest in manifests)
     if has_overlaps or has_large or max(1, outputs) < len(manifests):
         yield manifests
 
 
 def _spec(metadata: TableMetadata, spec_id: int | None) -> PartitionSpec:
     wanted = metadata.default_spec_id if spec_id is None else spec_id
-    by_id: Mapping[int, PartitionSpec] = {one.spec_id: one for one in metadata.partition_specs}
+    by_id: Mapping[int, PartitionSpec] = {
+        partition_spec.spec_id: partition_spec for partition_spec in metadata.partition_specs
+    }
     if wanted not in by_id:
         message = "the table has no partition spec of this id"
         raise ConfigError(message, table=metadata.location, value=wanted)

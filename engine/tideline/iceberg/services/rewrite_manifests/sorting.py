@@ -65,7 +65,11 @@ class SortedEntries:
         return iter(sorted(found, key=lambda entry: self._key(entry.data_file.partition)))
 
     def _entries(self, *, with_metrics: bool) -> Iterator[ManifestEntry]:
-        readable = (one for one in self._group.manifests if one.may_have_live_files)
+        readable = (
+            manifest_file
+            for manifest_file in self._group.manifests
+            if manifest_file.may_have_live_files
+        )
         for manifest, body in read_ahead(self._io, readable):
             yield from read_manifest(body, manifest, with_metrics=with_metrics, live_only=True)
 

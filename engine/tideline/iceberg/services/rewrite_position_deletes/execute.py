@@ -65,7 +65,7 @@ class DeleteRewriteRun:
         """Raises ConflictError or UnknownOutcomeError when nothing was certainly committed."""
         if not self.failures or self.files_removed:
             return
-        unknown = next((one for one in self.outcomes if isinstance(one, Unknown)), None)
+        unknown = next((outcome for outcome in self.outcomes if isinstance(outcome, Unknown)), None)
         if unknown is not None:
             raise unknown_error(unknown, table=table, what="the deletes are rewritten")
         raise ConflictError(f"not committed: {self.failures[0]}", table=table)
@@ -73,7 +73,9 @@ class DeleteRewriteRun:
     def report(self) -> ServiceReport:
         """What was done, summed up."""
         removed = counted(self.files_removed, "position delete file")
-        committed = [one.snapshot_id for one in self.outcomes if isinstance(one, Committed)]
+        committed = [
+            outcome.snapshot_id for outcome in self.outcomes if isinstance(outcome, Committed)
+        ]
         return ServiceReport(
             f"rewrote {removed} as {self.files_added:,}",
             committed[-1] if committed else None,
@@ -173,7 +175,7 @@ class _Run:
             removed = [*dangling, *(entry for group in groups for entry in group.entries)]
             outcome = self._publish(removed, added)
         except TidelineError:
-            remove_quietly(self.io, (one.file.file_path for one in added))
+            remove_quietly(self.io, (added_delete.file.file_path for added_delete in added))
             raise
         self.outcomes.append(outcome)
         match outcome:
@@ -184,10 +186,10 @@ class _Run:
                     positions_removed=sum(entry.data_file.record_count for entry in removed),
                     positions_added=kept,
                     bytes_removed=sum(entry.data_file.file_size_bytes for entry in removed),
-                    bytes_added=sum(one.file.file_size_bytes for one in added),
+                    bytes_added=sum(added_delete.file.file_size_bytes for added_delete in added),
                 )
             case Conflicted(reason):
-                remove_quietly(self.io, (one.file.file_path for one in added))
+                remove_quietly(self.io, (added_delete.file.file_path for added_delete in added))
                 self.failures.append(reason)
             case Unknown(reason):
                 self.failures.append(reason)

@@ -78,12 +78,12 @@ class DeleteGroup:
     @property
     def input_bytes(self) -> int:
         """The files' bytes."""
-        return sum(one.data_file.file_size_bytes for one in self.entries)
+        return sum(entry.data_file.file_size_bytes for entry in self.entries)
 
     @property
     def sequence_number(self) -> int:
         """The highest of the files: that of the files that replace them."""
-        return max(one.sequence_number or 0 for one in self.entries)
+        return max(entry.sequence_number or 0 for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def plan_position_deletes(
         if taken < len(listed):
             skipped["of a good size, or too few"] += len(listed) - taken
         first = listed[0].data_file
-        groups += [DeleteGroup(first.spec_id, first.partition, tuple(one)) for one in chosen]
+        groups += [DeleteGroup(first.spec_id, first.partition, tuple(group)) for group in chosen]
     head = metadata.snapshot()
     return DeletePlan(
         None if head is None else head.snapshot_id,
@@ -180,10 +180,10 @@ def _groups(entries: Sequence[ManifestEntry], options: RewriteOptions) -> list[l
         return entry.data_file.file_size_bytes
 
     wanted = [
-        one
-        for one in entries
+        manifest_entry
+        for manifest_entry in entries
         if options.rewrite_all
-        or not options.size_bytes_min <= size_bytes(one) <= options.size_bytes_max
+        or not options.size_bytes_min <= size_bytes(manifest_entry) <= options.size_bytes_max
     ]
     packed = pack(
         wanted, size_bytes, options.group_size_bytes_max, items_max=options.group_files_max

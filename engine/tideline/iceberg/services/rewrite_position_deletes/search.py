@@ -55,8 +55,10 @@ def search_position_deletes(
     lately, as `options` say, are left to them."""
     snapshot, quiet_ms = metadata.snapshot(), options.quiet_for_ms
     changed = changed_lately(io, metadata, snapshot, quiet_ms, now_ms=now_ms)
-    manifests = [one for one in snapshot_manifests(io, snapshot) if one.may_have_live_files]
-    listed = [one for one in manifests if one.content is ManifestContent.DELETES]
+    manifests = [
+        manifest for manifest in snapshot_manifests(io, snapshot) if manifest.may_have_live_files
+    ]
+    listed = [manifest for manifest in manifests if manifest.content is ManifestContent.DELETES]
     deletes = [
         entry
         for entry in live_entries(io, listed, with_metrics=True)
@@ -67,9 +69,9 @@ def search_position_deletes(
     wanted = {partition_key(entry.data_file) for entry in deletes}
     live: dict[PartitionKey, dict[str, int]] = defaultdict(dict)
     data = (
-        one
-        for one in manifests
-        if one.content is ManifestContent.DATA and partitions.meets(one, metadata)
+        manifest
+        for manifest in manifests
+        if manifest.content is ManifestContent.DATA and partitions.meets(manifest, metadata)
     )
     for entry in live_entries(io, data, with_metrics=False):
         key = partition_key(entry.data_file)

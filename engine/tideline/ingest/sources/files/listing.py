@@ -280,7 +280,12 @@ def _rows_set_aside(path: str) -> list[RowsSetAside]:
 def describe_noted(objects: Iterable[ObjectInfo]) -> str | None:
     """What a quarantine holds, from its listing alone; None when it is empty."""
     paths = [found.path for found in objects]
-    rows = [one for path in paths if path.endswith(ROWS_ENDING) for one in _rows_set_aside(path)]
+    rows = [
+        rows_set_aside
+        for path in paths
+        if path.endswith(ROWS_ENDING)
+        for rows_set_aside in _rows_set_aside(path)
+    ]
     return _quarantine_text(sum(path.endswith(".json") for path in paths), rows)
 
 

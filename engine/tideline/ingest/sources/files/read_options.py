@@ -102,11 +102,13 @@ _MEANT = {"separator": "sep", "null": "nullValue", "nulls": "nullValue", "na": "
 def unknown_option(file_format: FileFormat, name: str) -> str | None:
     """What is wrong with the name of a read option, with the name that may be meant; None where
     Spark has it."""
-    known = {one.lower(): one for one in READ_OPTIONS[file_format]}
+    known = {read_option.lower(): read_option for read_option in READ_OPTIONS[file_format]}
     low = name.lower()
     if low in known:
         return None
-    formats = [str(one) for one in FileFormat if low in map(str.lower, READ_OPTIONS[one])]
+    formats = [
+        str(candidate) for candidate in FileFormat if low in map(str.lower, READ_OPTIONS[candidate])
+    ]
     if formats:
         return f"{name} is a read option of {' and '.join(formats)}, not of {file_format}"
     near = nearest(low, [*known, *_MEANT])
