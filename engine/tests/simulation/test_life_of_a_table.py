@@ -61,7 +61,9 @@ def test_all_services_of_a_table_with_deaths_in_between(kind: TableType, seed: i
         assert rows_of(table) == model, when
         assert known <= commits(table), when
         known = commits(table)
-        assert [one for one in table.lake().check(keys=True) if is_bad(one.check)] == [], when
+        assert [
+            finding for finding in table.lake().check(keys=True) if is_bad(finding.check)
+        ] == [], when
     assert open_fresh(table.location, clock=table.clock).commits.archive().files()
     table.forget()
 

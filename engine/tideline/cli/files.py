@@ -26,7 +26,7 @@ def list_files_command(
 ) -> None:
     """List the newest file of every file group of the table at URI."""
     table = open_table(StoreLocation.of(uri, storage))
-    rows = [_describe(one) for one in _slices(table, partition, as_of)]
+    rows = [_describe(file_slice) for file_slice in _slices(table, partition, as_of)]
     if as_json:
         print_json({"files": rows})
         return
@@ -48,17 +48,19 @@ def _slices(table: HoodieTable, partition: str | None, as_of: str | None) -> Ite
         from tideline.hudi.read.time_travel import table_as_of
 
         slices = table_as_of(table, as_of).slices()
-        return (one for one in slices if partition in (None, one.group.partition))
+        return (
+            file_slice for file_slice in slices if partition in (None, file_slice.group.partition)
+        )
     view = table.files.read_view(table.timeline(), None if partition is None else [partition])
     return (piece for name in view.partitions for piece in view.latest_slices(name))
 
 
-def _describe(one: FileSlice) -> dict[str, Any]:
+def _describe(file_slice: FileSlice) -> dict[str, Any]:
     return {
-        "partition": one.group.partition,
-        "file_id": one.group.file_id,
-        "instant": str(one.base_instant),
-        "base_file": None if one.base_file is None else one.base_file.path,
-        "log_files": [log.path for log in one.log_files],
-        "size_bytes": one.size_bytes,
+        "partition": file_slice.group.partition,
+        "file_id": file_slice.group.file_id,
+        "instant": str(file_slice.base_instant),
+        "base_file": None if file_slice.base_file is None else file_slice.base_file.path,
+        "log_files": [log.path for log in file_slice.log_files],
+        "size_bytes": file_slice.size_bytes,
     }

@@ -53,8 +53,8 @@ def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
         print_line()
         print_table(
             ("ingest", "landing prefix", "up to", "set aside"),
-            [(one["name"], one["prefix"] or "-", one["up_to"], one["set_aside"] or "-")
-             for one in ingests],
+            [(ingest["name"], ingest["prefix"] or "-", ingest["up_to"], ingest["set_aside"] or "-")
+             for ingest in ingests],
         )  # fmt: skip
     print_line()
     print_table(("property", "value"), properties.items())
@@ -101,13 +101,17 @@ def _zone_text(known: KnownZone) -> str:
 
 def _counts(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, Any]:
     view = table.files.read_view(timeline)
-    slices = [one for partition in view.partitions for one in view.latest_slices(partition)]
+    slices = [
+        latest_slice
+        for partition in view.partitions
+        for latest_slice in view.latest_slices(partition)
+    ]
     newest = timeline.writes().completed().last()
     return {
         "commits": len(timeline.writes().completed()),
         "pending": len(timeline.pending()),
         "latest_commit": None if newest is None else str(newest.time),
-        "partitions": len({one.group.partition for one in slices}),
+        "partitions": len({file_slice.group.partition for file_slice in slices}),
         "file_groups": len(slices),
-        "size_bytes": sum(one.size_bytes for one in slices),
+        "size_bytes": sum(file_slice.size_bytes for file_slice in slices),
     }

@@ -107,7 +107,7 @@ class PublishedHistory:
         for name, read in self._readers.items():
             found = _sorted(read(self._published()), table.schema.names)
             assert found == wanted, f"{name} reads {found}, not {wanted}"
-        assert [one for one in table.check() if one.severity.value == "error"] == []
+        assert [finding for finding in table.check() if finding.severity.value == "error"] == []
 
     def _check_history(self) -> None:
         """No snapshot needs a file that is gone, and the newest has the newest commit."""
@@ -204,7 +204,7 @@ def base_file_rows(table: LakeTable) -> pa.Table:
     hoodie = table.hoodie_table
     assert table.schema is not None
     view = hoodie.files.read_view(hoodie.timeline())
-    files = [file for one in view.partitions for file in view.latest_base_files(one)]
+    files = [file for partition in view.partitions for file in view.latest_base_files(partition)]
     tables = []
     for file in files:
         with hoodie.store.open_reader(file.path) as reader:
@@ -213,13 +213,13 @@ def base_file_rows(table: LakeTable) -> pa.Table:
     parts = [
         pa.table(
             {
-                field.name: one[field.name].cast(field.type)
-                if field.name in one.column_names
-                else pa.nulls(len(one), field.type)
+                field.name: item[field.name].cast(field.type)
+                if field.name in item.column_names
+                else pa.nulls(len(item), field.type)
                 for field in fields
             }
         )
-        for one in tables
+        for item in tables
     ]
     return pa.concat_tables(parts) if parts else table.schema.empty_table()
 

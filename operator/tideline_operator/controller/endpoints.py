@@ -130,7 +130,7 @@ class Endpoints:
             if self._uses.get(key) != endpoints:
                 self._forget(key)
                 self._uses[key] = endpoints
-            used = [self._known.setdefault(one, _Known()) for one in sorted(endpoints)]
+            used = [self._known.setdefault(endpoint, _Known()) for endpoint in sorted(endpoints)]
             for known in used:
                 known.users.add(key)
             full = next((known for known in used if known.free_places() <= 0), None)
@@ -165,15 +165,19 @@ class Endpoints:
             now_s = self._clock.monotonic_s()
             # A request that was given up half-way in a thread of its own has no end.
             self._asked = {
-                one: at_s for one, at_s in self._asked.items() if now_s - at_s < _FORGOTTEN_S
+                number: at_s for number, at_s in self._asked.items() if now_s - at_s < _FORGOTTEN_S
             }
-            return frozenset(one for one, at_s in self._asked.items() if now_s - at_s > seconds)
+            return frozenset(
+                number for number, at_s in self._asked.items() if now_s - at_s > seconds
+            )
 
     @property
     def unavailable(self) -> dict[Endpoint, str]:
         """Those that are left alone now, with the reason."""
         with self._lock:
-            return {one: known.problem for one, known in self._known.items() if known.opened}
+            return {
+                endpoint: known.problem for endpoint, known in self._known.items() if known.opened
+            }
 
     @property
     def waiting(self) -> int:
@@ -184,11 +188,11 @@ class Endpoints:
     def _make_room(self, namespace: str) -> None:
         """Forget the eldest that no table of the namespace names, when there are too many."""
         unused = [
-            one for one, known in self._known.items()
-            if one.namespace == namespace and not known.users
+            candidate for candidate, known in self._known.items()
+            if candidate.namespace == namespace and not known.users
         ]  # fmt: skip
-        for one in unused[: max(0, len(unused) - UNUSED_MAX + 1)]:
-            del self._known[one]
+        for endpoint in unused[: max(0, len(unused) - UNUSED_MAX + 1)]:
+            del self._known[endpoint]
 
     def _forget(self, key: Key) -> None:
         for endpoint in self._uses.pop(key, frozenset()):
@@ -234,8 +238,10 @@ def endpoints_of(table: ResolvedTable) -> frozenset[Endpoint]:
     namespace = table.resource.metadata.namespace
     access = access_of(next(iter(table.stores.values()), None))
     places = (place for place in table.places if place.uri)
-    servers = (StoreLocation.of(one.uri, dict(one.options)).server() for one in places)
-    found = {Endpoint(namespace, one, access) for one in servers if one is not None}
+    servers = (
+        StoreLocation.of(location.uri, dict(location.options)).server() for location in places
+    )
+    found = {Endpoint(namespace, server, access) for server in servers if server is not None}
     catalog = catalog_endpoint(table)
     return frozenset(found if catalog is None else found | {catalog})
 

@@ -234,7 +234,9 @@ class TableSource:
     def _refused(self, table: ResolvedTable, taken: Taken) -> Unresolved:
         """A place is another namespace's; the message says so to tables that may read there."""
         own = taken.own
-        place = next((one for one in table.claimed if one.uri == own.shown), table.location)
+        place = next(
+            (location for location in table.claimed if location.uri == own.shown), table.location
+        )
         try:
             self._reader.check_list(self.access(table), table, place)
         except TidelineError as error:

@@ -60,7 +60,10 @@ class Rehearsal:
                 f"  {', '.join(found['record_key'])}: {counted(keys, 'record key')}{again}"
             )
         lines += [f"  would set aside {note}" for note in result.notes]
-        lines += [f"  would set aside {one.path}: {one.reason}" for one in result.skipped]
+        lines += [
+            f"  would set aside {skipped_file.path}: {skipped_file.reason}"
+            for skipped_file in result.skipped
+        ]
         return lines
 
     def to_json_object(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def test_definitions_that_queries_believe_go_with_their_partitions(
     assert defined(small) == ["column_stats"]
     left = {info.path for info in small.store().list(METADATA_TABLE_PATH)}
     assert not any(name in path for name in INDEXES for path in left)
-    assert not any("index" in one.message for one in check_table(opened(small)))
+    assert not any("index" in finding.message for finding in check_table(opened(small)))
 
 
 def test_a_death_while_they_are_dropped_leaves_none_that_is_believed(small: SmallTable) -> None:
@@ -129,7 +129,7 @@ def test_a_commit_while_hudi_builds_an_index_is_a_conflict(small: SmallTable, ke
         small.write("upsert", batch([1], 3))
     assert small.rows() == rows
     table = opened(small)
-    assert [one.action for one in table.timeline().pending()] == [Action.INDEXING]
+    assert [candidate.action for candidate in table.timeline().pending()] == [Action.INDEXING]
     table.store.delete(table.timelines.path(instant))
     # One that is only requested reads what is there when it begins.
     small.write("upsert", batch([1], 3))
@@ -212,7 +212,7 @@ def test_the_remedy_of_a_build_that_died_is_named(small: SmallTable) -> None:
     planned(small, "record_index")
     table = opened(small)
     paths = [
-        table.timelines.path(instant.in_state(one)) for one in (State.INFLIGHT, State.REQUESTED)
+        table.timelines.path(instant.in_state(state)) for state in (State.INFLIGHT, State.REQUESTED)
     ]
     with pytest.raises(ConflictError, match=f"delete {' and '.join(paths)}"):
         small.write("upsert", batch([1], 3))
@@ -231,7 +231,7 @@ def test_a_restore_while_hudi_builds_an_index_is_a_conflict(small: SmallTable) -
         small.lake().restore(str(saved.instant))
     assert small.rows() == rows
     assert is_kept(small)
-    assert [one.action for one in opened(small).timeline().pending()] == [Action.INDEXING]
+    assert [instant.action for instant in opened(small).timeline().pending()] == [Action.INDEXING]
 
 
 def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) -> None:
@@ -257,7 +257,7 @@ def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) 
         assert list(table.store.list(METADATA_TABLE_PATH))
         assert opened(small).timeline().find(died.time) is not None
     table.store.delete(table.timelines.path(building))
-    assert [one.instant for one in small.lake().recover()] == [died.time]
+    assert [rolled_back.instant for rolled_back in small.lake().recover()] == [died.time]
     assert opened(small).config.metadata_partitions == ()
 
 
@@ -267,7 +267,7 @@ def test_a_rollback_that_takes_nothing_from_the_index_is_done(small: SmallTable)
     died = table.timelines.to_inflight(pending)
     small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
     index_build(small, State.INFLIGHT)
-    assert [one.instant for one in small.lake().recover()] == [died.time]
+    assert [rolled_back.instant for rolled_back in small.lake().recover()] == [died.time]
     assert is_kept(small)
 
 
@@ -283,11 +283,15 @@ def test_check_compares_lists_folders_and_definitions(small: SmallTable) -> None
     table = with_indexes(small, *INDEXES)
     table.store.delete(f"{METADATA_TABLE_PATH}/{INDEXES[0]}/{INDEXES[0]}-0000-0_0-0-0.hfile")
     table.properties.update({METADATA_PARTITIONS: f"{FILES},{INDEXES[0]}"})
-    errors = [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
-    assert [one.message.split(":")[0] for one in errors] == [
+    errors = [
+        finding for finding in check_table(opened(small)) if finding.severity is Severity.ERROR
+    ]
+    assert [error.message.split(":")[0] for error in errors] == [
         "expr_index_upper is listed, and has no folder",
         "the index secondary_index_v is defined, and the metadata table does not list it",
     ]
     repair_table(opened(small), FAILED)
-    assert not [one for one in check_table(opened(small)) if one.severity is Severity.ERROR]
+    assert not [
+        finding for finding in check_table(opened(small)) if finding.severity is Severity.ERROR
+    ]
     assert is_kept(small)

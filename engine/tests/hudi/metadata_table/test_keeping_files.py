@@ -95,8 +95,8 @@ def test_version_6_has_none_and_says_so() -> None:
 def test_instants_are_those_of_the_table(small: SmallTable) -> None:
     for v in range(2, 5):
         small.write("upsert", batch([v], v))
-    theirs = {one.time for one in opened(small).timeline().completed()}
-    ours = {one.time for one in metadata_of(small).timeline().completed()}
+    theirs = {instant.time for instant in opened(small).timeline().completed()}
+    ours = {instant.time for instant in metadata_of(small).timeline().completed()}
     assert ours == theirs | {InstantTime("0" * 17)}
     assert is_kept(small)
 
@@ -138,8 +138,8 @@ def test_old_instants_move_to_its_own_history(small: SmallTable) -> None:
     compaction = metadata_of(small).timeline().of(Action.COMMIT).last()
     assert compaction is not None
     assert done.instants[0].time == InstantTime("0" * 17)
-    assert all(one.completed_at is not None for one in done.instants)
-    assert all(one.time < compaction.time for one in done.instants)
+    assert all(instant.completed_at is not None for instant in done.instants)
+    assert all(instant.time < compaction.time for instant in done.instants)
     assert len(metadata_of(small).timeline()) < COMMITS_PER_COMPACTION
     assert is_kept(small)
     for v in range(40, 40 + COMMITS_PER_COMPACTION):
@@ -296,7 +296,9 @@ def test_check_finds_what_it_lacks_and_makes_it_anew(small: SmallTable) -> None:
     assert check_table(table) == ()
     metadata = metadata_of(small)
     (commit,) = (
-        one for one in metadata.timeline().completed() if not str(one.time).startswith("0000")
+        instant
+        for instant in metadata.timeline().completed()
+        if not str(instant.time).startswith("0000")
     )
     MetadataWriter(table).undo(commit.time)
     found = check_table(table)
@@ -318,7 +320,7 @@ def test_check_finds_what_is_listed_and_gone(small: SmallTable) -> None:
     completed = pending.in_state(State.COMPLETED, table.instants.next_time())
     MetadataWriter(table).commit(completed, gone, table.timeline())
     table.timelines.remove(pending)
-    (found,) = [one for one in check_table(table) if one.check == "metadata table"]
+    (found,) = [finding for finding in check_table(table) if finding.check == "metadata table"]
     assert "lists a file that is not there" in found.message
     assert found.path == f"p0/x_0-0-0_{first.time}.parquet"
 
@@ -489,10 +491,10 @@ def test_what_could_still_be_undone_is_not_compacted(small: SmallTable) -> None:
     MetadataWriter(table).commit(completed, records, table.timeline())
     for _ in range(COMMITS_PER_COMPACTION + 1):
         small.fake_clock.advance(1)
-        one = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
-        done = one.in_state(State.COMPLETED, table.instants.next_time())
+        instant = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
+        done = instant.in_state(State.COMPLETED, table.instants.next_time())
         MetadataWriter(table).commit(done, records, table.timeline())
-        table.timelines.remove(one)
+        table.timelines.remove(instant)
     timeline = metadata_of(small).timeline()
     assert timeline.of(Action.COMMIT).completed().last() is None
     undo_in_metadata_table(table, pending.time)

@@ -86,18 +86,23 @@ def test_logs_are_asked_for_deletes_where_a_key_may_have_two_places() -> None:
 def test_keys_of_a_group_under_compaction_are_those_that_the_compaction_will_leave() -> None:
     appended = log("a", 1, PENDING)
     shown = view(base("a", 10), log("a"), appended, log("b"), compacting=("a", "b"))
-    found = {one.file_id: one.piece for one in lookup_candidates(shown, MOR, is_global=False)}
-    assert [one.instant for one in found["a-0"].log_files] == [T1]
-    assert [one.instant for one in found["b-0"].log_files] == [T1]
+    found = {
+        candidate.file_id: candidate.piece
+        for candidate in lookup_candidates(shown, MOR, is_global=False)
+    }
+    assert [log_file.instant for log_file in found["a-0"].log_files] == [T1]
+    assert [log_file.instant for log_file in found["b-0"].log_files] == [T1]
 
 
 def test_inserts_go_to_the_smallest_group_without_logs() -> None:
     shown = view(base("a", 90), base("b", 20), base("c", 10), log("c"), base("d", 200))
-    assert [one.file_id for one in small_files(shown, inserting(), SIZING, MOR)["p"]] == ["b-0"]
+    assert [
+        small_file.file_id for small_file in small_files(shown, inserting(), SIZING, MOR)["p"]
+    ] == ["b-0"]
     several = {"hoodie.merge.small.file.group.candidates.limit": "5"}
     config = WriteConfig.from_properties({"hoodie.parquet.small.file.limit": "100", **several})
     found = small_files(shown, inserting(), config.sizing, MOR)["p"]
-    assert [one.file_id for one in found] == ["b-0", "a-0"]
+    assert [small_file.file_id for small_file in found] == ["b-0", "a-0"]
     assert len(small_files(view(base("a", 9), base("b", 9)), inserting(), SIZING, COW)["p"]) == 2
     assert small_files(shown, inserting("other"), SIZING, MOR) == {"other": ()}
 

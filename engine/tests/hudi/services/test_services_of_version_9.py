@@ -86,7 +86,9 @@ def test_cleaning_takes_a_compacted_slice_with_its_logs(table: SmallTable) -> No
     compact(table, schedule(table))
     done = clean_table(hoodie(table), ONE_VERSION)
     assert not isinstance(done, NotDue)
-    assert {file.path for one in done for file in one.files} == {file.path for file in old.files}
+    assert {file.path for cleaning_done in done for file in cleaning_done.files} == {
+        file.path for file in old.files
+    }
     assert table.values() == [("k000", 3), ("k002", 3)]
 
 
@@ -114,7 +116,7 @@ def test_a_savepoint_is_restored(table: SmallTable) -> None:
     assert table.values() == [("k000", 3), ("k002", 3)]
     opened = hoodie(table)
     assert {log.instant for log in opened.files.log_files()} <= {
-        one.time for one in opened.timeline().completed()
+        instant.time for instant in opened.timeline().completed()
     }
     table.write("upsert", batch([0], 6))
     assert table.values() == [("k000", 6), ("k002", 3)]

@@ -75,7 +75,9 @@ def test_hudi_s_writers_see_only_what_they_must_agree_with(tmp_path: Path) -> No
     assert table.config.properties["hoodie.clean.commits.retained"] == "3"
     table.properties.update({"tideline.keeps.hoodie.clean.commits.retained": None})
     assert table.config.properties["hoodie.clean.commits.retained"] == "9"
-    assert [one for one in LakeTable.open(table.uri).check() if one.check == "properties"] == []
+    assert [
+        finding for finding in LakeTable.open(table.uri).check() if finding.check == "properties"
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -112,10 +114,12 @@ def test_hudi_need_not_doubt_how_keys_of_one_column_are_spelled(
     lake = LakeTable.create(str(tmp_path / "t"), record_key="id", partition_by=partition_by)
     doubt = "hoodie.write.complex.keygen.validation.enable"
     assert (lake.hoodie_table.config.properties.get(doubt) == "false") is unchecked
-    assert [one for one in lake.check() if one.check == "properties"] == []
+    assert [finding for finding in lake.check() if finding.check == "properties"] == []
     lake.hoodie_table.properties.update({doubt: None})
-    findings = [one for one in LakeTable.open(lake.uri).check() if one.check == "properties"]
-    assert [str(one.severity) for one in findings] == (["note"] if unchecked else [])
+    findings = [
+        finding for finding in LakeTable.open(lake.uri).check() if finding.check == "properties"
+    ]
+    assert [str(finding.severity) for finding in findings] == (["note"] if unchecked else [])
 
 
 def test_a_typo_that_is_stored_is_reported_and_keeps_no_writer_out(tmp_path: Path) -> None:
@@ -123,8 +127,8 @@ def test_a_typo_that_is_stored_is_reported_and_keeps_no_writer_out(tmp_path: Pat
     typo = {"hoodie.clean.commit.retained": "3", "hoodie.datasource.hive_sync.enable": "true"}
     update_table_properties(table.store, typo)
     lake = LakeTable.open(table.uri)
-    findings = [one for one in lake.check() if one.check == "properties"]
-    assert [str(one.severity) for one in findings] == ["warning", "warning"]
+    findings = [finding for finding in lake.check() if finding.check == "properties"]
+    assert [str(finding.severity) for finding in findings] == ["warning", "warning"]
     assert "did you mean hoodie.clean.commits.retained?" in findings[0].message
     assert read_capabilities(lake.hoodie_table).refusals == {}
     assert lake.plan("cleaning").service.name == "cleaning"
@@ -140,7 +144,7 @@ def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Pat
     for operation in (Permission.WRITE, Permission.CLEANING, Permission.ROLLBACK):
         with pytest.raises(UnsupportedTableError, match="StorageBasedLockProvider"):
             capabilities.require(operation)
-    assert "error" in {str(one.severity) for one in lake.check()}
+    assert "error" in {str(finding.severity) for finding in lake.check()}
 
 
 def test_no_table_is_created_that_could_not_be_written(tmp_path: Path) -> None:
@@ -180,7 +184,7 @@ def test_a_table_of_version_9_with_a_marker(tmp_path: Path) -> None:
     lake = LakeTable.create(str(tmp_path / "t"), record_key="id", table_version=9, properties=given)
     filled = PartialUpdates(PartialUpdateMode.FILL_UNAVAILABLE, "?")
     assert lake.hoodie_table.config.partial_updates == filled
-    assert [one for one in lake.check() if one.check == "properties"] == []
+    assert [finding for finding in lake.check() if finding.check == "properties"] == []
 
 
 @pytest.mark.parametrize(

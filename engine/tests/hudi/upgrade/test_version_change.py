@@ -35,7 +35,7 @@ WAYS = [(6, 8), (6, 9), (8, 6), (8, 9), (9, 6), (9, 8)]
 def objects_of(table: SmallTable) -> list[tuple[str, int]]:
     """Everything but the lock, with its time."""
     listed = ((info.path, info.modified_ms) for info in table.store().list(""))
-    return [one for one in listed if ".locks" not in one[0]]
+    return [pair for pair in listed if ".locks" not in pair[0]]
 
 
 def instants_of(table: SmallTable) -> list[tuple[InstantTime, Action]]:
@@ -43,7 +43,7 @@ def instants_of(table: SmallTable) -> list[tuple[InstantTime, Action]]:
     hoodie = opened(table)
     active = hoodie.timeline().of(*COMMIT_ACTIONS).completed()
     archived = (entry.instant for entry in hoodie.commits.archive().commits())
-    return sorted({(one.time, one.action) for one in (*active, *archived)})
+    return sorted({(item.time, item.action) for item in (*active, *archived)})
 
 
 @pytest.mark.parametrize("table_type", TableType, ids=str)

@@ -58,8 +58,10 @@ def read_state(
     return TableState(
         commits=len(commits),
         newest=None if newest is None else str(newest.time),
-        pending=tuple(_pending(table, one) for one in timeline.pending()),
-        savepoints=tuple(str(one.time) for one in timeline.of(Action.SAVEPOINT).completed()),
+        pending=tuple(_pending(table, instant) for instant in timeline.pending()),
+        savepoints=tuple(
+            str(instant.time) for instant in timeline.of(Action.SAVEPOINT).completed()
+        ),
         has_archive=bool(_as_far_as_possible(table.commits.archive().files, unreadable)),
         files=None if view is None else FileCounts.of(view, small_bytes),
         stored_files=len(data),

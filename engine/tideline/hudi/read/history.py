@@ -113,14 +113,20 @@ def find_files_gone_by_completion(
     archived = archived_after(table, timeline, as_of)
     commits = timeline.of(*COMMIT_ACTIONS).completed()
     saved = timeline.savepointed_times()
-    if archived and as_of not in {one.completed_at for one in commits if one.time in saved}:
+    if archived and as_of not in {
+        commit.completed_at for commit in commits if commit.time in saved
+    }:
         return _gone(as_of, f"commits up to {max(archived.values())} are archived")
-    later = {one.time: one for one in commits if one.completed_at and one.completed_at > as_of}
-    order = {one.time: one.completed_at for one in later.values()} | archived
+    later = {
+        commit.time: commit
+        for commit in commits
+        if commit.completed_at and commit.completed_at > as_of
+    }
+    order = {instant.time: instant.completed_at for instant in later.values()} | archived
     entries = table.commits.archive().find(frozenset(archived))
     versions = whole_versions(table, timeline, view)
     born_later: set[FileGroupId] = set()
-    for time in sorted(order, key=lambda one: (str(order[one]), one)):
+    for time in sorted(order, key=lambda instant_time: (str(order[instant_time]), instant_time)):
         if time not in later and time not in entries:
             return _gone(as_of, f"the archive changed while {time} was looked for in it; try again")
         active = later.get(time)

@@ -91,9 +91,9 @@ def _as_completed(metadata: CommitMetadata, instant: Instant) -> CommitMetadata:
 
 def _clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
     """The completed replacecommits that are clusterings, and those that are pending by name."""
-    named = {one.time for one in timeline.made_ms if one.action is Action.CLUSTERING}
+    named = {made_at.time for made_at in timeline.made_ms if made_at.action is Action.CLUSTERING}
     replaced = timeline.of(Action.REPLACECOMMIT).completed()
-    did = {one.time for one in replaced if table.commits.note(one).is_clustering}
+    did = {instant.time for instant in replaced if table.commits.note(instant).is_clustering}
     return frozenset(named | did)
 
 

@@ -64,7 +64,7 @@ INGEST_FAULTS = (
     Fault(
         "a name that is given back falls behind the one that continued",
         "engine/tideline/ingest/sources/checkpoint.py",
-        "    return max(found, key=lambda one: one.generation, default=None)\n",
+        "    return max(found, key=lambda checkpoint: checkpoint.generation, default=None)\n",
         "    return found[0] if found else None\n",
         _RESUME_TESTS,
     ),
