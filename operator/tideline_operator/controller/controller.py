@@ -292,7 +292,7 @@ class Controller:
         """What it waits for before the first turn: lists that the API server did not give yet."""
         unfilled = [item for item in self._reflectors if not item.synced.is_set()]
         if unfilled or self._workers.is_running:
-            return [f"{one} have not been listed yet{one.why_not}" for one in unfilled]
+            return [f"{items} have not been listed yet{items.why_not}" for items in unfilled]
         return ["the workers have not started yet"]
 
     def problems(self) -> list[str]:
@@ -450,7 +450,7 @@ class Controller:
         metrics.worker_threads.set_function(lambda: self._workers.threads)
         metrics.endpoint_line.set_function(lambda: self.endpoints.waiting)
         metrics.show_unavailable(
-            lambda: ((one.namespace, one.server) for one in self.endpoints.unavailable)
+            lambda: ((server.namespace, server.server) for server in self.endpoints.unavailable)
         )
         metrics.operations_memory.set_function(lambda: budgets.memory_bytes)
         for state, is_busy in (("busy", True), ("idle", False)):

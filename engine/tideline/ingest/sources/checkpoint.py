@@ -144,8 +144,8 @@ def newest_of(
     checkpoints: Mapping[str, Checkpoint], name: str, former_name: str = ""
 ) -> Checkpoint | None:
     """The checkpoint of an ingest that may have had another name before."""
-    found = [checkpoints[one] for one in (name, former_name) if one in checkpoints]
-    return max(found, key=lambda one: one.generation, default=None)
+    found = [checkpoints[known] for known in (name, former_name) if known in checkpoints]
+    return max(found, key=lambda checkpoint: checkpoint.generation, default=None)
 
 
 def checkpoint_metadata(checkpoints: Mapping[str, Checkpoint]) -> dict[str, str]:
