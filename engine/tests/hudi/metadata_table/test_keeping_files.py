@@ -296,9 +296,7 @@ def test_check_finds_what_it_lacks_and_makes_it_anew(small: SmallTable) -> None:
     assert check_table(table) == ()
     metadata = metadata_of(small)
     (commit,) = (
-        instant
-        for instant in metadata.timeline().completed()
-        if not str(instant.time).startswith("0000")
+        own for own in metadata.timeline().completed() if not str(own.time).startswith("0000")
     )
     MetadataWriter(table).undo(commit.time)
     found = check_table(table)
