@@ -70,11 +70,11 @@ def test_rows_are_selected_as_in_sql(filters: list[Filter], positions: list[int]
     assert found is not None
     numbered = ROWS.append_column("at", pa.array(range(ROWS.num_rows)))
     assert numbered.filter(found.expression)["at"].to_pylist() == positions
-    assert found.columns == {candidate.attribute[0] for candidate in map(_plain, filters)}  # type: ignore[attr-defined]
+    assert found.columns == {condition.attribute[0] for condition in map(_plain, filters)}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
-    "one",
+    "condition",
     [
         EqualTo(("x",), 1.5),
         EqualTo(("d",), Decimal("1.50")),
@@ -90,9 +90,9 @@ def test_rows_are_selected_as_in_sql(filters: list[Filter], positions: list[int]
         StringContains(("n",), "1"),
     ],
 )
-def test_what_could_mean_another_thing_is_left_to_spark(candidate: Filter) -> None:
-    assert pushed_filter([candidate], ROWS.schema) is None
+def test_what_could_mean_another_thing_is_left_to_spark(condition: Filter) -> None:
+    assert pushed_filter([condition], ROWS.schema) is None
 
 
-def _plain(candidate: Filter) -> Filter:
-    return candidate.child if isinstance(candidate, Not) else candidate
+def _plain(condition: Filter) -> Filter:
+    return condition.child if isinstance(condition, Not) else condition
