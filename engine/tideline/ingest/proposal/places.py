@@ -73,7 +73,7 @@ def names_of(
         place = _shown(table)
         raise ConfigError("the table's folder is not empty: name another, --location", path=place)
     words = re.sub(r"[^a-z0-9]+", "-", (name or called).lower()).strip("-") or "table"
-    stored = next((one for one in (table, landing) if one.kind.is_remote), None)
+    stored = next((place for place in (table, landing) if place.kind.is_remote), None)
     return Names(
         words[:_NAME_MAX].strip("-"),
         _written(table, output),
