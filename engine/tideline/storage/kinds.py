@@ -20,6 +20,12 @@ def kind_of(scheme: str) -> StoreKind | None:
     return next((one for one in KINDS.values() if wanted in (one.scheme, *one.aliases)), None)
 
 
+def is_remote(uri: str) -> bool:
+    """Whether a URI is of a store that other machines reach."""
+    kind = kind_of(uri.partition(":")[0])
+    return kind is not None and kind.is_remote
+
+
 def option_names() -> tuple[str, ...]:
     """What locations may say, whatever their kind."""
     return tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.option_names))

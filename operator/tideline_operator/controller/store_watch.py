@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.location import Location
+from tideline.storage.kinds import is_remote
+from tideline.storage.store_kind import bucket_and_prefix
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.controller_metrics import ControllerMetrics
@@ -287,16 +289,16 @@ def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:
     for ingest in spec.ingest:
         name = ingest.source.store_ref or spec.store_ref
         for place in table.sources[ingest.name].places:
-            if name is not None and place.uri.startswith("s3://"):
+            if name is not None and is_remote(place.uri):
                 uses[(namespace, name), _bucket(place)] = _Use(table, place, is_landing=True)
-    if spec.store_ref is not None and table.location.uri.startswith("s3://"):
+    if spec.store_ref is not None and is_remote(table.location.uri):
         bucket = (namespace, spec.store_ref), _bucket(table.location)
         uses[bucket] = _Use(table, table.location, is_landing=False)
     return uses
 
 
 def _bucket(place: Location) -> str:
-    return place.uri.removeprefix("s3://").partition("/")[0]
+    return bucket_and_prefix(place.uri)[0]
 
 
 def _stored(item: Manifest | None) -> LakeStoreStatus:

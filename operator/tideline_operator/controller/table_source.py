@@ -14,6 +14,7 @@ from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.location import Location
 from tideline.storage.egress.proxy import EgressProxy
+from tideline.storage.kinds import is_remote
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.claims import Claims, taken_message
@@ -33,7 +34,6 @@ from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.resolving import resolve_table, store_names
 from tideline_operator.resources.status import LakeTableStatus
-from tideline_operator.resources.table_rules import S3_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +143,14 @@ class TableSource:
         except ConfigError as error:
             return Unresolved("LocationInvalid", error.message)
         remote = [place for place in resolved.claimed if place.uri]
-        if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
+        if not self._allows_local and not all(is_remote(at.uri) for at in remote):
             message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
             return Unresolved("LocationInvalid", message)
         taken = claim(resolved)
         if taken is not None and not taken.is_foreign:
             return refused_claim(taken)
         try:
-            if resolved.stores or any(place.uri.startswith(S3_SCHEMES) for place in remote):
+            if resolved.stores or any(is_remote(place.uri) for place in remote):
                 self._connections.connect(namespace, resolved.stores.values())
             self._catalogs.credentials(namespace, table.spec.catalog)
         except SecretProblemError as error:
@@ -184,7 +184,7 @@ class TableSource:
         namespace, catalog = table.resource.metadata.namespace, catalog_endpoint(table)
         places = table.places
         connection = None
-        if catalog is not None or any(place.uri.startswith(S3_SCHEMES) for place in places):
+        if catalog is not None or any(is_remote(place.uri) for place in places):
             stores = table.stores.values()
             connection = self._connections.connect(namespace, stores, may_be_old=True)
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
