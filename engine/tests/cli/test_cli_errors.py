@@ -84,6 +84,7 @@ def test_wrong_usage_exits_with_2(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_an_unreachable_store_exits_with_4(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

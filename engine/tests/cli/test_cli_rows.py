@@ -148,6 +148,7 @@ def test_an_unreadable_source_leaves_the_table_as_it_was(
     assert sorted(str(path) for path in Path(uri).rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_files_and_rows_that_cannot_be_taken_in_are_named_and_may_be_left_out(
     uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

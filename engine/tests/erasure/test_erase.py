@@ -79,6 +79,7 @@ def files_with_the_person(folder: Path) -> Iterator[Path]:
             yield path.relative_to(folder)
 
 
+@pytest.mark.slow_with("copy_on_write-6", "merge_on_read-9")
 def test_no_file_holds_the_rows_afterwards(table: WrittenTable) -> None:
     held = list(files_with_the_person(table.folder))
     done = table.lake.erase(WHERE, prove=True)
@@ -93,6 +94,7 @@ def test_no_file_holds_the_rows_afterwards(table: WrittenTable) -> None:
     assert sorted(kept) == [(2, "ford", 2), (3, "trillian", 2)]
 
 
+@pytest.mark.slow_with("copy_on_write-9", "merge_on_read-6")
 def test_a_preview_changes_nothing(table: WrittenTable) -> None:
     kept = table.lake.savepoint()
     files = sorted(table.folder.rglob("*"))
@@ -102,6 +104,7 @@ def test_a_preview_changes_nothing(table: WrittenTable) -> None:
     assert sorted(table.folder.rglob("*")) == files
 
 
+@pytest.mark.slow_with("copy_on_write-6", "merge_on_read-9")
 def test_a_savepoint_is_named_and_given_up_only_when_asked(table: WrittenTable) -> None:
     kept = table.lake.savepoint()
     commits = len(table.lake.timeline())
@@ -138,6 +141,7 @@ def test_a_run_that_died_is_finished_by_the_next(
     assert list(files_with_the_person(merge_on_read.folder)) == []
 
 
+@pytest.mark.slow_with("copy_on_write-6", "merge_on_read-9")
 def test_a_clean_that_already_ran_does_not_keep_older_versions(table: WrittenTable) -> None:
     table.lake.delete(WHERE)
     table.lake.run("cleaning", options={"hoodie.clean.commits.retained": "1"})
@@ -146,6 +150,7 @@ def test_a_clean_that_already_ran_does_not_keep_older_versions(table: WrittenTab
     assert list(files_with_the_person(table.folder)) == []
 
 
+@pytest.mark.slow_with("copy_on_write-6", "merge_on_read-9")
 def test_what_belongs_to_no_version_or_is_not_read_is_named(table: WrittenTable) -> None:
     base = next(path for path in files_with_the_person(table.folder) if path.suffix == ".parquet")
     strange = base.with_name(
@@ -198,6 +203,14 @@ def test_rows_of_logs_leave_the_publication_that_has_copies_of_them(
     assert list(files_with_the_person(merge_on_read.folder)) == []
 
 
+@pytest.mark.slow_with(
+    "copy_on_write-6-False",
+    "copy_on_write-6-True",
+    "copy_on_write-9-False",
+    "merge_on_read-6-True",
+    "merge_on_read-9-False",
+    "merge_on_read-9-True",
+)
 @pytest.mark.parametrize("prove", [False, True])
 def test_a_condition_that_is_none_changes_nothing(table: WrittenTable, prove: bool) -> None:
     commits = len(table.lake.timeline())

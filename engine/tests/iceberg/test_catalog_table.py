@@ -165,6 +165,7 @@ def opened(catalog: Catalog) -> IcebergTable:
     return IcebergTable(CatalogTable(catalog, NAME, clock=FakeClock()))
 
 
+@pytest.mark.slow_with("rest-v1", "rest-v2")
 def test_pyiceberg_reads_the_same_rows_and_goes_on(catalog: InterceptedCatalog) -> None:
     table = opened(catalog)
     outcome = commit(table, concatenated(table, "EU"))

@@ -70,6 +70,7 @@ def counted(
     return count(store)
 
 
+@pytest.mark.slow_with("v2")
 def test_dying_before_or_after_any_write(prepared: tuple[IcebergModel, RewriteFiles]) -> None:
     model, rewrite = prepared
     total = counted(prepared, lambda store: len(store.writes))
@@ -103,6 +104,7 @@ def test_a_reply_lost_by_the_store_is_no_lost_commit(
     assert_sound(table, rewrite, reply.value)
 
 
+@pytest.mark.slow_with("v1", "v2")
 def test_any_call_may_fail_once(prepared: tuple[IcebergModel, RewriteFiles]) -> None:
     model, rewrite = prepared
     total = counted(prepared, lambda store: store.calls)
@@ -125,6 +127,7 @@ def test_any_call_may_fail_once(prepared: tuple[IcebergModel, RewriteFiles]) -> 
     assert ends == {"raised", "committed"}
 
 
+@pytest.mark.slow_with("v1", "v2")
 def test_a_store_that_goes_away_for_good_leaves_a_readable_table(
     prepared: tuple[IcebergModel, RewriteFiles],
 ) -> None:
@@ -150,6 +153,7 @@ def test_a_store_that_goes_away_for_good_leaves_a_readable_table(
     assert ends == {"raised", "Unknown", "Committed"}
 
 
+@pytest.mark.slow_with("v2")
 def test_what_a_commit_in_doubt_needs_is_not_removed(
     prepared: tuple[IcebergModel, RewriteFiles],
 ) -> None:
@@ -173,6 +177,7 @@ def test_what_a_commit_in_doubt_needs_is_not_removed(
     assert_sound(table, rewrite, "in doubt")
 
 
+@pytest.mark.slow_with("v2")
 def test_an_unknown_outcome_may_still_have_happened(
     prepared: tuple[IcebergModel, RewriteFiles],
 ) -> None:

@@ -97,6 +97,19 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_with(
+    "2-append",
+    "2-delete by value",
+    "2-delete by value, all partitions",
+    "2-upsert",
+    "2-delete by position",
+    "2-delete by position, file not named",
+    "2-delete by position elsewhere",
+    "2-overwrite",
+    "2-overwrite elsewhere",
+    "2-rewrite",
+    "2-rewrite of other files",
+)
 @pytest.mark.parametrize(("version", "name"), CASES)
 def test_a_rival_commits_before_any_call(version: int, name: str) -> None:
     model, rewrite, rows = prepared(version)

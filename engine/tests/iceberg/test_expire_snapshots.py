@@ -308,6 +308,7 @@ def test_an_expired_list_that_is_gone_leaves_its_files_and_says_so() -> None:
     assert_sound(model, rows)
 
 
+@pytest.mark.slow_with("2")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_dying_before_or_after_any_write_leaves_orphans_only(version: int) -> None:
     model = worn(version)

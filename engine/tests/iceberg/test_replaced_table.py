@@ -196,6 +196,16 @@ def test_a_rename_before_any_call_is_a_conflict(verb: Verb, tmp_path: Path) -> N
         assert_whole(lake)
 
 
+@pytest.mark.slow_with(
+    "expire-CommitStateUnknownException",
+    "expire-NoneType",
+    "manifests-CommitFailedException",
+    "manifests-NoneType",
+    "rewrite-CommitFailedException",
+    "rewrite-CommitStateUnknownException",
+    "rewrite_in_parts-CommitStateUnknownException",
+    "rewrite_in_parts-NoneType",
+)
 @pytest.mark.parametrize(
     "reply",
     [None, CommitStateUnknownException("gateway timeout"), CommitFailedException("sent twice")],

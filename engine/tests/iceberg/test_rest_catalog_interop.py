@@ -63,6 +63,7 @@ def ids(peer: IcebergPeer, table: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_either_goes_on_from_what_the_other_left(
     table: str, tideline: Tideline, iceberg_peer: IcebergPeer
 ) -> None:

@@ -132,6 +132,7 @@ def in_order(rows: pa.Table) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
 
 
+@pytest.mark.slow_with("plain", "unpartitioned", "evolved", "positions", "vectors")
 @pytest.mark.parametrize("case", CASES)
 def test_the_metadata_is_what_iceberg_writes_and_iceberg_goes_on(
     iceberg_peer: IcebergPeer, case: str
@@ -160,6 +161,7 @@ def test_the_metadata_is_what_iceberg_writes_and_iceberg_goes_on(
     assert twins.rows(twins.ours) == sorted([*expected, (100, "EU", "w")], key=repr)
 
 
+@pytest.mark.slow
 def test_equality_deletes_that_arrive_concurrently_are_kept(
     iceberg_peer: IcebergPeer, tmp_path: Path
 ) -> None:

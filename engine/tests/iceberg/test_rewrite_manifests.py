@@ -230,6 +230,7 @@ RIVALS: dict[str, Callable[[IcebergModel], object]] = {
 }
 
 
+@pytest.mark.slow_with("append", "delete", "compaction")
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_before_any_call_keeps_its_work(name: str) -> None:
     model = scattered()

@@ -25,6 +25,7 @@ NAME = "sales.orders"
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string())])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("minio_credentials")
 def test_a_sorted_rewrite_in_s3(
     minio_server: MinioServer, minio_bucket: str, tmp_path: Path

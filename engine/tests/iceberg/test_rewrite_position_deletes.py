@@ -267,6 +267,7 @@ def test_dying_before_or_after_any_write() -> None:
     assert states == {2, 7}
 
 
+@pytest.mark.slow
 def test_any_call_may_fail_once() -> None:
     table = worn()
     rows = table.rows()
@@ -306,6 +307,7 @@ RIVALS: dict[str, Callable[[DeleteTable], object]] = {
 }
 
 
+@pytest.mark.slow_with("removal of data", "rewrite", "delete", "append")
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_before_any_call_keeps_its_work(name: str) -> None:
     table = worn()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tideline.hudi.index.uniqueness import described
@@ -20,105 +17,21 @@ from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import FILES_KEY
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.locate import locate
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     CreateTable,
-    IngestRange,
     Operation,
     RollBack,
     TableTarget,
 )
-from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.files.listing import FileFormat, FileListing
-from tideline.ingest.sources.files.look import list_arrived
-from tideline.ingest.sources.source import Limits, Nothing
-from tideline.lake_table import LakeTable
-from tideline.testing.file_ingests import ingest_of_files
+from tideline.ingest.operation.result import Outcome
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.testing.file_feed import Feed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-NOW_MS = 4_000_000_000_000
-
-
-@dataclass
-class Feed:
-    """A landing folder, a table, and the operations between them."""
-
-    folder: Path
-    spark: SparkSession
-    target: TableTarget
-    file_format: FileFormat = FileFormat.CSV
-
-    @property
-    def landing_folder(self) -> Path:
-        return self.folder / "landing"
-
-    @property
-    def place(self) -> Location:
-        location = locate(Location(str(self.landing_folder)))
-        return Location(location.uri)
-
-    def land(self, name: str, text: str, at_s: int) -> None:
-        path = self.landing_folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        os.utime(path, (at_s, at_s))
-
-    def land_parquet(self, name: str, columns: dict[str, list[Any]], at_s: int) -> None:
-        path = self.landing_folder / name
-        path.parent.mkdir(exist_ok=True)
-        pq.write_table(pa.table(columns), path)
-        os.utime(path, (at_s, at_s))
-
-    def rows_set_aside(self) -> list[dict[str, Any]]:
-        """What is in the quarantine, row by row."""
-        store = locate(self.place).open()
-        files = [item.path for item in self.listing().rows_set_aside]
-        return [json.loads(line) for path in files for line in store.get(path).splitlines()]
-
-    def listing(self) -> FileListing:
-        return list_arrived(locate(self.place).open(), self.file_format)
-
-    def checkpoint(self, name: str = "landing") -> Checkpoint | None:
-        return current_checkpoints(open_table(self.target), name).get(name)
-
-    def plan(self, *, name: str = "landing", **work: Any) -> Operation:
-        return Operation(f"feed-ingest-{name}", self.target, self.next_batch(name=name, **work))
-
-    def next_batch(
-        self, *, files_max: int = 100, name: str = "landing", **work: Any
-    ) -> IngestRange:
-        checkpoint = self.checkpoint(name)
-        position = None if checkpoint is None else checkpoint.position
-        planned = self.listing().at_once().plan(position, Limits(files_max, NOW_MS))
-        files = () if isinstance(planned, Nothing) else planned.files
-        generation = checkpoint.generation if checkpoint else 0
-        given = {"files": files, "generation": generation, **work}
-        return ingest_of_files(name, self.place, self.file_format, **given)
-
-    def execute(self, operation: Operation) -> OperationResult:
-        return execute_operation(operation, session_factory=lambda _: self.spark)
-
-    def run(self, **plan: Any) -> OperationResult:
-        return self.execute(self.plan(**plan))
-
-    def table(self) -> LakeTable:
-        table = open_table(self.target)
-        assert table is not None
-        return table
-
-    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
-        shown = columns or ("cast(id as long)", "v")  # undeclared keys are text
-        frame = self.table().snapshot(self.spark).selectExpr(*shown)
-        return sorted(tuple(row) for row in frame.collect())
-
-    def commits(self) -> int:
-        return len(self.table().timeline().completed())
 
 
 @pytest.fixture
@@ -152,6 +65,7 @@ def test_batches_become_commits_and_nothing_goes_in_twice(feed: Feed) -> None:
     assert extra[FILES_KEY] == '["3.csv"]'
 
 
+@pytest.mark.slow
 def test_of_equal_ordering_values_the_later_file_and_the_later_row_win(feed: Feed) -> None:
     feed.land("b.csv", "id,ts,v\n1,5,first\n2,5,x\n2,5,later row\n", 10)
     feed.land("a.csv", "id,ts,v\n1,5,later file\n", 20)
@@ -159,6 +73,7 @@ def test_of_equal_ordering_values_the_later_file_and_the_later_row_win(feed: Fee
     assert feed.rows() == [(1, "later file"), (2, "later row")]
 
 
+@pytest.mark.slow
 def test_a_file_that_arrives_late_with_an_old_time_is_not_lost(feed: Feed) -> None:
     feed.land("new.csv", "id,ts,v\n1,1,a\n", 1_000_000)
     feed.run()
@@ -177,6 +92,7 @@ def test_a_plan_that_another_process_overtook_does_nothing(feed: Feed) -> None:
     assert feed.rows() == [(1, "a")]
 
 
+@pytest.mark.slow
 def test_a_file_that_changed_after_the_plan_waits_for_the_next(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     feed.land("2.csv", "id,ts,v\n2,1,half", 20)
@@ -204,6 +120,7 @@ def test_bad_files_are_set_aside_and_the_others_go_in(feed: Feed) -> None:
     assert feed.rows() == [(1, "a"), (2, "mended"), (3, "c")]
 
 
+@pytest.mark.slow
 def test_only_bad_files_make_no_commit_and_no_second_try(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     feed.run()
@@ -214,6 +131,7 @@ def test_only_bad_files_make_no_commit_and_no_second_try(feed: Feed) -> None:
     assert feed.next_batch().range.names == ()
 
 
+@pytest.mark.slow
 def test_with_the_policy_fail_the_file_is_named_and_nothing_changes(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     feed.run()
@@ -226,6 +144,7 @@ def test_with_the_policy_fail_the_file_is_named_and_nothing_changes(feed: Feed) 
     assert (feed.commits(), feed.listing().quarantined) == (1, ())
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_suit_the_table_keeps_no_other_out(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v,n\n1,1,a,5\n", 10)
     feed.run()
@@ -251,6 +170,7 @@ def test_a_file_that_does_not_suit_the_table_keeps_no_other_out(feed: Feed) -> N
     assert feed.next_batch().range.names == ()
 
 
+@pytest.mark.slow
 def test_parquet_files_of_other_types_and_exports_of_tables_are_checked_alone(feed: Feed) -> None:
     feed.file_format = FileFormat.PARQUET
     row: dict[str, list[Any]] = {"id": [1], "ts": [1], "v": ["a"]}
@@ -302,6 +222,7 @@ def test_bad_rows_are_set_aside_and_the_others_go_in(feed: Feed) -> None:
     assert feed.run(bad_rows_max=3).rows_inserted == 3
 
 
+@pytest.mark.slow
 def test_json_rows_are_set_aside_and_absent_fields_are_null(feed: Feed) -> None:
     feed.file_format = FileFormat.JSON
     feed.land("1.json", '{"id": 1, "ts": 1, "v": "a", "n": {"x": 1, "y": "b"}}\n', 10)
@@ -315,6 +236,7 @@ def test_json_rows_are_set_aside_and_absent_fields_are_null(feed: Feed) -> None:
     assert feed.rows("id", "n.x", "n.y") == [(1, 1, "b"), (2, 2, None)]
 
 
+@pytest.mark.slow
 def test_rows_of_a_transform_are_checked_where_it_keeps_their_place(feed: Feed) -> None:
     query = "select nullif(id, 2) as id, ts, v {} from source"
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
@@ -348,6 +270,7 @@ def test_the_checkpoint_knows_its_prefix_and_goes_on_under_a_new_name(feed: Feed
     assert feed.execute(renamed).outcome is Outcome.NOTHING
 
 
+@pytest.mark.slow
 def test_a_condition_deletes_and_a_later_report_inserts_again(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,here\n2,1,here\n", 10)
     feed.run(delete_when="v = 'gone'")
@@ -359,6 +282,7 @@ def test_a_condition_deletes_and_a_later_report_inserts_again(feed: Feed) -> Non
     assert feed.rows() == [(1, "back"), (2, "here")]
 
 
+@pytest.mark.slow
 def test_a_delete_feed_deletes_and_without_a_table_says_so(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n2,1,b\n", 10)
     early = feed.run(write_operation="delete", name="removals")
@@ -379,6 +303,7 @@ def test_two_ingests_of_one_table_carry_each_others_checkpoint(feed: Feed) -> No
     assert {name: item.generation for name, item in checkpoints.items()} == {"one": 1, "two": 1}
 
 
+@pytest.mark.slow
 def test_columns_may_come_and_stay_away(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     feed.run()
@@ -419,6 +344,7 @@ def test_a_batch_that_a_transform_empties_is_still_taken_in(feed: Feed) -> None:
     assert feed.next_batch().range.names == ()
 
 
+@pytest.mark.slow
 def test_what_a_transform_reads_keeps_the_types_of_its_first_batch(feed: Feed) -> None:
     query = "select id, ts, concat(code, '!') as v from source"
     feed.land("1.csv", "id,ts,code\n1,1,x1\n", 10)
@@ -434,6 +360,7 @@ def test_a_transform_that_does_not_fit_is_a_usage_error(feed: Feed) -> None:
     assert (result.exit_code, result.error) == (2, "ConfigError")
 
 
+@pytest.mark.slow
 def test_once_remembers_that_the_prefix_was_drained(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     feed.land("2.csv", "id,ts,v\n2,1,b\n", 20)
@@ -467,6 +394,7 @@ def test_rolling_back_where_nothing_failed_is_nothing(feed: Feed) -> None:
     assert feed.execute(rollback).outcome is Outcome.NOTHING
 
 
+@pytest.mark.slow
 def test_json_lines_with_missing_fields_and_parquet_go_in_the_same_way(feed: Feed) -> None:
     feed.file_format = FileFormat.JSON
     feed.land("1.json", '{"id": 1, "ts": 1, "v": "a", "n": {"x": 1}}\n{"id": 2, "ts": 1}\n', 10)

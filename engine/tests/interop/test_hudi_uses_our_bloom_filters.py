@@ -29,6 +29,7 @@ def rows_of(keys: list[str], ts: int) -> pa.Table:
     return pa.table({"id": keys, "region": regions, "ts": pa.array([ts] * len(keys), pa.int64())})
 
 
+@pytest.mark.slow
 def test_every_key_is_found_regardless_of_its_bytes(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
@@ -52,6 +53,7 @@ def test_we_find_every_key_through_hudis_filters(
     table.check()
 
 
+@pytest.mark.slow
 def test_a_file_that_lost_all_its_rows_still_has_a_filter(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:

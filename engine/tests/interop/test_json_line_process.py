@@ -82,6 +82,7 @@ def test_a_process_that_ends_is_reported_with_the_end_of_its_log(
         process.request("add", first=1, second=2)
 
 
+@pytest.mark.slow
 def test_a_silent_process_is_given_up_after_the_time_limit(process: JsonLineProcess) -> None:
     with pytest.raises(PeerLostError, match=r"no answer within 0 s"):
         process.request("sleep", timeout_s=0.2, seconds=5)

@@ -25,6 +25,7 @@ LAYOUTS = (
 )
 
 
+@pytest.mark.slow_with("complex")
 @pytest.mark.parametrize(
     "layout",
     [

@@ -87,6 +87,20 @@ def ids(peer: HudiPeer, table: LakeTable) -> list[int]:
     return ours
 
 
+@pytest.mark.slow_with(
+    "bulk_insert-cow-spark",
+    "bulk_insert-mor-in_process",
+    "bulk_insert-mor-spark",
+    "composite-cow-in_process",
+    "composite-cow-spark",
+    "composite-mor-in_process",
+    "partition-cow-in_process",
+    "partition-cow-spark",
+    "partition-mor-spark",
+    "simple-cow-spark",
+    "simple-mor-in_process",
+    "simple-mor-spark",
+)
 @pytest.mark.parametrize("small", ["in_process", "spark"])
 @pytest.mark.parametrize("table_type", [COW, MOR])
 @pytest.mark.parametrize("kind", ["partition", "composite", "simple", "bulk_insert"])
@@ -101,6 +115,7 @@ def test_the_rows_that_match_are_deleted(
     assert ids(hudi_peer, table) == [1]
 
 
+@pytest.mark.slow_with("bulk_insert-spark", "composite-spark", "partition-spark")
 @pytest.mark.parametrize("small", ["in_process", "spark"])
 @pytest.mark.parametrize("kind", ["partition", "composite", "simple", "bulk_insert"])
 def test_rows_that_are_written_again_are_not_doubled(

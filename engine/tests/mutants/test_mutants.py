@@ -58,6 +58,7 @@ def fault_in_adding(old: str, new: str) -> Fault:
     return Fault("a fault", "engine/tideline/adding.py", old, new, tests)
 
 
+@pytest.mark.slow
 def test_caught_survived_and_unproven_are_distinguished(project: Path) -> None:
     faults = (
         fault_in_adding("a + b", "a - b"),

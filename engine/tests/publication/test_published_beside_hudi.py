@@ -34,6 +34,7 @@ def by_pyiceberg(folder: Path) -> dict[str, int]:
     return values(StaticTable.from_metadata(metadata_file(str(folder))).scan().to_arrow())
 
 
+@pytest.mark.slow_with("9-day-COPY_ON_WRITE", "9-day-MERGE_ON_READ")
 @pytest.mark.parametrize(
     ("version", "partition_by", "table_type"),
     [
@@ -79,6 +80,7 @@ def test_hudi_reads_and_writes_a_published_table(
     assert "metadata" not in LakeTable.open(str(folder)).hoodie_table.files.partitions()
 
 
+@pytest.mark.slow_with("9-COPY_ON_WRITE")
 @pytest.mark.parametrize(
     ("version", "table_type"),
     [(6, "COPY_ON_WRITE"), (9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")],

@@ -37,6 +37,7 @@ DELETED_AND_BACK = [
 ]
 
 
+@pytest.mark.slow_with("v9-BUCKET")
 @pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
 @settings(max_examples=60, deadline=None)
 @given(history=HISTORIES)

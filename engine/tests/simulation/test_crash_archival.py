@@ -73,6 +73,7 @@ def assert_nothing_lost(table: SmallTable, everything: list[Instant], when: str)
     assert len(archived) == len(set(archived)), when
 
 
+@pytest.mark.slow_with("v9-in portions", "v9-merging")
 @pytest.mark.parametrize(
     "config", [CONFIG, MERGING, IN_PORTIONS], ids=["plain", "merging", "in portions"]
 )
@@ -145,6 +146,7 @@ def test_a_lost_reply_of_any_conditional_write_is_harmless(
         table.forget()
 
 
+@pytest.mark.slow
 def test_killed_processes_leave_what_the_next_run_repairs(tmp_path: Path) -> None:
     """On a local folder, where a file is written in steps and the kernel frees the lock."""
     table = SmallTable.create(StoreLocation.of(tmp_path / "prepared"))

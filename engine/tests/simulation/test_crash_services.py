@@ -95,6 +95,11 @@ def check_sound(table: SmallTable, service: TableService, when: str) -> None:
         assert unexplained_objects(fresh) == [], when
 
 
+@pytest.mark.slow_with(
+    "v9-LostReply.UNAVAILABLE-compaction",
+    "v9-LostReply.UNAVAILABLE-log_compaction",
+    "v9-LostReply.UNAVAILABLE-clustering",
+)
 @pytest.mark.parametrize("service", SERVICES, ids=str)
 @pytest.mark.parametrize("kind", LostReply)
 def test_losing_any_reply_neither_loses_nor_doubles_rows(

@@ -37,6 +37,7 @@ def run_program(folder: Path, first: int, *options: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.slow_with("v9-workers")
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "workers"])
 def test_a_class_that_never_came_fails_the_run(tmp_path: Path, options: tuple[str, ...]) -> None:
     done = run_program(tmp_path, 1, *options)

@@ -25,6 +25,7 @@ def seeds() -> tuple[int, ...]:
     return SEEDS
 
 
+@pytest.mark.slow_with("v9-5", "v9-6", "v9-7", "v9-8", "v9-9", "v9-4", "v9-17", "v9-3")
 @pytest.mark.parametrize("seed", seeds())
 def test_rows_are_those_of_the_model_after_every_step(seed: int) -> None:
     ServiceHistory(seed).run()

@@ -40,6 +40,7 @@ def commits(table: SmallTable) -> set[InstantTime]:
     return {item.time for item in active} | {entry.instant.time for entry in archived}
 
 
+@pytest.mark.slow_with("v9-1-COPY_ON_WRITE", "v9-1-MERGE_ON_READ", "v9-0-COPY_ON_WRITE")
 @pytest.mark.parametrize("kind", list(TableType), ids=str)
 @pytest.mark.parametrize("seed", range(2))
 def test_all_services_of_a_table_with_deaths_in_between(kind: TableType, seed: int) -> None:

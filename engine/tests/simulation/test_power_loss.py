@@ -143,6 +143,7 @@ def test_a_commit_is_whole_or_not_there(
     assert_survived(place, power, old, new)
 
 
+@pytest.mark.slow_with("v9-clustering")
 @pytest.mark.parametrize("service", [COMPACTION, CLUSTERING], ids=str)
 def test_a_service_loses_no_row(place: Place, service: TableService) -> None:
     table = prepare(place, TableType.MERGE_ON_READ)

@@ -168,6 +168,7 @@ POLICIES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow_with("v9-reject", "v9-update wins")
 @POLICIES
 def test_nothing_is_lost_or_doubled_on_a_local_folder(
     tmp_path: Path, options: dict[str, str]
@@ -176,6 +177,7 @@ def test_nothing_is_lost_or_doubled_on_a_local_folder(
     run_and_audit(table, tmp_path, options, commits=10, runs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.minio
 def test_nothing_is_lost_or_doubled_on_s3(s3_location: StoreLocation, tmp_path: Path) -> None:
     """There the lock is a lease, and only heartbeats show which writer is alive."""

@@ -111,6 +111,13 @@ def folder_of(table: SmallTable) -> Path:
     return Path(table.location.uri.removeprefix("file://"))
 
 
+@pytest.mark.slow_with(
+    "v9-clustering-writer",
+    "v9-archival-writer",
+    "v9-cleaning-writer",
+    "v9-log_compaction-writer",
+    "v9-compaction-writer",
+)
 @pytest.mark.parametrize("comes_next", ["writer", pytest.param("service", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("service", SERVICES, ids=str)
 def test_killed_before_any_write(

@@ -34,6 +34,7 @@ def seeds(start: int) -> range:
     return range(start, min(start + BLOCK, RUNS))
 
 
+@pytest.mark.slow_with("v9-100", "v9-125", "v9-150", "v9-175", "v9-50", "v9-75", "v9-25")
 @pytest.mark.parametrize("start", range(0, RUNS, BLOCK))
 def test_a_reader_sees_exactly_the_committed_rows(start: int) -> None:
     lakes = [check_run(seed) for seed in seeds(start)]

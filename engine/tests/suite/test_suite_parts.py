@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,7 @@ def test_what_a_file_starts_is_seen_in_its_source(file: str, kind: Kind) -> None
     assert Kind.of(ROOT / file) is kind
 
 
+@pytest.mark.slow
 def test_every_test_runs_once_on_workers_that_share(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"test_{number}.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
@@ -61,20 +64,35 @@ def test_every_test_runs_once_on_workers_that_share(tmp_path: Path) -> None:
 def test_what_is_left_to_the_slow_tests_exists() -> None:
     for node in left_to_slow():
         file, _, name = node.partition("::")
-        function = f"def {name.partition('[')[0]}("
+        function = f"def {name.partition('[')[0].rpartition('::')[2]}("
         assert function in (ROOT / file).read_text(encoding="utf-8"), node
 
 
 @pytest.mark.slow
 def test_what_is_left_to_the_slow_tests_has_its_parameters() -> None:
     """A parameter that is spelled otherwise would bring its test back, unnoticed."""
-    lines = left_to_slow()
+    lines = left_to_slow() | frozenset(_marked_with_parameters())
     files = sorted({line.partition("::")[0] for line in lines})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {line for line in done.stdout.splitlines() if "::" in line}
     assert lines - found <= {line.partition("[")[0] for line in found}
+
+
+def _marked_with_parameters() -> Iterator[str]:
+    for root in ("engine", "operator"):
+        for file in sorted((ROOT / root / "tests").rglob("test_*.py")):
+            path = file.relative_to(ROOT).as_posix()
+            for function in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(function, ast.FunctionDef):
+                    names = (name for mark in function.decorator_list for name in _named_in(mark))
+                    yield from (f"{path}::{function.name}[{name}]" for name in names)
+
+
+def _named_in(mark: ast.expr) -> Iterator[str]:
+    if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.slow_with":
+        yield from (ast.literal_eval(name) for name in mark.args)
 
 
 def test_every_commit_has_a_slice_and_every_slice_its_commits() -> None:
@@ -96,6 +114,7 @@ def test_every_planted_fault_is_in_one_slice() -> None:
         assert len(holding) == 1, fault
 
 
+@pytest.mark.slow
 def test_only_the_tests_of_the_slice_are_run(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"test_{number}.py").write_text("def test_it(): pass\n")

@@ -7,8 +7,8 @@ Of each test function, all its parameters together:
    next to nothing.
 3. A file keeps the quickest of its tests in any case, and the files in `KEPT` keep all.
 
-`measured_slow.txt` next to the engine's tests is written by `make seconds`; `left_to_slow.txt`
-beside it is by hand.
+`measured_slow.txt` next to the engine's tests is written by `make seconds`. Tests that are marked
+`slow` or `slow_with` are left to it by hand.
 """
 
 from __future__ import annotations

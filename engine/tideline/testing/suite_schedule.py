@@ -5,8 +5,8 @@
 2. A worker of a parallel run stays with files of one kind as long as there are any, the longest
    first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
    that has most left, so that all end together.
-3. Tests named in `left_to_slow.txt` (by hand) and `measured_slow.txt` (by `make seconds`), next to
-   it, are marked `slow`.
+3. Tests with parameters that they are marked `slow_with`, and those that `measured_slow.txt`, which
+   `make seconds` writes, names, are marked `slow`.
 4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """
@@ -27,7 +27,6 @@ from xdist.workermanage import WorkerController
 from tideline.testing.measured_slow import listed
 
 FILE_SECONDS = Path(__file__).resolve().parents[2] / "tests" / "file_seconds.json"
-LEFT_TO_SLOW = FILE_SECONDS.with_name("left_to_slow.txt")
 MEASURED_SLOW = FILE_SECONDS.with_name("measured_slow.txt")
 SECONDS_UNLESS_MEASURED = 2.0
 
@@ -41,7 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what is left to the slow tests."""
-    if {item.nodeid, item.nodeid.partition("[")[0]} & left_to_slow():
+    function, _, parameters = item.nodeid.partition("[")
+    marked = {name for mark in item.iter_markers("slow_with") for name in mark.args}
+    if parameters.removesuffix("]") in marked or {item.nodeid, function} & left_to_slow():
         item.add_marker(pytest.mark.slow)
 
 
@@ -116,8 +117,8 @@ def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> li
 
 @cache
 def left_to_slow() -> frozenset[str]:
-    """Node ids of tests that run among the slow ones, without parameters where all of them do."""
-    return listed(LEFT_TO_SLOW) | listed(MEASURED_SLOW)
+    """Node ids of tests that were measured to be long, without parameters where all of them are."""
+    return listed(MEASURED_SLOW)
 
 
 def seconds_of(file: str) -> float:

@@ -87,6 +87,7 @@ def ready(case: ControllerCase) -> tuple[str, str, str]:
     return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
 
 
+@pytest.mark.slow
 def test_a_missing_store_is_named_and_waited_for(case: ControllerCase) -> None:
     case.declare(**on_s3())
     case.start()
@@ -99,6 +100,7 @@ def test_a_missing_store_is_named_and_waited_for(case: ControllerCase) -> None:
     assert_calm(case)
 
 
+@pytest.mark.slow
 @pytest.mark.minio
 def test_tables_recover_when_credentials_or_a_missing_bucket_are_fixed(
     case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +205,7 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_alone(
         case.until_ready()
 
 
+@pytest.mark.slow
 def test_a_spec_that_was_never_valid_is_reported(case: ControllerCase) -> None:
     case.declare(services={"maintenanceWindow": "99 * * * *"})
     case.start()
@@ -213,6 +216,7 @@ def test_a_spec_that_was_never_valid_is_reported(case: ControllerCase) -> None:
     assert case.cluster.all_jobs() == []
 
 
+@pytest.mark.slow
 def test_the_second_table_on_one_place_is_refused_until_the_first_is_gone(
     case: ControllerCase,
 ) -> None:
@@ -285,6 +289,7 @@ def test_a_refused_start_is_retried_though_no_event_follows(
     case.until(lambda: case.operations()[0].get("attempt") == 2, "it is tried again")
 
 
+@pytest.mark.slow
 def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: ControllerCase) -> None:
     forbid_jobs(case)
     case.declare()

@@ -34,6 +34,9 @@ def jobs_per_operation(case: ControllerCase) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow_with(
+    "1-after", "2-after", "3-after", "4-after", "5-after", "6-after", "7-after", "8-after"
+)
 @pytest.mark.parametrize("last_arrives", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("writes", range(1, 9))
 def test_a_death_at_any_write_of_a_start_leaves_one_job(
@@ -71,6 +74,7 @@ def test_a_job_whose_pod_waits_for_its_config_map_gets_it_from_the_next_controll
     case.until(lambda: case.operations()[-1]["phase"] == "Running", "it was started once more")
 
 
+@pytest.mark.slow_with("1-after", "2-after", "3-after", "4-after", "5-after")
 @pytest.mark.parametrize("last_arrives", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("writes", range(1, 6))
 def test_a_death_at_any_write_after_an_end_loses_no_result(

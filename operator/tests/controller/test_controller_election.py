@@ -126,6 +126,7 @@ def on_minio(case: ControllerCase, server: MinioServer) -> SimulatedCluster:
     return SimulatedCluster(case.api, case.namespace, open_store)
 
 
+@pytest.mark.slow
 @pytest.mark.minio
 def test_when_the_leader_is_killed_the_other_continues_its_work(
     case: ControllerCase, processes: list[ControllerInProcess], minio_server: MinioServer
@@ -157,6 +158,7 @@ def test_when_the_leader_is_killed_the_other_continues_its_work(
     assert minio_server.secret_key not in "".join(item.log.read_text() for item in processes)
 
 
+@pytest.mark.slow
 def test_sigterm_hands_the_lease_over_and_losing_it_ends_the_process(
     case: ControllerCase, processes: list[ControllerInProcess]
 ) -> None:

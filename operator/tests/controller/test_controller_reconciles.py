@@ -63,6 +63,7 @@ def failed(job: Manifest, **given: Any) -> OperationResult:
     return OperationResult(operation_id, Outcome.FAILED, **fields)
 
 
+@pytest.mark.slow
 def test_gauges_of_unchanged_tables_survive_a_restart_of_the_operator(case: ControllerCase) -> None:
     case.declare(location="s3://lake/people", storeRef="nowhere", ingest=None)
     case.start()

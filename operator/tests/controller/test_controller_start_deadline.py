@@ -28,6 +28,7 @@ def is_being_deleted(case: ControllerCase, name: str) -> bool:
     return job is None or "deletionTimestamp" in job["metadata"]
 
 
+@pytest.mark.slow
 def test_a_job_whose_driver_does_not_start_is_given_up_and_retried(
     case: ControllerCase,
 ) -> None:

@@ -161,6 +161,7 @@ def test_only_the_driver_gets_the_credentials_of_the_catalog(shop: Shop) -> None
     assert container["envFrom"] == [{"secretRef": {"name": "catalog-token"}}]
 
 
+@pytest.mark.slow
 @pytest.mark.api_server
 def test_the_controller_opens_catalogs_with_their_secrets(case: ControllerCase, shop: Shop) -> None:
     no_hudi = {"location": None, "recordKey": None, "ordering": None, "schema": None,

@@ -105,6 +105,7 @@ def test_a_killed_worker_is_reported_and_replaced(
     assert again.result.exit_code == 0
 
 
+@pytest.mark.slow
 def test_an_idle_worker_that_died_is_replaced_silently(
     launcher: LocalProcessLauncher, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_an_invalid_operation_does_not_kill_the_worker(
     assert event.result.outcome is Outcome.FAILED
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_run_lasts_as_long_as_its_worker(tmp_path: Path) -> None:
     table = local_table(tmp_path)
     with RunLock(tmp_path) as lock:

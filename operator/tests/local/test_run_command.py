@@ -149,6 +149,7 @@ def test_a_suspended_table_is_left_alone(workspace: Workspace) -> None:
     assert (code, out.startswith("default/people  stopped: paused")) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_same_state_is_a_conflict(workspace: Workspace) -> None:
     resources = load_resources([workspace.folder / "table.yaml"])
     with RunLock(workspace.folder / ".tideline") as lock:
@@ -167,6 +168,7 @@ def test_a_signal_ends_a_run_that_rests_at_once(workspace: Workspace) -> None:
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_taken_up_and_a_broken_one_is_not(workspace: Workspace) -> None:
     process = workspace.start("--json")
     wait_for(process, lambda event: event["event"] == "resting")

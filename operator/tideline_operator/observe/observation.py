@@ -1,7 +1,7 @@
 """Looking at a table: its properties, timeline and sources, as an `Observed`. Reads only.
 
 A poll of a table at rest costs one listing per landing prefix that is due (resting.py,
-landing_looks.py). Any other look at a Hudi table costs also one request for the properties, one
+source_looks.py). Any other look at a Hudi table costs also one request for the properties, one
 listing of the timeline, one read per commit not seen before (usually one) and up to three per
 pending instant. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time; markers and heartbeats are listed only

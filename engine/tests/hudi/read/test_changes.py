@@ -124,6 +124,26 @@ def test_services_change_no_row(table: SmallTable) -> None:
     assert replica.rows == dict(table.values())
 
 
+@pytest.mark.slow_with(
+    "v6-COPY_ON_WRITE-0",
+    "v6-COPY_ON_WRITE-1",
+    "v6-MERGE_ON_READ-0",
+    "v6-MERGE_ON_READ-1",
+    "v6-MERGE_ON_READ-2",
+    "v6-MERGE_ON_READ-3",
+    "v6-MERGE_ON_READ-4",
+    "v6-MERGE_ON_READ-5",
+    "v9-COPY_ON_WRITE-0",
+    "v9-COPY_ON_WRITE-1",
+    "v9-COPY_ON_WRITE-2",
+    "v9-COPY_ON_WRITE-3",
+    "v9-COPY_ON_WRITE-4",
+    "v9-COPY_ON_WRITE-5",
+    "v9-MERGE_ON_READ-2",
+    "v9-MERGE_ON_READ-3",
+    "v9-MERGE_ON_READ-4",
+    "v9-MERGE_ON_READ-5",
+)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_replica_follows_a_random_history(table: SmallTable, seed: int) -> None:
     chance = Random(seed)
@@ -196,6 +216,35 @@ def test_changes_of_a_first_commit_that_is_savepointed_are_its_rows(table: Small
     ]
 
 
+@pytest.mark.slow_with(
+    "v6-COPY_ON_WRITE-0-true",
+    "v6-COPY_ON_WRITE-1-false",
+    "v6-COPY_ON_WRITE-2-false",
+    "v6-COPY_ON_WRITE-3-true",
+    "v6-MERGE_ON_READ-0-false",
+    "v6-MERGE_ON_READ-0-true",
+    "v6-MERGE_ON_READ-1-false",
+    "v6-MERGE_ON_READ-1-true",
+    "v6-MERGE_ON_READ-2-false",
+    "v6-MERGE_ON_READ-2-true",
+    "v6-MERGE_ON_READ-3-false",
+    "v6-MERGE_ON_READ-3-true",
+    "v9-COPY_ON_WRITE-0-false",
+    "v9-COPY_ON_WRITE-0-true",
+    "v9-COPY_ON_WRITE-1-false",
+    "v9-COPY_ON_WRITE-1-true",
+    "v9-COPY_ON_WRITE-2-false",
+    "v9-COPY_ON_WRITE-2-true",
+    "v9-COPY_ON_WRITE-3-false",
+    "v9-COPY_ON_WRITE-3-true",
+    "v9-MERGE_ON_READ-0-false",
+    "v9-MERGE_ON_READ-0-true",
+    "v9-MERGE_ON_READ-1-false",
+    "v9-MERGE_ON_READ-1-true",
+    "v9-MERGE_ON_READ-2-true",
+    "v9-MERGE_ON_READ-3-false",
+    "v9-MERGE_ON_READ-3-true",
+)
 @pytest.mark.parametrize("beyond", ["false", "true"])
 @pytest.mark.parametrize("seed", range(4))
 def test_savepoints_and_archival_change_no_change(

@@ -66,6 +66,20 @@ def test_each_key_is_what_became_of_it(table: SmallTable) -> None:
     assert said(table, newest(table)) == set()
 
 
+@pytest.mark.slow_with(
+    "v6-cow-0-1",
+    "v6-cow-1-100000",
+    "v6-cow-2-100000",
+    "v6-cow-2-1",
+    "v6-cow-3-100000",
+    "v9-mor-0-100000",
+    "v9-mor-0-1",
+    "v9-mor-1-100000",
+    "v9-mor-1-1",
+    "v9-mor-2-100000",
+    "v9-mor-3-100000",
+    "v9-mor-3-1",
+)
 @pytest.mark.parametrize("folded_at", [1, 100_000])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_replica_of_any_moment_equals_the_table_after_them(

@@ -56,6 +56,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     table.forget()
 
 
+@pytest.mark.slow_with("same timeline-before write", "same timeline-after write")
 @pytest.mark.parametrize("crash", CRASHES)
 def test_died_at_any_write(case: Case, crash: str) -> None:
     """Readers see one version or the other, whole; the same call finishes; so does a writer."""

@@ -266,6 +266,7 @@ def test_partition_columns_that_files_leave_out_come_from_the_path(
     assert lake(table).snapshot(spark).select("day").where("day = 'd1'").count() == 2
 
 
+@pytest.mark.slow
 def test_the_data_source_merges_and_filters_by_commit(spark: SparkSession, tmp_path: Path) -> None:
     register(spark)
     table = updated_table(tmp_path)

@@ -24,6 +24,7 @@ def table_of(name: str) -> HoodieTable:
     return open_table(StoreLocation.of(stand_in(name)))
 
 
+@pytest.mark.slow_with("merge_on_read")
 @pytest.mark.parametrize("name", READABLE)
 def test_a_snapshot_has_the_rows_that_hudi_reads(spark: SparkSession, name: str) -> None:
     table = table_of(name)
@@ -54,6 +55,7 @@ def test_a_table_as_of_its_first_commit_has_only_rows_of_that_commit(spark: Spar
     assert [row[0] for row in times] == [str(first.time)]
 
 
+@pytest.mark.slow
 def test_the_data_source_reads_the_same_rows(spark: SparkSession) -> None:
     register(spark)
     rows = spark.read.format("tideline").load(str(stand_in("merge_on_read"))).toArrow()

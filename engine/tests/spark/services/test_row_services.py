@@ -106,6 +106,7 @@ def test_compaction_keeps_every_row_and_its_meta_columns(
     assert again.estimated_s is not None
 
 
+@pytest.mark.slow_with("spark")
 def test_log_compaction_keeps_every_row(
     spark: SparkSession, tmp_path: Path, engine: Engine
 ) -> None:
@@ -117,6 +118,7 @@ def test_log_compaction_keeps_every_row(
     assert stored(table) == before
 
 
+@pytest.mark.slow_with("spark-MERGE_ON_READ-HILBERT", "spark-COPY_ON_WRITE-LINEAR")
 @pytest.mark.parametrize(
     ("table_type", "layout"),
     [
@@ -145,6 +147,7 @@ def test_clustering_keeps_every_row(
     assert [len(view.latest_base_files(part)) for part in view.partitions] == [1, 1]
 
 
+@pytest.mark.slow_with("spark-ZORDER")
 @pytest.mark.parametrize("layout", [pytest.param("LINEAR", marks=pytest.mark.slow), "ZORDER"])
 def test_a_large_group_is_sorted_in_parts_over_several_files(
     spark: SparkSession, tmp_path: Path, layout: str, engine: Engine
@@ -185,6 +188,7 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     assert sorted(ids) == sorted(before)
 
 
+@pytest.mark.slow_with("spark")
 def test_a_service_that_takes_too_long_is_given_up_and_keeps_its_plan(
     spark: SparkSession, tmp_path: Path, engine: Engine
 ) -> None:

@@ -86,6 +86,7 @@ def fields(table: LakeTable) -> list[str]:
     return [] if schema is None else list(schema.names)
 
 
+@pytest.mark.slow
 def test_commit_metadata_says_what_was_done_to_each_file(table: WrittenTable) -> None:
     old = {stat["partitionPath"]: stat for stat in table.stats()}
     first = next(iter(completed_commits(table.folder)))
@@ -124,6 +125,7 @@ def test_commit_metadata_says_what_was_done_to_each_file(table: WrittenTable) ->
     assert extra["tideline.checkpoint.files"] == "f2" and "schema" in extra
 
 
+@pytest.mark.slow
 def test_the_inflight_instant_holds_the_workload_profile(table: WrittenTable) -> None:
     seen: dict[str, Any] = {}
     (north, _) = live_files(table.folder)
@@ -179,6 +181,7 @@ def test_of_two_writes_to_one_file_group_the_later_to_commit_conflicts(
     assert table.rows("id", "v")[0] == ("a", "again")
 
 
+@pytest.mark.slow
 def test_writes_to_different_file_groups_do_not_conflict(table: WrittenTable) -> None:
     wide = SCHEMA.append(pa.field("added", pa.int64()))
     evolved = WrittenTable(table.spark, table.folder, wide)
@@ -196,6 +199,7 @@ def test_writes_to_different_file_groups_do_not_conflict(table: WrittenTable) ->
     assert sorted(map(tuple, snapshot), key=str) == [("a", None), ("b", 8), ("c", 7)]
 
 
+@pytest.mark.slow
 def test_conflicts_are_retried_as_often_as_asked(
     table: WrittenTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

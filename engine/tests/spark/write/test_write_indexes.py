@@ -38,6 +38,7 @@ def rows(keys: str, region: str, ts: int, v: str) -> list[tuple[Any, ...]]:
     return [(key, region, ts, v) for key in keys]
 
 
+@pytest.mark.slow_with("spark-SIMPLE", "spark-BLOOM")
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
 def test_keys_belong_to_their_partition(index: str, create: Create) -> None:
     table = create(index)
@@ -63,6 +64,7 @@ def test_keys_belong_to_their_partition(index: str, create: Create) -> None:
     assert [row[1] for row in table.rows("region", "id") if row[0] == "north"] == list("abxy")
 
 
+@pytest.mark.slow_with("spark-GLOBAL_BLOOM", "spark-GLOBAL_SIMPLE")
 @pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
 def test_a_row_moves_to_the_partition_it_comes_with(index: str, create: Create) -> None:
     table = create(index)
@@ -90,6 +92,7 @@ def test_a_row_moves_to_the_partition_it_comes_with(index: str, create: Create) 
     assert [row[0] for row in table.rows("id")] == ["b", "c", "d", "n"]
 
 
+@pytest.mark.slow_with("spark")
 def test_a_row_stays_where_it_is_when_moving_is_off(create: Create) -> None:
     option = "hoodie.bloom.index.update.partition.path"
     table = create("GLOBAL_BLOOM", properties={option: "false"})
@@ -111,6 +114,7 @@ def test_a_row_stays_where_it_is_when_moving_is_off(create: Create) -> None:
     assert [row[0] for row in table.rows("id")] == ["c", "c", "n"]
 
 
+@pytest.mark.slow_with("spark")
 def test_a_record_index_has_one_place_for_a_key(create: Create) -> None:
     """Rows of a key in two partitions may be different things; none of them is overwritten."""
     table = create("RECORD_INDEX")
@@ -134,6 +138,7 @@ def bucket_of_file(path: Path) -> int:
     return int(path.name[:8])
 
 
+@pytest.mark.slow_with("spark")
 def test_the_bucket_of_a_key_is_its_file_group(create: Create) -> None:
     keys = ["1", "2", "a:b,c", "id:5,x:7", "é😀", "\ue000𝒳", "x y", "10:00, 11:00"]
     table = create("BUCKET", properties={"hoodie.bucket.index.num.buckets": "3"})
@@ -163,6 +168,7 @@ def test_the_bucket_of_a_key_is_its_file_group(create: Create) -> None:
         table.write(rows("a", "north", 1, "1"), options={"hoodie.index.type": "SIMPLE"})
 
 
+@pytest.mark.slow_with("spark")
 def test_buckets_may_hash_some_of_several_key_fields(create: Create) -> None:
     table = create(
         "BUCKET",
@@ -196,6 +202,7 @@ TINY_FILES = {
 }
 
 
+@pytest.mark.slow_with("spark-GLOBAL_BLOOM", "spark-BUCKET")
 @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_BLOOM", "BUCKET"])
 def test_a_random_history_over_many_files_reads_as_a_dictionary(index: str, create: Create) -> None:
     table = create(index, properties=TINY_FILES)

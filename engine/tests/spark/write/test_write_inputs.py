@@ -76,6 +76,7 @@ def test_only_plain_reads_of_parquet_are_repeated(
     assert [name for name, frame in dear.items() if is_cheap_to_repeat(frame)] == []
 
 
+@pytest.mark.slow_with("spark")
 def test_rows_that_would_differ_at_a_second_look_are_looked_at_once(
     table: WrittenTable, parquet: DataFrame
 ) -> None:
@@ -150,6 +151,7 @@ def without_meta(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "t"
 
 
+@pytest.mark.slow_with("spark")
 @pytest.mark.fixtures
 def test_a_table_of_hudis_without_meta_columns_is_written_by_virtual_keys(
     spark: SparkSession, without_meta: Path
@@ -194,6 +196,7 @@ def test_a_table_whose_commits_name_no_schema_is_known_by_its_files(
     assert table.rows() == [("k0", "r0", 2.0, "new"), ("k1", "r1", 1.0, "v1")]
 
 
+@pytest.mark.slow_with("spark")
 def test_complex_keys_of_one_field_are_spelled_as_the_table_spells_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:

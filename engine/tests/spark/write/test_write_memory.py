@@ -55,6 +55,7 @@ def forget_peak(pid: int) -> None:
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
 def test_a_large_file_group_is_rewritten_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
     table = WrittenTable.create(spark, tmp_path / "t", SCHEMA, ordering=["ts"], properties=ONE_FILE)

@@ -99,6 +99,7 @@ def test_with_commit_time_ordering_the_last_write_wins(spark: SparkSession, tmp_
     assert table.rows("id", "ts", "v") == [("a", 1, "new"), ("c", 3, "new")]
 
 
+@pytest.mark.slow_with("spark")
 def test_ordering_fields_may_be_nested_and_of_any_ordered_type(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def kinds(table: WrittenTable) -> set[str]:
     return {"base" if stat["path"].endswith(".parquet") else "log" for stat in table.stats()}
 
 
+@pytest.mark.slow_with("spark-BLOOM-parquet")
 @pytest.mark.parametrize(
     ("index", "log_format"),
     [
@@ -103,6 +104,7 @@ def test_updates_are_appended_and_new_keys_are_not(
     assert actions == {Action.DELTACOMMIT}
 
 
+@pytest.mark.slow_with("spark")
 def test_inserts_fill_a_small_file_group_without_logs_by_rewriting_it(create: Create) -> None:
     table = create(properties={"hoodie.parquet.small.file.limit": "1000000"})
     table.write(rows("ab", "north", 1, "1"))
@@ -116,6 +118,7 @@ def test_inserts_fill_a_small_file_group_without_logs_by_rewriting_it(create: Cr
     assert merged(table, "id", "v") == [("a", "2"), ("b", "3"), ("c", "4"), ("d", "4")]
 
 
+@pytest.mark.slow_with("spark-GLOBAL_SIMPLE")
 @pytest.mark.parametrize(
     "index", ["GLOBAL_SIMPLE", pytest.param("GLOBAL_BLOOM", marks=pytest.mark.slow)]
 )
@@ -151,6 +154,7 @@ def test_a_row_that_moves_is_deleted_in_the_log_of_its_old_group(
     ]
 
 
+@pytest.mark.slow_with("spark")
 def test_a_bucket_begins_with_a_base_file_and_goes_on_in_logs(create: Create) -> None:
     table = create("BUCKET", properties={"hoodie.bucket.index.num.buckets": "2"})
     table.write(rows("abcdef", "north", 1, "1"))
@@ -174,6 +178,7 @@ def test_a_bucket_begins_with_a_base_file_and_goes_on_in_logs(create: Create) ->
     assert len(view.latest_slices("north")) == 2
 
 
+@pytest.mark.slow_with("spark")
 def test_an_update_of_some_columns_is_appended_as_whole_rows(create: Create) -> None:
     table = create()
     table.write(rows("abcd", "north", 5, "1"), "bulk_insert")
@@ -189,6 +194,7 @@ def test_an_update_of_some_columns_is_appended_as_whole_rows(create: Create) -> 
     assert merged(table, "id", "ts", "v") == [("a", 7, "1"), ("b", 7, "2"), ("c", 5, "1")]
 
 
+@pytest.mark.slow_with("spark")
 def test_overwrites_replace_file_groups_with_their_logs(create: Create) -> None:
     table = create()
     table.write(rows("ab", "north", 1, "1") + rows("ab", "south", 1, "1"), "bulk_insert")
@@ -206,6 +212,7 @@ def test_overwrites_replace_file_groups_with_their_logs(create: Create) -> None:
     assert merged(table, "region", "id", "v") == [("west", "d", "5")]
 
 
+@pytest.mark.slow_with("spark")
 def test_a_column_added_by_an_append_is_null_in_older_rows(create: Create) -> None:
     table = create()
     table.write(rows("ab", "north", 1, "1"), "bulk_insert")
@@ -215,6 +222,7 @@ def test_a_column_added_by_an_append_is_null_in_older_rows(create: Create) -> No
     assert merged(table, "id", "v", "extra") == [("a", "2", 42), ("b", "1", None)]
 
 
+@pytest.mark.slow_with("spark")
 def test_stored_duplicates_hide_no_new_key_in_a_log(create: Create) -> None:
     """The profile counts a doubled key twice, so a new one may look like no insert at all."""
     table = create()
@@ -225,6 +233,7 @@ def test_stored_duplicates_hide_no_new_key_in_a_log(create: Create) -> None:
     assert [row for row in merged(table, "id", "v") if row[0] == "n"] == [("n", "newer")]
 
 
+@pytest.mark.slow_with("spark-SIMPLE", "spark-BLOOM")
 @pytest.mark.parametrize("index", ["SIMPLE", pytest.param("BLOOM", marks=pytest.mark.slow)])
 def test_a_key_that_a_log_deletes_is_where_it_was_inserted_again(
     index: str, create: Create

@@ -67,6 +67,7 @@ def writer(
     return Writer(engine, table, spark)
 
 
+@pytest.mark.slow_with("MERGE_ON_READ-spark")
 def test_optional_columns_are_null_and_required_ones_are_named(writer: Writer) -> None:
     some = pa.table({"id": [1, 2], "needed": pa.array([1, 2])}, schema=pa.schema(
         [SCHEMA.field("id"), SCHEMA.field("needed")]))  # fmt: skip

@@ -96,6 +96,7 @@ def test_upsert_replaces_rows_and_keeps_the_meta_columns_of_the_rest(table: Writ
     assert len(set(keys)) == len(keys) == 7
 
 
+@pytest.mark.slow_with("spark")
 def test_insert_keeps_duplicates_and_upsert_updates_every_copy(table: WrittenTable) -> None:
     table.write([(1, "north", 1, "a"), (1, "north", 2, "b"), (2, "north", 1, "x")], "insert")
     table.write([(1, "north", 3, "c")], "insert")
@@ -111,6 +112,7 @@ def test_insert_keeps_duplicates_and_upsert_updates_every_copy(table: WrittenTab
     assert report.rows_deleted == 4
 
 
+@pytest.mark.slow_with("spark")
 def test_inserts_drop_duplicates_when_asked_to(table: WrittenTable) -> None:
     batch = [(1, "north", 2, "b"), (1, "north", 1, "a"), (2, "north", 1, "x")]
     combine = {"hoodie.combine.before.insert": "true"}
@@ -148,6 +150,7 @@ def test_bulk_insert_writes_new_files_in_the_order_asked_for(table: WrittenTable
         kept = files
 
 
+@pytest.mark.slow_with("spark")
 def test_delete_needs_nothing_but_key_and_partition(
     table: WrittenTable, spark: SparkSession
 ) -> None:
@@ -164,6 +167,7 @@ def test_delete_needs_nothing_but_key_and_partition(
     assert not (table.folder / "new").exists()
 
 
+@pytest.mark.slow_with("spark")
 def test_deletes_of_unknown_keys_leave_an_empty_commit(table: WrittenTable) -> None:
     table.write(rows(range(3), 1), "insert")
     files = live_files(table.folder)
@@ -180,6 +184,7 @@ def test_deletes_of_unknown_keys_leave_an_empty_commit(table: WrittenTable) -> N
     assert len(live_files(table.folder)) == 3
 
 
+@pytest.mark.slow_with("spark")
 def test_insert_overwrite_replaces_the_partitions_it_writes_to(table: WrittenTable) -> None:
     table.write(rows(range(6), 1), "insert")
     old = {stat["partitionPath"]: stat["fileId"] for stat in table.stats()}
@@ -195,6 +200,7 @@ def test_insert_overwrite_replaces_the_partitions_it_writes_to(table: WrittenTab
     assert table.rows() == []
 
 
+@pytest.mark.slow_with("spark")
 def test_delete_partition_takes_paths_or_the_rows_of_a_frame(table: WrittenTable) -> None:
     table.write(rows(range(6), 1), "insert")
     report = table.lake.delete_partitions([REGIONS[2]])
@@ -212,6 +218,7 @@ def test_delete_partition_takes_paths_or_the_rows_of_a_frame(table: WrittenTable
         table.lake.delete_partitions(["north", "nowhere"])
 
 
+@pytest.mark.slow_with("spark")
 def test_a_table_without_partitions_keeps_its_files_at_the_root(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -230,6 +237,7 @@ def test_a_table_without_partitions_keeps_its_files_at_the_root(
     assert len(table.rows()) == 2
 
 
+@pytest.mark.slow_with("spark")
 def test_rows_of_one_batch_may_carry_their_deletes(spark: SparkSession, tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
     table = WrittenTable.create(
@@ -254,6 +262,7 @@ def test_rows_of_one_batch_may_carry_their_deletes(spark: SparkSession, tmp_path
     assert table.rows("id") == [(2,), (3,), (8,)]
 
 
+@pytest.mark.slow_with("spark-COPY_ON_WRITE", "spark-MERGE_ON_READ")
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_batch_with_deletes_adds_no_column_that_later_batches_would_lack(
     spark: SparkSession, tmp_path: Path, table_type: str
@@ -268,6 +277,7 @@ def test_a_batch_with_deletes_adds_no_column_that_later_batches_would_lack(
     assert sorted(map(tuple, found)) == [(1, "b"), (2, "c")]
 
 
+@pytest.mark.slow_with("spark")
 def test_a_table_that_stores_the_flag_takes_batches_without_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -278,6 +288,7 @@ def test_a_table_that_stores_the_flag_takes_batches_without_it(
     assert table.rows("id", "_hoodie_is_deleted") == [(1, None), (2, False)]
 
 
+@pytest.mark.slow_with("spark-COPY_ON_WRITE", "spark-MERGE_ON_READ")
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_rows_may_be_marked_as_deletes_in_a_column_of_the_users(
     spark: SparkSession, tmp_path: Path, table_type: str
@@ -316,6 +327,7 @@ def test_columns_come_in_any_order_and_case_and_meta_columns_are_ignored(
     assert list(stored[0])[5:] == SCHEMA.names
 
 
+@pytest.mark.slow_with("spark")
 def test_custom_keys_hive_style_and_encoding_make_the_folders(
     spark: SparkSession, tmp_path: Path
 ) -> None:

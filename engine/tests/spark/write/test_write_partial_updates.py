@@ -89,6 +89,7 @@ def test_rows_of_one_key_become_one_before_they_are_inserted(
     assert stored(table) == [("p", "a", "p", 7, 1, ["x"]), ("q", "a", "q", 6, None, None)]
 
 
+@pytest.mark.slow_with("spark-COPY_ON_WRITE", "spark-MERGE_ON_READ")
 @pytest.mark.parametrize(
     "table_type", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.slow)]
 )

@@ -107,6 +107,7 @@ def test_partition_values_that_leave_the_table_are_refused(table: WrittenTable) 
     assert list(table.folder.parent.iterdir()) == [table.folder]
 
 
+@pytest.mark.slow_with("spark")
 def test_partitions_inside_partitions_are_refused(table: WrittenTable) -> None:
     message = "partition 'x/y' lies inside partition 'x', where readers do not look"
     rows = table.frame([("b", "x/y", 1, ""), ("c", "x", 1, ""), ("d", "x-", 1, "")])
@@ -152,6 +153,7 @@ def test_partition_values_that_are_no_time_are_refused(spark: SparkSession, tmp_
         table.lake.write(rows, "bulk_insert")
 
 
+@pytest.mark.slow_with("spark")
 def test_a_broken_base_file_is_named(table: WrittenTable) -> None:
     (path,) = live_files(table.folder)
     whole = path.read_bytes()

@@ -92,6 +92,7 @@ def test_changes_that_lose_something_are_refused_with_column_and_types(
     assert objects(table.folder) == before
 
 
+@pytest.mark.slow_with("spark")
 def test_a_table_without_a_schema_takes_that_of_its_first_write(
     spark: SparkSession, tmp_path: Path
 ) -> None:

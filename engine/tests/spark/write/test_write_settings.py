@@ -48,6 +48,7 @@ def test_an_insert_leaves_stored_keys_out_or_is_refused(table: WrittenTable) -> 
         table.write(batch, "upsert", drops)
 
 
+@pytest.mark.slow_with("spark")
 def test_a_global_index_knows_stored_keys_of_other_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_global_index_knows_stored_keys_of_other_partitions(
     assert table.rows("id", "v") == [(1, "c"), (2, "b")]
 
 
+@pytest.mark.slow_with("spark")
 def test_an_overwrite_replaces_partitions_or_the_table(table: WrittenTable) -> None:
     table.write([(1, "north", 1, "a"), (2, "south", 1, "a")], "insert")
     table.write([(3, "north", 1, "b")], "insert_overwrite", {OVERWRITE: "DYNAMIC"})
@@ -75,6 +77,10 @@ def test_an_overwrite_replaces_partitions_or_the_table(table: WrittenTable) -> N
             table.write([(5, "north", 1, "d")], operation, {OVERWRITE: mode})
 
 
+@pytest.mark.slow_with(
+    "spark-hoodie.write.set.null.for.missing.columns",
+    "spark-hoodie.datasource.write.reconcile.schema",
+)
 @pytest.mark.parametrize(
     "name",
     ["hoodie.write.set.null.for.missing.columns", "hoodie.datasource.write.reconcile.schema"],
@@ -92,6 +98,7 @@ def test_columns_that_the_input_lacks_are_null_when_asked_for(
     assert table.rows("id", "ts", "v") == [(1, 2, None), (2, 2, None)]
 
 
+@pytest.mark.slow_with("spark")
 def test_an_option_names_the_operation(table: WrittenTable) -> None:
     name = "hoodie.datasource.write.operation"
     frame = table.frame([(1, "north", 1, "a")])

@@ -104,6 +104,7 @@ def test_buckets_of_keys_are_those_of_the_reference(spark: SparkSession) -> None
         assert row["f2"] == bucket_id_of_record_key(row[0], ["f2"], 256)
 
 
+@pytest.mark.slow_with("spark")
 def test_inserts_fill_small_files_and_then_make_new_ones(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 Settings are per bucket, so one session may use several stores. Credentials come from the
 environment of the driver and of the executors, by the same rules as everywhere
-(`storage/s3_identity.py`), and are never part of a setting.
+(`storage/s3/identity.py`), and are never part of a setting.
 """
 
 from __future__ import annotations

@@ -235,6 +235,7 @@ BAD_CSV: dict[str, tuple[str | bytes, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_only_the_csv_files_at_fault_are_found_each_with_a_reason(
     spark: SparkSession, tmp_path: Path
 ) -> None:
