@@ -113,7 +113,11 @@ def context_namespace(kubeconfig: Path | None = None, context: str | None = None
     if context is not None:
         chosen = next((item for item in contexts if item["name"] == context), None)
     if chosen is None:
-        raise ConfigError("kubeconfig has no such context", path=kubeconfig, value=context)
+        raise ConfigError(
+            "kubeconfig has no such context: `kubectl config get-contexts` lists them",
+            path=kubeconfig,
+            value=context,
+        )
     return str(chosen["context"].get("namespace") or "default")
 
 

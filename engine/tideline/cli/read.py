@@ -74,7 +74,7 @@ def read_command(
 ) -> None:
     """Print rows of the table at URI."""
     if as_of and after:
-        raise ConfigError("--as-of and --after exclude each other")
+        raise ConfigError("--as-of and --after exclude each other: leave one out")
     for name, value in (("--until", until), ("--deletes", deletes)):
         if value and not after:
             raise ConfigError(f"{name} needs --after")

@@ -53,7 +53,10 @@ def search_landing(
     store = landing.open()
     objects = {info.path: info for info in store.list()}
     if any(path.startswith(f"{CONTROL_FOLDER}/") for path in objects):
-        raise ConfigError("this is a table, and no landing prefix", path=landing.uri)
+        raise ConfigError(
+            "this is a table, and no landing prefix: name the folder that files land in",
+            path=landing.uri,
+        )
     tables = nested_tables(objects)
     unread = dict.fromkeys(tables, "a table, which has an erasure of its own")
     by_format: dict[str, list[str]] = {}

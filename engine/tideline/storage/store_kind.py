@@ -49,7 +49,7 @@ def bucket_uri(scheme: str, rest: str) -> str:
     if "@" in bucket:
         raise ConfigError(f"credentials do not belong in a {scheme}:// URI: use the environment")
     if not rest.startswith("//") or not bucket:
-        raise ConfigError(f"Write {scheme}://name/path", value=f"{scheme}:{rest}")
+        raise ConfigError(f"write {scheme}://name/path", value=f"{scheme}:{rest}")
     path = "/".join(segment for segment in prefix.split("/") if segment)
     try:
         return f"{scheme}://{bucket}" + (f"/{checked_prefix(path)}" if path else "")

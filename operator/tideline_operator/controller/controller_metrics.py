@@ -254,7 +254,7 @@ class ControllerMetrics:
         pending = status.timeline.pending
         # A table that waits for its first files is not at fault.
         is_known = ready is not None and ready.reason != NO_TABLE
-        _set_truth(
+        _set_condition(
             self.table_ready, key, ready.status if ready and is_known else ConditionStatus.UNKNOWN
         )
         self.lag_files.labels(*key).set(sum(item.lag_files for item in ingests))
@@ -271,7 +271,7 @@ class ControllerMetrics:
     def note_store(self, key: Key, status: LakeStoreStatus) -> None:
         """Bring the gauge of one LakeStore up to date."""
         (ready,) = status.conditions
-        _set_truth(self.store_ready, key, ready.status)
+        _set_condition(self.store_ready, key, ready.status)
 
     def note_catalog(self, key: Key, status: LakeCatalogStatus) -> None:
         """Bring the gauge of one LakeCatalog up to date."""
@@ -280,7 +280,7 @@ class ControllerMetrics:
             for condition in status.conditions
             if condition.type is CatalogConditionType.READY
         )
-        _set_truth(self.catalog_ready, key, ready.status)
+        _set_condition(self.catalog_ready, key, ready.status)
 
     def note_end(self, kind: str, result: OperationResult, seconds: float) -> None:
         """Count an operation that ended, what it took and what it saved."""
@@ -322,12 +322,12 @@ class ControllerMetrics:
         self.catalog_ready.remove(*key)
 
 
-def _set_truth(gauge: Gauge, key: Key, truth: ConditionStatus) -> None:
+def _set_condition(gauge: Gauge, key: Key, status: ConditionStatus) -> None:
     """1 or 0; of what is unknown there is no series."""
-    if truth is ConditionStatus.UNKNOWN:
+    if status is ConditionStatus.UNKNOWN:
         gauge.remove(*key)
     else:
-        gauge.labels(*key).set(truth is ConditionStatus.TRUE)
+        gauge.labels(*key).set(status is ConditionStatus.TRUE)
 
 
 class _WholeBounds:

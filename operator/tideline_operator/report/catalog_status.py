@@ -117,7 +117,7 @@ def _ready(table: Manifest) -> Manifest:
 def _dated(
     before: LakeCatalogStatus,
     kind: CatalogConditionType,
-    truth: ConditionStatus,
+    status: ConditionStatus,
     reason: str,
     message: str,
     *,
@@ -126,12 +126,12 @@ def _dated(
     same = (
         condition
         for condition in before.conditions
-        if condition.type is kind and condition.status is truth
+        if condition.type is kind and condition.status is status
     )
     known = next(same, None)
     return CatalogCondition(
         type=kind,
-        status=truth,
+        status=status,
         reason=reason,
         message=message[:_MESSAGE_LENGTH_MAX],
         last_transition_time=Timestamp(now_ms) if known is None else known.last_transition_time,

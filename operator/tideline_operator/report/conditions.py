@@ -80,7 +80,7 @@ def with_condition(
     message: str,
     now_ms: int,
 ) -> LakeTableStatus:
-    """`status` with one condition set; its time only changes when its truth does."""
+    """`status` with one condition set; its time only changes when its status does."""
     wanted = _dated(_condition(kind, holds, reason, message), status, now_ms)
     others = [item for item in status.conditions if item.type is not kind]
     order = list(ConditionType)

@@ -53,12 +53,12 @@ def store_status(
 ) -> LakeStoreStatus:
     """The status with these buckets."""
     kept = dict(sorted(buckets.items())[:BUCKETS_MAX])
-    truth, reason, message = _checked(kept)
-    known = next((condition for condition in before.conditions if condition.status is truth), None)
+    status, reason, message = _checked(kept)
+    known = next((condition for condition in before.conditions if condition.status is status), None)
     since = Timestamp(now_ms) if known is None else known.last_transition_time
     ready = StoreCondition(
         type=StoreConditionType.READY,
-        status=truth,
+        status=status,
         reason=reason,
         message=_short(message),
         last_transition_time=since,

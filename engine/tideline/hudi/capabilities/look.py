@@ -62,7 +62,7 @@ def look_at(
     *,
     timezone: str | None = None,
 ) -> TableCapabilities:
-    """The nature of the Hudi table at `location`, of one that is refused altogether as well.
+    """The capabilities of the Hudi table at `location`, of one that is refused altogether as well.
 
     `timezone` is declared as TableInstants.declare_zone does. Raises ObjectNotFoundError where no
     table is, CorruptTableError for properties that cannot be read, ConfigError for a zone that
@@ -85,7 +85,7 @@ def capabilities_by_properties(store: ObjectStore) -> TableCapabilities:
 def read_capabilities(
     table: HoodieTable, timeline: ActiveTimeline | None = None
 ) -> TableCapabilities:
-    """The nature of an open table, as `timeline` shows it or as it is now."""
+    """The capabilities of an open table, as `timeline` shows it or as it is now."""
     timeline = table.timeline() if timeline is None else timeline
     unreadable: list[str] = []
     commits = tuple(_newest_commits(table, timeline, unreadable))

@@ -10,7 +10,7 @@ So it takes a base file of a compaction that dropped rows of this group, and a d
 requested before this compaction completed, going by the times of their objects or, where instants
 have them, of completion: there it may have been requested before the compaction, too.
 
-A Flink job appends new keys to any log, and leaves traces by which it is known (see
+A Flink job appends new keys to any log, and leaves evidence by which it is known (see
 tideline.hudi.capabilities.flink_writers). Where it wrote, the rows of all logs are looked up.
 """
 
@@ -32,7 +32,7 @@ def may_have_rows_in_logs(
     table: HoodieTable, timeline: ActiveTimeline
 ) -> Callable[[FileSlice], bool]:
     """A question to slices of a merge-on-read table; reads a compaction's commit at most once, and
-    looks for traces of Flink at most once.
+    looks for evidence of Flink at most once.
 
     It raises CorruptTableError when that cannot be read. Archived compactions are passed over.
     """

@@ -50,10 +50,10 @@ def sweep_leftovers(
     present = _control_entries(table)
     if BACKUP_PATH in present:
         recover_table_properties(table.store)
-    traces = marked_names(table.store) if MARKER_DIRECTORY in present else frozenset()
+    evidence = marked_names(table.store) if MARKER_DIRECTORY in present else frozenset()
     if HEARTBEAT_DIRECTORY in present:
-        traces |= list_heartbeats(table.store)
-    names = sorted(filter(is_instant_time, traces))
+        evidence |= list_heartbeats(table.store)
+    names = sorted(filter(is_instant_time, evidence))
     found = [InstantTime(name) for name in names if not _is_pending(timeline, InstantTime(name))]
     if not found:
         return ()

@@ -106,7 +106,7 @@ class ServiceTransaction:
             now = require_pending(table, timeline, requested)
             if not _is_dead(table, now, config):
                 raise ConflictError(
-                    "another process is running this service",
+                    "another process is running this service: try again when it has ended",
                     table=table.location.uri,
                     instant=requested,
                 )

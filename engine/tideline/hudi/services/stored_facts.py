@@ -118,8 +118,8 @@ def _schema_commit(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime 
 
 def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
     """Instants that left markers or a heartbeat, and that the timeline lacks where it would be."""
-    traces = marked_names(table.store) | list_heartbeats(table.store)
-    times = (InstantTime(name) for name in traces if is_instant_time(name))
+    evidence = marked_names(table.store) | list_heartbeats(table.store)
+    times = (InstantTime(name) for name in evidence if is_instant_time(name))
     start = timeline.start
     return frozenset(
         time for time in times if start is not None and start < time and timeline.find(time) is None

@@ -259,7 +259,7 @@ def _check_schema(schema: pa.Schema) -> None:
         if other is not name:
             raise ConfigError("columns differ only by case", value=f"{other}, {name}")
     if not schema.names:
-        raise ConfigError("the schema has no columns")
+        raise ConfigError("the schema has no columns: give one or more")
 
 
 def _schema_json(definition: TableDefinition) -> str:

@@ -231,7 +231,9 @@ def _back_up(store: ObjectStore, body: bytes) -> None:
     outcome = store.put_if_absent(BACKUP_PATH, body, token=uuid4().hex)
     if isinstance(outcome, AlreadyExists) and store.get(BACKUP_PATH) != body:
         raise ConflictError(
-            "another writer is changing the table properties", table=store.uri, path=BACKUP_PATH
+            "another writer is changing the table properties: try again",
+            table=store.uri,
+            path=BACKUP_PATH,
         )
 
 

@@ -32,7 +32,7 @@ class ParquetSettings:
         """Raises ConfigError naming the property that cannot be read."""
         codec = properties.get(f"{_PREFIX}compression-codec", "zstd").lower()
         if codec not in _CODECS:
-            raise ConfigError(f"Unknown {_PREFIX}compression-codec", value=codec)
+            raise ConfigError(f"unknown {_PREFIX}compression-codec", value=codec)
         level = properties.get(f"{_PREFIX}compression-level")
         return cls(
             _CODECS[codec],

@@ -136,7 +136,7 @@ class _Matcher:
         self, name: str, found: pa.DataType, wanted: pa.DataType
     ) -> UnsupportedTableError:
         return UnsupportedTableError(
-            f"Column {name!r} is stored as {found} and cannot be read as {wanted}", path=self.path
+            f"column {name!r} is stored as {found} and cannot be read as {wanted}", path=self.path
         )
 
 
