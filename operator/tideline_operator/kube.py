@@ -109,15 +109,11 @@ def context_namespace(kubeconfig: Path | None = None, context: str | None = None
         )  # type: ignore[no-untyped-call]
     except ConfigException as error:
         raise ConfigError(f"cannot find a Kubernetes cluster: {error}", path=kubeconfig) from error
-    chosen = current
-    if context is not None:
-        chosen = next((item for item in contexts if item["name"] == context), None)
+    named = (item for item in contexts if item["name"] == context)
+    chosen = current if context is None else next(named, None)
     if chosen is None:
-        raise ConfigError(
-            "kubeconfig has no such context: `kubectl config get-contexts` lists them",
-            path=kubeconfig,
-            value=context,
-        )
+        message = "kubeconfig has no such context: kubectl config get-contexts"
+        raise ConfigError(message, path=kubeconfig, value=context)
     return str(chosen["context"].get("namespace") or "default")
 
 
