@@ -392,6 +392,24 @@ def test_no_committed_text_names_a_folder_of_the_machine_it_was_written_on() -> 
     assert not found
 
 
+def test_package_docstrings_name_modules_that_exist() -> None:
+    """`- a concept: `module`, `package.module``, within the package or from the root."""
+    missing = []
+    for root in PACKAGES:
+        for init in sorted(root.rglob("__init__.py")):
+            text = ast.get_docstring(ast.parse(init.read_text("utf-8"))) or ""
+            for item in re.findall(r"^- .+?: (`.*(?:\n  .*)*)", text, re.MULTILINE):
+                names = re.findall(r"`([\w./]+)`", item)
+                missing += [f"{init}: {name}" for name in names if not _exists(init.parent, name)]
+    assert not missing
+
+
+def _exists(package: Path, name: str) -> bool:
+    places = [package / name, ROOT / name]
+    places += [root / name.replace(".", "/") for root in (package, *PACKAGES)]
+    return any(place.exists() or place.with_name(f"{place.name}.py").exists() for place in places)
+
+
 def test_architecture_page_names_files_that_exist() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     named = re.findall(r"`((?:engine|operator|examples|docs|charts|images|e2e)/[\w./-]*)`", page)

@@ -1,1 +1,4 @@
-"""The operator: observe, plan, act, report. `tideline run` is its embedded form."""
+"""The operator: observe, plan, act, report. `tideline run` is its embedded form.
+
+- the Kubernetes API: `kube`
+"""

@@ -1,1 +1,4 @@
-"""Reading what others wrote, within limits."""
+"""Reading what others wrote, within limits.
+
+- limits on files of other writers, parsing within them: `read_limits`, `parsing`
+"""

@@ -1,1 +1,4 @@
-"""What the operator's tests share."""
+"""What the operator's tests share.
+
+- a Kubernetes API server for tests: `api_server`
+"""

@@ -1,1 +1,4 @@
-"""`tideline check`: what is wrong with a table, how bad it is, and what mends it."""
+"""`tideline check`: what is wrong with a table, how bad it is, and what mends it.
+
+- what is wrong with a table: `run`
+"""

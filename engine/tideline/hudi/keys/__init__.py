@@ -1,1 +1,4 @@
-"""Record keys and partition paths: what makes them, how they are spelled, times in them."""
+"""Record keys and partition paths: what makes them, how they are spelled, times in them.
+
+- which types a write may give key columns: `key_types`
+"""

@@ -5,4 +5,8 @@ What it says: `partition` is what a partition is, `registry` names those that ar
 change of the table, by `writer`; `bootstrap` makes one, `disable` switches it off. How it is read:
 `reader`. What Hudi keeps beside it, and Tideline takes out: `index_definitions`, `index_build`,
 `record_index`.
+
+- a metadata table: what a partition is, `files`, records as they are stored, reading, listings:
+  `partition`, `registry`, `files_partition`, `record`, `reader`
+- keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
 """

@@ -1,1 +1,4 @@
-"""What a LakeTable for the files of a folder would be, with the evidence that the files give."""
+"""What a LakeTable for the files of a folder would be, with the evidence that the files give.
+
+- a LakeTable from files, `tideline init`: this package, `cli.init`
+"""

@@ -1,1 +1,5 @@
-"""Where rows come from: one protocol, and a folder for each kind of source."""
+"""Where rows come from: one protocol, and a folder for each kind of source.
+
+- sources of rows, their kinds, checkpoints: `source`, `kinds`, `checkpoint`, `resources.sources`
+- which checkpoint an ingest continues from: `resume`
+"""

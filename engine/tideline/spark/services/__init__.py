@@ -1,1 +1,4 @@
-"""The services of Hudi tables that move rows, on Spark."""
+"""The services of Hudi tables that move rows, on Spark.
+
+- services on Spark: `compaction`, `clustering`
+"""

@@ -1,1 +1,4 @@
-"""Writing Hudi tables on Spark: keys, their lookup, one task per file group."""
+"""Writing Hudi tables on Spark: keys, their lookup, one task per file group.
+
+- a write on Spark: `engine`, `key_lookup`
+"""

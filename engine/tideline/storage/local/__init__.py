@@ -1,1 +1,5 @@
-"""Folders of this machine."""
+"""Folders of this machine.
+
+- files that are opened in a local folder: `regular_file`, `trust.named_places`
+- local folder, S3, memory: `store`, `listing`, `storage.s3.store`, `storage.memory.store`
+"""

@@ -1,1 +1,4 @@
-"""S3, and whatever speaks its protocol."""
+"""S3, and whatever speaks its protocol.
+
+- creating a bucket: `bucket`
+"""

@@ -1,1 +1,4 @@
-"""Archival: old instants move out of the active timeline, so that it stays short."""
+"""Archival: old instants move out of the active timeline, so that it stays short.
+
+- archival, merging archives: this package
+"""

@@ -1,1 +1,4 @@
-"""Restore: taking a table back to a savepoint."""
+"""Restore: taking a table back to a savepoint.
+
+- restore: this package
+"""
