@@ -84,18 +84,18 @@ class Feed:
         landing = list_arrived(store, FileFormat.PARQUET)
         position = None if checkpoint is None else checkpoint.position
         planned = landing.at_once().plan(position, Limits(files_max, NOW_MS))
-        settings = {"after_ingest": self.after_ingest, **self.more}
-        work = ingest_of_files(
-            name="landing",
-            landing=self.landing,
-            file_format=FileFormat.PARQUET,
-            files=() if isinstance(planned, Nothing) else planned.files,
-            generation=checkpoint.generation if checkpoint else 0,
-            write_operation="insert",
-            moved_to=self.moved_to,
-            **settings,
-        )
-        operation = Operation("feed-ingest-1", self.target, work)
+        work: dict[str, Any] = {
+            "name": "landing",
+            "landing": self.landing,
+            "file_format": FileFormat.PARQUET,
+            "files": () if isinstance(planned, Nothing) else planned.files,
+            "generation": checkpoint.generation if checkpoint else 0,
+            "write_operation": "insert",
+            "moved_to": self.moved_to,
+            "after_ingest": self.after_ingest,
+        }
+        ingest = ingest_of_files(**(work | self.more))
+        operation = Operation("feed-ingest-1", self.target, ingest)
         # As a Job gets it.
         read = Operation.from_json_object(operation.to_json_object())
         return execute_operation(read, session_factory=no_spark)
