@@ -55,6 +55,7 @@ WORDS = (
         "what the code does: code has no mind",
     ),
     Word(r"(?<!##\s)(?<=[.:;#]\s)who", "a noun: 'the holder of the lock', 'a process that'"),
+    Word("whoever", "a noun: 'the process that', 'every reader'"),
     Word("(for|as) who", "a noun: 'the holder of the lock', 'a process that'"),
 )
 

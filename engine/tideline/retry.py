@@ -22,7 +22,7 @@ _SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `retries` further attempts, none begun later than `total_ms` after the first."""
+    """At most `retries` further attempts, none started later than `total_ms` after the first."""
 
     retries: int = 4
     wait_ms_min: int = 100
@@ -38,10 +38,10 @@ class RetryPolicy:
         self, clock: Clock = _SYSTEM_CLOCK, chance: Callable[[], float] = random.random
     ) -> Iterator[int]:
         """The attempts' numbers from 1, sleeping before each but the first."""
-        begun_s = clock.monotonic_s()
+        started_s = clock.monotonic_s()
         for attempt in range(1, self.retries + 2):
             yield attempt
-            elapsed_ms = (clock.monotonic_s() - begun_s) * 1000
+            elapsed_ms = (clock.monotonic_s() - started_s) * 1000
             if attempt > self.retries or (attempt > 1 and elapsed_ms > self.total_ms):
                 return
             wait_s = self.wait_s(attempt) * (1 + _JITTER * chance())

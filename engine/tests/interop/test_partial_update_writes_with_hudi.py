@@ -110,7 +110,7 @@ class TwoCopies:
         self.write(self.hudis, operation, batch)
 
     def check(self) -> list[dict[str, Any]]:
-        """Both copies hold the same rows, whoever reads them; these rows."""
+        """Both copies hold the same rows, for every reader; these rows."""
         expected = user_rows(self.hudi.read(str(self.hudis)))
         assert user_rows(self.hudi.read(str(self.ours))) == expected
         for path in (self.hudis, self.ours):

@@ -94,7 +94,7 @@ def erased_in(storm: KillStorm) -> int:
 
 
 def told(storm: KillStorm) -> str:
-    """How much took place, for whoever reads the log of the run."""
+    """How much took place, for readers of the run's log."""
     journals = {
         name: Counter(str(line[0]) for line in read_lines(storm.folder / name))
         for name in ("eraser", "follower", "reader")

@@ -30,7 +30,7 @@ def ui_command(
     """Serve pages about the tables at URI and below it, or below this folder, until interrupted.
 
     The first page is the fleet: tables that need somebody come first. Pages load themselves again;
-    nothing is written. Whoever reaches the port sees them: there is no login.
+    nothing is written. Anybody with access to the port sees them: there is no login.
     """
     # Other commands work without Arrow, which plans of services need.
     from tideline.report.fleet import existing_place

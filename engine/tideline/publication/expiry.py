@@ -63,22 +63,24 @@ def snapshots_needing(io: FileIO, metadata: TableMetadata, paths: Collection[str
 
     Raises ObjectNotFoundError, CorruptTableError and StorageUnavailableError.
     """
-    doomed = frozenset(paths)
+    obsolete = frozenset(paths)
     known: dict[str, bool] = {}
     found: set[int] = set()
     for snapshot in metadata.ancestors(metadata.current_snapshot_id):
-        if found or _needs(io, snapshot, doomed, known):
+        if found or _needs(io, snapshot, obsolete, known):
             found.add(snapshot.snapshot_id)
     kept = {ancestor.snapshot_id for ancestor in metadata.ancestors(metadata.current_snapshot_id)}
     others = (candidate for candidate in metadata.snapshots if candidate.snapshot_id not in kept)
-    return found | {other.snapshot_id for other in others if _needs(io, other, doomed, known)}
+    return found | {other.snapshot_id for other in others if _needs(io, other, obsolete, known)}
 
 
-def _needs(io: FileIO, snapshot: Snapshot, doomed: frozenset[str], known: dict[str, bool]) -> bool:
+def _needs(
+    io: FileIO, snapshot: Snapshot, obsolete: frozenset[str], known: dict[str, bool]
+) -> bool:
     manifests = manifests_of(io, snapshot)
     unread = [manifest for manifest in manifests if manifest.path not in known]
     reads = in_parallel(
-        lambda manifest_file: not doomed.isdisjoint(live_paths(io, manifest_file)), unread
+        lambda manifest_file: not obsolete.isdisjoint(live_paths(io, manifest_file)), unread
     )
     known.update(zip((manifest_file.path for manifest_file in unread), reads, strict=True))
     return any(known[manifest.path] for manifest in manifests)

@@ -17,7 +17,7 @@ KINDS = {kind.scheme: kind for kind in (LOCAL, S3, MEMORY)}
 def kind_of(scheme: str) -> StoreKind | None:
     """The kind whose URIs begin so, in any case; None where there is none."""
     wanted = scheme.lower()
-    return next((one for one in KINDS.values() if wanted in (one.scheme, *one.aliases)), None)
+    return next((kind for kind in KINDS.values() if wanted in (kind.scheme, *kind.aliases)), None)
 
 
 def is_remote(uri: str) -> bool:

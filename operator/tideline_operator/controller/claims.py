@@ -111,7 +111,7 @@ class Claims:
         """
         key = key_of(item)
         places = claimed_places(table, self._accepted(item))
-        known = {accepted_claim.address: accepted_claim for accepted_claim in status.claims}
+        known = {claim.address: claim for claim in status.claims}
         addresses = frozenset(place.address for place in places)
         if not self._is_due(key, addresses, frozenset(known), has_problem=has_problem):
             return ClaimCheck(status)
@@ -130,18 +130,11 @@ class Claims:
             )
             for address, ms in since.items()
         )
-        kept = (
-            accepted_claim
-            for accepted_claim in status.claims
-            if accepted_claim.address in addresses - denied
-        )
+        kept = (claim for claim in status.claims if claim.address in addresses - denied)
         status = replace(status, claims=(*kept, *new))
         if problem is not None and not known:
             return ClaimCheck(status, problem)
-        accepted = {
-            accepted_claim.address: accepted_claim.accepted_at.ms
-            for accepted_claim in status.claims
-        }
+        accepted = {claim.address: claim.accepted_at.ms for claim in status.claims}
         claim = TableClaim(key, claimed_places(table, accepted), _created_at(item))
         return ClaimCheck(status, taken=self._register(claim))
 

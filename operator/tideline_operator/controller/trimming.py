@@ -25,5 +25,5 @@ def short(item: Manifest) -> Manifest:
 def short_pod(pod: Manifest) -> Manifest:
     """A pod without the parts that are not read here: of its spec the resources stay."""
     containers = pod.get("spec", {}).get("containers") or ()
-    resources = [{"resources": one["resources"]} for one in containers if "resources" in one]
+    resources = [{"resources": item["resources"]} for item in containers if "resources" in item]
     return {**short(pod), "spec": {"containers": resources}}

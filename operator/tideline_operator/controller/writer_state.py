@@ -33,11 +33,10 @@ class WriterStates:
     def check(self, key: Key, status: LakeTableStatus, observed: Observed) -> Observed:
         """`observed` with the states of its writers; a dead one's instant is dead."""
         table = observed.table
-        if table is None or not any(pending_instant.writer for pending_instant in table.pending):
+        if table is None or not any(instant.writer for instant in table.pending):
             return observed
         pending = tuple(
-            self._checked(key, status, pending_instant, observed.running)
-            for pending_instant in table.pending
+            self._checked(key, status, instant, observed.running) for instant in table.pending
         )
         return replace(observed, table=replace(table, pending=pending))
 
@@ -45,17 +44,15 @@ class WriterStates:
         self,
         key: Key,
         status: LakeTableStatus,
-        pending_instant: ObservedPending,
+        instant: ObservedPending,
         running: frozenset[str],
     ) -> ObservedPending:
-        named = parse_writer_name(pending_instant.writer)
+        named = parse_writer_name(instant.writer)
         if named is None or named[0] in running or not self._is_ours(key, status, *named):
-            return pending_instant
+            return instant
         if not self._is_gone(key, named[0]):
-            return replace(pending_instant, writer_state=WriterState.ENDING)
-        return replace(
-            pending_instant, writer_state=WriterState.GONE, is_dead=True, dead_at_ms=None
-        )
+            return replace(instant, writer_state=WriterState.ENDING)
+        return replace(instant, writer_state=WriterState.GONE, is_dead=True, dead_at_ms=None)
 
     def _is_ours(self, key: Key, status: LakeTableStatus, operation_id: str, pod_uid: str) -> bool:
         noted = any(

@@ -39,9 +39,7 @@ def _work(kind: OperationKind, subject: str, table: ResolvedTable, observed: Obs
     if service is None:
         return TableWork(is_alone=True)
     pending = () if observed.table is None else observed.table.pending
-    return TableWork(
-        service, is_planned=any(pending_instant.service == service for pending_instant in pending)
-    )
+    return TableWork(service, is_planned=any(instant.service == service for instant in pending))
 
 
 def _meets_clustering(ingest_name: str, table: ResolvedTable, observed: Observed) -> bool:

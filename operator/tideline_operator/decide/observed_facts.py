@@ -66,15 +66,9 @@ class ObservedFacts:
     @property
     def failed_writes(self) -> tuple[InstantTime, ...]:
         unfinished = (
-            pending_instant
-            for pending_instant in self.table.pending
-            if pending_instant.action != Action.ROLLBACK.value
+            instant for instant in self.table.pending if instant.action != Action.ROLLBACK.value
         )
-        dead = (
-            InstantTime(pending_instant.time)
-            for pending_instant in unfinished
-            if pending_instant.is_dead
-        )
+        dead = (InstantTime(instant.time) for instant in unfinished if instant.is_dead)
         return tuple(sorted(dead, reverse=True))
 
 

@@ -274,9 +274,7 @@ class _Planner:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         dead = tuple(instant.time for instant in pending if instant.is_dead)
         gone = tuple(
-            pending_instant.writer
-            for pending_instant in pending
-            if pending_instant.writer_state is WriterState.GONE
+            instant.writer for instant in pending if instant.writer_state is WriterState.GONE
         )
         actions: list[PlannedAction] = []
         for instant in pending:
@@ -364,7 +362,8 @@ class _Planner:
         admitted = self._admit(operation, priority, need.reason, self._last_failure(operation))
         rate = rate_of(need, self._status, self._observed)
         return [
-            replace(value, rate=rate) if isinstance(value, Start) else value for value in admitted
+            replace(action, rate=rate) if isinstance(action, Start) else action
+            for action in admitted
         ]
 
     def _last_failure(self, operation: Operation) -> OperationStatus | None:

@@ -309,10 +309,10 @@ class Observer:
         if policy.never:
             return seen
         return tuple(
-            replace(pending_instant, writer=heartbeat_writer(hoodie.store, pending_instant.time))
-            if pending_instant.dead_at_ms is not None and pending_instant.service is None
-            else pending_instant
-            for pending_instant in seen
+            replace(instant, writer=heartbeat_writer(hoodie.store, instant.time))
+            if instant.dead_at_ms is not None and instant.service is None
+            else instant
+            for instant in seen
         )
 
     def _one_pending(
@@ -325,9 +325,9 @@ class Observer:
         is_dead: bool,
     ) -> ObservedPending:
         services = (
-            table_service
-            for table_service in all_services()
-            if table_service != ROLLBACK and table_service.owns(instant, found)
+            service
+            for service in all_services()
+            if service != ROLLBACK and service.owns(instant, found)
         )
         service = next(services, None)
         name = str(instant.time)

@@ -140,9 +140,9 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
         return unknown
     pending = observed.table.pending if observed.table else ()
     dead = [
-        pending_instant.time
-        for pending_instant in pending
-        if pending_instant.is_dead or pending_instant.writer_state is WriterState.ENDING
+        instant.time
+        for instant in pending
+        if instant.is_dead or instant.writer_state is WriterState.ENDING
     ]
     if dead:
         message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"

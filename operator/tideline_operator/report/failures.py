@@ -61,7 +61,7 @@ def standing_failures(
                 return spec.restore_to is not None
             case OperationKind.ROLLBACK:
                 return observed.table is None or any(
-                    pending_instant.is_dead for pending_instant in observed.table.pending
+                    instant.is_dead for instant in observed.table.pending
                 )
             case _:
                 return True

@@ -42,7 +42,7 @@ class ResolvedTable:
     @property
     def claimed(self) -> tuple[Location, ...]:
         """Where it is, and every place of its sources."""
-        used = (one.place for source in self.sources.values() for one in source.claimed)
+        used = (claim.place for source in self.sources.values() for claim in source.claimed)
         return (self.location, *used)
 
     @property

@@ -29,14 +29,6 @@ GROUP = "22222222-2222-2222-2222-222222222222-0"
 EMPTY_REPLACE = {"operationType": None, "clusteringPlan": None, "extraMetadata": None}
 
 
-@pytest.fixture(scope="module")
-def prepared() -> Iterator[SmallTable]:
-    table = SmallTable.in_memory()
-    table.write("insert", batch(range(8), 1))
-    yield table
-    table.forget()
-
-
 @pytest.fixture
 def table(prepared: SmallTable) -> Iterator[SmallTable]:
     table = prepared.copy()

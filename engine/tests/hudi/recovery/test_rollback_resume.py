@@ -26,14 +26,6 @@ OLD = [(f"k{number:03d}", 1) for number in range(8)]
 POINTS = ("requested", "inflight", "file deleted", "inflight removed", "requested removed")
 
 
-@pytest.fixture(scope="module")
-def prepared() -> Iterator[SmallTable]:
-    table = SmallTable.in_memory()
-    table.write("insert", batch(range(8), 1))
-    yield table
-    table.forget()
-
-
 @pytest.fixture
 def table(prepared: SmallTable) -> Iterator[SmallTable]:
     table = prepared.copy()

@@ -63,9 +63,9 @@ def _failed_writes(capabilities: TableCapabilities, state: TableState) -> Iterat
         "give them hoodie.clean.failed.writes.policy=LAZY",
     )
     silent = [
-        pending_instant
-        for pending_instant in state.pending
-        if pending_instant.is_silent and pending_instant.instant.action in _WRITES_BEGUN
+        write
+        for write in state.pending
+        if write.is_silent and write.instant.action in _WRITES_BEGUN
     ]
     if silent:
         yield Consequence(

@@ -15,7 +15,7 @@ UpgradeDowngradeUtils.dropNonV1IndexPartitions (1.2).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tideline.bounded.parsing import parse_json
@@ -58,8 +58,7 @@ def read_definitions(table: HoodieTable) -> dict[str, Any]:
 def believed_without_partition(table: HoodieTable, kept: Collection[str]) -> tuple[str, ...]:
     """The indexes that queries use by their definitions alone and that are not among the partitions
     `kept`. Raises as `read_definitions`."""
-    named = (name for name in read_definitions(table) if name.startswith(BELIEVED))
-    return tuple(sorted(set(named) - set(kept)))
+    return _believed(read_definitions(table), kept)
 
 
 def drop_definitions(
@@ -69,9 +68,9 @@ def drop_definitions(
 
     Raises CorruptTableError where they cannot be read: then queries cannot, either.
     """
-    gone = believed_without_partition(table, kept)
+    defined = read_definitions(table)
+    gone = _believed(defined, kept)
     if gone:
-        defined = read_definitions(table)
         left = {name: item for name, item in defined.items() if name not in gone}
         guard()
         table.store.put(definitions_path(table), json.dumps({DEFINED: left}, indent=2).encode())
@@ -89,7 +88,9 @@ def adapt_definitions(table: HoodieTable, version: int) -> None:
         return
     content = parse_json(table.store.get(path), path=path, what="index definitions")
     defined = content.get(DEFINED) if isinstance(content, dict) else None
-    if not isinstance(defined, dict) or not all(isinstance(one, dict) for one in defined.values()):
+    if not isinstance(defined, dict) or not all(
+        isinstance(item, dict) for item in defined.values()
+    ):
         raise CorruptTableError(
             "the definitions of indexes are not understood", table=table.uri, path=path
         )
@@ -108,17 +109,22 @@ def has_option(table: HoodieTable, index: str, option: str) -> bool:
     return str(value).strip().lower() == "true"
 
 
+def _believed(defined: Iterable[str], kept: Collection[str]) -> tuple[str, ...]:
+    named = (name for name in defined if name.startswith(BELIEVED))
+    return tuple(sorted(set(named) - set(kept)))
+
+
 def _adapted(
     defined: Mapping[str, Mapping[str, Any]], version: int
 ) -> dict[str, Mapping[str, Any]]:
     """Definitions by name, as a table of `version` has them."""
     if version >= 9:
         return {
-            name: {**one, "version": one.get("version") or _FIRST_VERSION}
-            for name, one in defined.items()
+            name: {**item, "version": item.get("version") or _FIRST_VERSION}
+            for name, item in defined.items()
         }
     return {
-        name: one
-        for name, one in defined.items()
-        if (one.get("version") or _FIRST_VERSION) == _FIRST_VERSION
+        name: item
+        for name, item in defined.items()
+        if (item.get("version") or _FIRST_VERSION) == _FIRST_VERSION
     }

@@ -171,8 +171,7 @@ class MetadataWriter:
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
-        """Take a commit back, whoever made it, and compactions under way; whether nothing of it is
-        left.
+        """Take back a commit of any writer, and compactions under way; whether nothing is left.
 
         False where a compaction has taken it in. Files of partitions that are not kept go, too.
         """

@@ -2,9 +2,9 @@
 
 While the timeline moves from one layout to the other both are there, and the property
 `tideline.version.change` names the versions and their folders. Which one counts the table's version
-says, at every moment. So whoever finds the property deletes the other timeline and its archive,
-then the property: the change is undone where it had not become visible, and finished where it had.
-Died in between: the property is still there.
+says, at every moment. So a process that finds the property deletes the other timeline and its
+archive, then the property: the change is undone where it had not become visible, and finished where
+it had. Died in between: the property is still there.
 
 Who opened the table before may list the old timeline while it is deleted. The object `MOVED` lies
 in its folder from before the first deletion until after the last.

@@ -39,12 +39,12 @@ _TIGHT_MS = 60_000
 _NEXT_FREE_MS = 10
 _AGREEING = 0.8
 _ELSEWHERE_MIN = 2
-_BEGUN_AT_ONCE = (Action.COMMIT, Action.DELTACOMMIT)
+_STARTED_AT_ONCE = (Action.COMMIT, Action.DELTACOMMIT)
 
 
 @dataclass(frozen=True, slots=True)
 class StartedInstant:
-    """When a write was begun: by its digits, and by the store's clock."""
+    """When a write started: by its digits, and by the store's clock."""
 
     time: InstantTime
     made_ms: int
@@ -170,38 +170,34 @@ def started_instants(made_ms: Mapping[Instant, int]) -> tuple[StartedInstant, ..
         for earlier, later in pairwise(times)
         if digits[later] - digits[earlier] <= _NEXT_FREE_MS
     }
-    begun = [
+    requested = [
         (instant, made)
         for instant, made in made_ms.items()
         if instant.state is State.REQUESTED
         and instant.time in digits
         and instant.time not in follows
     ]
-    # A clustering is a replacecommit, too, and may be planned for long before it is begun.
-    writes = [pair for pair in begun if pair[0].action in _BEGUN_AT_ONCE]
-    replacing = [pair for pair in begun if pair[0].action is Action.REPLACECOMMIT]
+    # A clustering is a replacecommit, too, and may be planned for long before it starts.
+    writes = [pair for pair in requested if pair[0].action in _STARTED_AT_ONCE]
+    replacing = [pair for pair in requested if pair[0].action is Action.REPLACECOMMIT]
     found = (StartedInstant(instant.time, made) for instant, made in writes or replacing)
-    return tuple(sorted(found, key=lambda started_instant: started_instant.time)[-SAMPLES_MAX:])
+    return tuple(sorted(found, key=lambda instant: instant.time)[-SAMPLES_MAX:])
 
 
-def infer_zone(begun: Sequence[StartedInstant]) -> KnownZone:
+def infer_zone(started: Sequence[StartedInstant]) -> KnownZone:
     """What the objects of the newest writes say about the zone of their digits."""
     possible = [
-        started_instant
-        for started_instant in begun
-        if -_AHEAD_STEPS_MAX <= started_instant.steps <= _BEHIND_STEPS_MAX
+        instant for instant in started if -_AHEAD_STEPS_MAX <= instant.steps <= _BEHIND_STEPS_MAX
     ]
-    in_utc = [started_instant for started_instant in possible if started_instant.steps == 0]
+    in_utc = [instant for instant in possible if instant.steps == 0]
     # Among writers in UTC one that was merely slow to begin is none of another zone.
     apart = [
-        started_instant
-        for started_instant in possible
-        if started_instant.steps != 0 and (started_instant.is_tight or not in_utc)
+        instant for instant in possible if instant.steps != 0 and (instant.is_tight or not in_utc)
     ]
-    counts = Counter(started_instant.steps for started_instant in apart)
+    counts = Counter(instant.steps for instant in apart)
     usual, number = next(iter(counts.most_common(1)), (0, 0))
     steps = {usual, _daylight_partner(usual, counts)}
-    elsewhere = [started_instant for started_instant in apart if started_instant.steps in steps]
+    elsewhere = [instant for instant in apart if instant.steps in steps]
     if number < _ELSEWHERE_MIN and in_utc:
         elsewhere = []
     witnesses = elsewhere or in_utc

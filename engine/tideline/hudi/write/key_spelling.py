@@ -53,14 +53,12 @@ def key_generator(
     keys = KeyGenerator.from_config(table.config)
     if not table.config.populate_meta_fields:
         return keys
-    if timeline is None:
-        timeline = table.timeline()
+    stored = _StoredTable(table, table.timeline() if timeline is None else timeline)
     if keys.qualified and len(keys.record_fields) == 1:
-        keys = _named_or_bare(table, timeline, keys)
-    schema = None if replaces_all else table.schemas.newest(timeline)
-    if schema is None:
+        keys = _named_or_bare(stored, keys)
+    if replaces_all or stored.newest_schema is None:
         return keys
-    return spelled_as_stored(_StoredTable(table, timeline, schema), keys, zone)
+    return spelled_as_stored(stored, keys, zone)
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,6 @@ class _StoredTable:
 
     table: HoodieTable
     timeline: ActiveTimeline
-    schema: pa.Schema
 
     @property
     def uri(self) -> str:
@@ -80,8 +77,28 @@ class _StoredTable:
         return self._view.partitions
 
     @cached_property
+    def newest_schema(self) -> pa.Schema | None:
+        """Its columns; None where it has none yet."""
+        return self.table.schemas.newest(self.timeline)
+
+    @property
+    def schema(self) -> pa.Schema:
+        assert self.newest_schema is not None, "a table without columns has no keys"
+        return self.newest_schema
+
+    @cached_property
     def _view(self) -> FileSystemView:
         return self.table.files.view(self.timeline)
+
+    def keys(self) -> tuple[str, ...]:
+        """Some keys of the first file group that has any."""
+        committed = CommittedInstants.of(self.timeline)
+        for partition in self.partitions[:_PARTITIONS_MAX]:
+            for piece in self._view.latest_slices(partition):
+                keys = keys_of_slice(self.table.store, piece, committed)
+                if keys:
+                    return keys
+        return ()
 
     def samples(self, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """The first rows of a few slices, of base files where there are some."""
@@ -110,30 +127,15 @@ def _spread(slices: Iterable[FileSlice]) -> list[FileSlice]:
     return list({piece.group: piece for pair in pairs for piece in pair}.values())
 
 
-def _named_or_bare(
-    table: HoodieTable, timeline: ActiveTimeline, keys: KeyGenerator
-) -> KeyGenerator:
-    config = table.config
-    stored = _stored_keys(table, timeline)
-    spelled = {KeyGenerator.from_config(config, stored_key=key).qualified for key in stored}
+def _named_or_bare(stored: _StoredTable, keys: KeyGenerator) -> KeyGenerator:
+    config, found = stored.table.config, stored.keys()
+    spelled = {KeyGenerator.from_config(config, stored_key=key).qualified for key in found}
     if len(spelled) > 1:
         raise UnsupportedTableError(
             f"some record keys begin with {keys.record_fields[0]}: and some do not, as Hudi's "
             "versions differ (HUDI-7001), so that rows may be there twice; rewrite the table "
             "with one of them first",
-            table=table.location.uri,
-            value=", ".join(stored),
+            table=stored.table.location.uri,
+            value=", ".join(found),
         )
-    return KeyGenerator.from_config(config, stored_key=next(iter(stored), None))
-
-
-def _stored_keys(table: HoodieTable, timeline: ActiveTimeline) -> tuple[str, ...]:
-    """Some keys of the first file group that has any."""
-    view = table.files.view(timeline)
-    committed = CommittedInstants.of(timeline)
-    for partition in view.partitions[:_PARTITIONS_MAX]:
-        for piece in view.latest_slices(partition):
-            keys = keys_of_slice(table.store, piece, committed)
-            if keys:
-                return keys
-    return ()
+    return KeyGenerator.from_config(config, stored_key=next(iter(found), None))

@@ -1,6 +1,6 @@
 """The commit that exchanges data files for others, whatever rows they hold.
 
-For whoever owns the table and derives its files from somewhere else: nothing is validated, except
+For an owner of the table that derives its files from somewhere else: nothing is validated, except
 that the table is still the one from which the exchange was planned. Where it is not, the exchange
 is void and must be planned again.
 """

@@ -11,7 +11,7 @@ from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.metadata.field_type import NestedField, walk_leaves
 from tideline.iceberg.metadata.schema import Schema
 from tideline.parquet.column_encoding import leaf_columns
-from tideline.parquet.encoding import ParquetEncoding
+from tideline.parquet.encoding import BloomFilterSetting, ParquetEncoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,6 @@ class FileLayout:
     def encoding(self) -> ParquetEncoding:
         """Of new data files."""
         settings = self.parquet
-        numbers = [number for number, _, _ in walk_leaves(self.fields)]
-        paths = [path for path, _ in leaf_columns(stored_schema(self.fields))]
         return ParquetEncoding(
             settings.codec,
             settings.codec_level,
@@ -37,12 +35,17 @@ class FileLayout:
             settings.page_rows_max,
             settings.dictionary_bytes_max,
             decimals_as_integers=True,
-            bloom_filters={
-                path: settings.bloom_filters[number]
-                for number, path in zip(numbers, paths, strict=True)
-                if number in settings.bloom_filters
-            },
+            bloom_filters=self._bloom_filters(),
         )
+
+    def _bloom_filters(self) -> dict[str, BloomFilterSetting]:
+        wanted = self.parquet.bloom_filters
+        if not wanted:
+            return {}
+        leaves = zip(
+            walk_leaves(self.fields), leaf_columns(stored_schema(self.fields)), strict=True
+        )
+        return {path: wanted[number] for (number, _, _), (path, _) in leaves if number in wanted}
 
     @property
     def schema_json(self) -> str:

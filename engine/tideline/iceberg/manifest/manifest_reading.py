@@ -74,8 +74,8 @@ def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
         return [work(item) for item in listed]
     with ThreadPoolExecutor(min(WORKERS, len(listed))) as pool:
         # Each in a context like the caller's, which the limits on reading belong to.
-        begun = [pool.submit(copy_context().run, work, item) for item in listed]
-        return [future.result() for future in begun]
+        futures = [pool.submit(copy_context().run, work, item) for item in listed]
+        return [future.result() for future in futures]
 
 
 def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:

@@ -105,22 +105,10 @@ def read_checkpoints(
         if not searched:
             break
         extra = read_extra_metadata(instant)
-        for name in searched:
-            text = extra.get(carried_key(name))
-            if text is None:
-                continue
-            checkpoint = Checkpoint.decode(text, name=name, instant=instant.time)
-            if name not in found or checkpoint.generation > found[name].generation:
-                found[name] = checkpoint
+        _keep_newest(found, _decoded(extra, searched, instant.time))
         searched.discard(extra.get(INGEST_KEY, ""))
-    archived = read_archived() if searched else {}
-    for name in searched:
-        text = archived.get(carried_key(name))
-        if text is None:
-            continue
-        checkpoint = Checkpoint.decode(text, name=name, instant="archived")
-        if name not in found or checkpoint.generation > found[name].generation:
-            found[name] = checkpoint
+    if searched:
+        _keep_newest(found, _decoded(read_archived(), searched, "archived"))
     return found
 
 
@@ -154,11 +142,24 @@ def checkpoint_metadata(checkpoints: Mapping[str, Checkpoint]) -> dict[str, str]
 
 
 def _decode_all(extra: Mapping[str, str], instant: object) -> dict[str, Checkpoint]:
-    texts = {
-        key.removeprefix(CHECKPOINT_PREFIX): text
-        for key, text in extra.items()
-        if key.startswith(CHECKPOINT_PREFIX)
-    }
+    kept = (key for key in extra if key.startswith(CHECKPOINT_PREFIX))
+    return _decoded(extra, (key.removeprefix(CHECKPOINT_PREFIX) for key in kept), instant)
+
+
+def _decoded(
+    extra: Mapping[str, str], names: Iterable[str], instant: object
+) -> dict[str, Checkpoint]:
+    """The checkpoints of these ingests that a commit's extra metadata has."""
+    texts = ((name, extra.get(carried_key(name))) for name in names)
     return {
-        name: Checkpoint.decode(text, name=name, instant=instant) for name, text in texts.items()
+        name: Checkpoint.decode(text, name=name, instant=instant)
+        for name, text in texts
+        if text is not None
     }
+
+
+def _keep_newest(found: dict[str, Checkpoint], others: Mapping[str, Checkpoint]) -> None:
+    """Put those into `found` that are of a higher generation, or of ingests it lacks."""
+    for name, checkpoint in others.items():
+        if name not in found or checkpoint.generation > found[name].generation:
+            found[name] = checkpoint

@@ -2,8 +2,8 @@
 
 1. It waits for an operation, and ends once none has come for a while, or after its lifetime.
 2. The report on the operation before must have reached the status; then it shows what it takes,
-   reads the table, and begins unless the status objects. In this order: whoever takes an operation
-   back first changes the status and then looks at what the worker shows.
+   reads the table, and begins unless the status objects. In this order: a controller that takes an
+   operation back first changes the status and then looks at what the worker shows.
 3. It carries the operation out as a driver does, with heartbeats in its pod's name.
 4. It shows the result, and makes itself new: Spark's session, the environment and the current
    folder are as they were before.

@@ -21,9 +21,9 @@ INGEST_FAULTS = (
     Fault(
         "an overtaken copy of a checkpoint is believed",
         "engine/tideline/ingest/sources/checkpoint.py",
-        "            if name not in found or checkpoint.generation > found[name].generation:\n"
-        "                found[name] = checkpoint\n        searched",
-        "            found[name] = checkpoint\n        searched",
+        "        if name not in found or checkpoint.generation > found[name].generation:\n"
+        "            found[name] = checkpoint\n",
+        "        found[name] = checkpoint\n",
         ("engine/tests/ingest/sources/test_checkpoint.py",),
     ),
     Fault(

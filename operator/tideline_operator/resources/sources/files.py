@@ -117,7 +117,7 @@ def resolve_files(source: Source, places: PlaceFinder) -> DeclaredFiles:
         landing,
         source.format,
         options=dict(source.options),
-        schema=tuple(Column(one.name, one.type, one.nullable) for one in source.schema),
+        schema=tuple(Column(column.name, column.type, column.nullable) for column in source.schema),
         after_ingest=source.taken,
         moved_to=moved_to,
     )

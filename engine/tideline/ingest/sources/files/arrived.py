@@ -7,8 +7,9 @@ arrival.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any
 
 IDENTITY_BYTES = 8
@@ -29,16 +30,17 @@ class ArrivedFile:
     path: str
     size_bytes: int
     modified_ms: int
+    identity: str = field(init=False, repr=False, compare=False)
+    """16 hexadecimal digits that change with path, time or size."""
+
+    def __post_init__(self) -> None:
+        text = f"{self.modified_ms}\0{self.size_bytes}\0{self.path}"
+        digest = blake2b(text.encode(), digest_size=IDENTITY_BYTES)
+        object.__setattr__(self, "identity", digest.hexdigest())
 
     @property
     def arrival(self) -> Arrival:
         return Arrival(self.modified_ms, self.path)
-
-    @property
-    def identity(self) -> str:
-        """16 hexadecimal digits that change with path, time or size."""
-        text = f"{self.modified_ms}\0{self.size_bytes}\0{self.path}"
-        return blake2b(text.encode(), digest_size=IDENTITY_BYTES).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,9 @@ class FileRange:
         return replace(self, files=tuple(file for file in self.files if file.path in names))
 
     def limited(self, bytes_max: int) -> FileRange:
-        kept: list[ArrivedFile] = []
-        for file in self.files:
-            if kept and sum(one.size_bytes for one in kept) + file.size_bytes > bytes_max:
-                break
-            kept.append(file)
-        return replace(self, files=tuple(kept))
+        ends = accumulate(file.size_bytes for file in self.files)
+        count = sum(1 for end in ends if end <= bytes_max)
+        return replace(self, files=self.files[: max(1, count)])
 
     def file(self, name: str) -> ArrivedFile:
         """The file of that path."""

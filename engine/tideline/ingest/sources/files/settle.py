@@ -8,8 +8,8 @@
 4. The others are deleted, a thousand in a request.
 
 A death before 1 or during 2 and 3: all files are still there; copies are made again. During 4: some
-are gone. Whoever clears next (the next ingest of this prefix, or, when no file is new, an operation
-of its own) reads the same checkpoint and continues; clearing twice changes nothing.
+are gone. The next operation that clears (the next ingest of this prefix, or, when no file is new,
+one for that alone) reads the same checkpoint and continues; clearing twice changes nothing.
 
 A producer that replaces a file by another one of the same name within the moment between the last
 listing and the delete loses the new one: give files new names.
