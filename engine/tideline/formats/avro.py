@@ -95,9 +95,14 @@ def encode_records(schema_json: str, records: Iterable[Mapping[str, Any]]) -> li
 
 
 def decode_records(
-    schema_json: str, datums: Sequence[bytes], *, path: object = None
+    schema_json: str,
+    datums: Sequence[bytes],
+    *,
+    path: object = None,
+    names_records: bool = False,
 ) -> list[dict[str, Any]]:
-    """The records that `encode_records` or Hudi made.
+    """The records that `encode_records` or Hudi made; with `names_records` one of several records
+    in a union is a pair of its name and its content.
 
     They are put behind one another as one container, so that one call reads them all. Raises
     CorruptTableError naming `path` when they do not fit the schema.
@@ -109,7 +114,12 @@ def decode_records(
     container = b"".join((MAGIC, header, marker, *sizes, block, marker))
     with faults_named(_MISFIT, path=path, also=FASTAVRO_FAULTS):
         _parsed_json(schema_json)  # checks it
-        found: list[Any] = list(fastavro.reader(BytesIO(container)))
+        reader = fastavro.reader(
+            BytesIO(container),
+            return_record_name=names_records,
+            return_record_name_override=names_records,
+        )
+        found: list[Any] = list(reader)
     if len(found) != len(datums):
         raise CorruptTableError(_MISFIT, path=path)
     return found

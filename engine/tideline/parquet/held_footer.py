@@ -57,11 +57,13 @@ class HeldFooter:
         """Keep what is written from here on."""
         self._held = bytearray()
 
-    def release(self, without_bounds: Collection[Chunk]) -> None:
-        """Write the footer, the statistics of these columns without bounds."""
+    def release(self, without_bounds: Collection[Chunk]) -> bytes:
+        """Write the footer, the statistics of these columns without bounds; what was written."""
         assert self._held is not None, "nothing is held"
         body, self._held = bytes(self._held), None
-        self.write(_edited(body, without_bounds) if without_bounds else body)
+        written = _edited(body, without_bounds) if without_bounds else body
+        self.write(written)
+        return written
 
 
 def _edited(footer: bytes, without_bounds: Collection[Chunk]) -> bytes:

@@ -63,6 +63,7 @@ class EncodedSink:
         self._row_groups = 0
         self._with_nan: list[Chunk] = []
         self._closed_with: list[pq.FileMetaData] = []
+        self._written_footer = b""
 
     @property
     def size_bytes(self) -> int:
@@ -74,7 +75,9 @@ class EncodedSink:
 
     @property
     def metadata(self) -> pq.FileMetaData:
-        return self._closed_with[0]
+        if not self._with_nan:
+            return self._closed_with[0]
+        return pq.read_metadata(pa.BufferReader(MAGIC + self._written_footer))
 
     def write(self, rows: pa.Table) -> None:
         if self._writer is None:
@@ -90,7 +93,7 @@ class EncodedSink:
         self._writer.add_key_value_metadata(dict(entries))
         self._footer.hold()
         self._writer.close()
-        self._footer.release(self._with_nan)
+        self._written_footer = self._footer.release(self._with_nan)
 
     def abandon(self) -> None:
         if self._writer is not None:

@@ -92,7 +92,7 @@ def test_a_death_while_they_are_dropped_leaves_none_that_is_believed(small: Smal
         )
         try:
             with table.lock().acquire():
-                _drop_others(table, unguarded)
+                _drop_others(table, (FILES,), unguarded)
         except SimulatedCrash:
             listed = set(opened(small).config.metadata_partitions)
             assert set(defined(small)) - {"column_stats"} <= listed

@@ -29,14 +29,28 @@ from tideline.hudi.metadata_table.record import (
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import fixture_table, require_fixtures, tables_of_versions
+from tideline.testing.small_table import SmallTable
 
 A, B = "a_0-0-0_20260101000000000.parquet", "b_0-0-0_20260101000000001.parquet"
 
 
 def files(key: str, **states: FileState) -> FilesRecord:
     return FilesRecord(key, states)
+
+
+def change(
+    written: CommitMetadata | None = None,
+    deleted: tuple[str, ...] = (),
+    emptied: tuple[str, ...] = (),
+) -> TableChange:
+    """What a commit, or a clean, is about to change of a table without any."""
+    table = open_table(SmallTable.in_memory().location)
+    completed = Instant(InstantTime("20260101000000000"), Action.COMMIT, State.COMPLETED)
+    return TableChange(table, completed, table.timeline(), written, deleted, emptied)
 
 
 def changed(change: TableChange) -> tuple[FilesRecord, ...]:
@@ -108,7 +122,7 @@ def test_a_commit_names_its_files_with_the_sizes_they_have_now() -> None:
         WriteStat(path=None, partition_path="q"),
     )
     metadata = CommitMetadata.of_stats(stats, operation_type="UPSERT", extra_metadata={})
-    assert changed(TableChange(metadata)) == (
+    assert changed(change(written=metadata)) == (
         FilesRecord(ALL_PARTITIONS, dict.fromkeys((".", "p", "q"), FileState(0))),
         FilesRecord(".", {B: FileState(3), ".b.log.1.cdc": FileState(4)}),
         FilesRecord("p", {A: FileState(12)}),
@@ -118,16 +132,16 @@ def test_a_commit_names_its_files_with_the_sizes_they_have_now() -> None:
         [WriteStat(path=f"p/{A}", partition_path="p")], operation_type="UPSERT", extra_metadata={}
     )
     with pytest.raises(CorruptTableError, match="empty file"):
-        changed(TableChange(empty))
+        changed(change(written=empty))
 
 
 def test_a_clean_deletes_files_and_partitions() -> None:
-    assert changed(TableChange(deleted=(f"p/{A}", B), emptied=("p",))) == (
+    assert changed(change(deleted=(f"p/{A}", B), emptied=("p",))) == (
         FilesRecord(".", {B: DELETED}),
         FilesRecord("p", {A: DELETED}),
         FilesRecord(ALL_PARTITIONS, {"p": DELETED}),
     )
-    assert changed(TableChange()) == ()
+    assert changed(change()) == ()
 
 
 def test_a_record_of_another_partition_is_refused_with_its_path() -> None:

@@ -10,11 +10,17 @@ import pytest
 from tideline.hudi.metadata_table import registry
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
 from tideline.hudi.metadata_table.files_partition import FilesRecord, FileState
-from tideline.hudi.metadata_table.partition import Discrepancy, SeenTable, TableChange, group_number
+from tideline.hudi.metadata_table.partition import (
+    Discrepancy,
+    SeenTable,
+    StoredRecords,
+    TableChange,
+    group_number,
+)
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.open_table import open_table
-from tideline.hudi.table.file_group import FileGroupId, split_path
+from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import FILES, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -28,12 +34,18 @@ class FileSizes:
     """The size of every file that is live, by its name, in three file groups."""
 
     name = NAME
-    groups = tuple(FileGroupId(NAME, f"file-sizes-{number:04}-0") for number in range(3))
+    file_id_prefix = "file-sizes"
+    groups_made = 3
+    is_in_every_table = True
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> list[MetadataRecord]:
         return [size_of(name, size) for name, size in live_files(table, timeline).items()]
 
-    def changes(self, change: TableChange) -> list[MetadataRecord]:
+    def changes(
+        self,
+        change: TableChange,
+        stored: StoredRecords | None,  # noqa: ARG002
+    ) -> list[MetadataRecord]:
         stats = change.written.write_stats if change.written is not None else ()
         gone = [MetadataRecord(split_path(path)[1], None) for path in change.deleted]
         written = {split_path(stat.path)[1]: stat for stat in stats if stat.path}
@@ -127,7 +139,7 @@ def test_check_compares_it_and_a_commit_without_it_drops_it(
     small: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not [one for one in small.lake().check() if "metadata" in one.check]
-    monkeypatch.setattr(PARTITION, "changes", lambda _: [], raising=False)
+    monkeypatch.setattr(PARTITION, "changes", lambda *_: [], raising=False)
     small.write("upsert", batch([0], 2))
     messages = [one.message for one in small.lake().check()]
     assert "has another size" in messages

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError
+from tideline.hudi.file_group.column_ranges import ranges_of_rows
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.marked_file import require_marked
 from tideline.hudi.file_group.meta_columns import constant_column, with_meta_columns
@@ -39,6 +40,7 @@ from tideline.hudi.table.file_group import FileSlice, LogFile
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker, delete_marker
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import FILE_NAME, META_COLUMNS
+from tideline.hudi.timeline.column_range import ColumnRanges
 from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import AlreadyExists, ObjectStore
@@ -78,9 +80,15 @@ def append_log_files(
                 num_writes=content.rows,
                 num_update_writes=content.rows,
                 num_deletes=content.deletes,
+                column_ranges=log_ranges(ctx, content.batches),
             )
         )
     return tuple(stats)
+
+
+def log_ranges(ctx: HandleContext, batches: Sequence[pa.RecordBatch]) -> ColumnRanges | None:
+    """The ranges of a log file's columns that are indexed, by its rows; deletes are none."""
+    return ranges_of_rows(batches, ctx.indexed_columns) if ctx.indexed_columns is not None else None
 
 
 def slice_logs(file_slice: FileSlice, log_instant: InstantTime) -> tuple[LogFile, ...]:
@@ -161,6 +169,8 @@ class _Content:
     body: bytes
     rows: int
     deletes: int
+    batches: tuple[pa.RecordBatch, ...] = ()
+    """The rows as they are stored, where their ranges are wanted."""
 
 
 def _contents(
@@ -169,19 +179,23 @@ def _contents(
     """The contents of the log files, in order; the deletes are in the last one."""
     kept = incoming.take(np.flatnonzero(~incoming.deletes)) if incoming.deletes.any() else incoming
     blocks: list[bytes] = []
+    batches: list[pa.RecordBatch] = []
     size_bytes = rows = 0
     for piece, first_row in _pieces(ctx, kept):
         if size_bytes >= ctx.logs.file_size_bytes_max:
-            yield _Content(b"".join(blocks), rows, 0)
-            blocks, size_bytes, rows = [], 0, 0
-        blocks.append(_data_block(ctx, file_slice, piece, first_row))
+            yield _Content(b"".join(blocks), rows, 0, tuple(batches))
+            blocks, batches, size_bytes, rows = [], [], 0, 0
+        stored = _stored_rows(ctx, file_slice, piece, first_row)
+        blocks.append(_data_block(ctx, stored))
+        if ctx.indexed_columns is not None:
+            batches.append(stored)
         size_bytes += len(blocks[-1])
         rows += len(piece)
     deleted = incoming.take(np.flatnonzero(incoming.deletes))
     if len(deleted):
         blocks.append(_delete_blocks(ctx, file_slice, deleted))
     if blocks:
-        yield _Content(b"".join(blocks), rows, len(deleted))
+        yield _Content(b"".join(blocks), rows, len(deleted), tuple(batches))
 
 
 def _pieces(ctx: HandleContext, rows: IncomingRows) -> Iterator[tuple[IncomingRows, int]]:
@@ -194,15 +208,19 @@ def _pieces(ctx: HandleContext, rows: IncomingRows) -> Iterator[tuple[IncomingRo
         yield rows.slice(start, min(length, len(rows) - start)), start
 
 
-def _data_block(
+def _stored_rows(
     ctx: HandleContext, file_slice: FileSlice, piece: IncomingRows, first_row: int
-) -> bytes:
+) -> pa.RecordBatch:
     # Hudi numbers log records from 1.
     numbers = np.arange(first_row + 1, first_row + 1 + len(piece))
     rows = with_meta_columns(ctx, file_slice.partition, piece.keys, piece.rows, numbers)
     if ctx.populate_meta_fields:
         names = constant_column(file_slice.file_id, rows.num_rows)
         rows = rows.add_column(len(META_COLUMNS) - 1, FILE_NAME, names)
+    return rows
+
+
+def _data_block(ctx: HandleContext, rows: pa.RecordBatch) -> bytes:
     return encode_data_block(
         ctx.logs.format,
         pa.Table.from_batches([rows]),

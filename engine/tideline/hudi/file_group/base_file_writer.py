@@ -22,13 +22,15 @@ from pyarrow import types
 from tideline.errors import InvalidDataError
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.hudi.file_group.column_ranges import ranges_of_base_file
 from tideline.hudi.file_group.file_settings import ParquetSettings
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.file_group.meta_columns import constant_column
 from tideline.hudi.index.key_range import KeyRange, key_range
 from tideline.hudi.table.file_group import join_path
-from tideline.hudi.table.meta_column import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH
+from tideline.hudi.table.meta_column import COMMIT_SEQNO, FILE_NAME
 from tideline.hudi.table.schema import META_COLUMNS
+from tideline.hudi.timeline.column_range import ColumnRanges
 from tideline.parquet.calendar import GREGORIAN_FOOTER
 from tideline.parquet.column_encoding import decoded, encoded, without_unused_values
 from tideline.parquet.encoding import ParquetEncoding
@@ -63,6 +65,7 @@ def open_base_file(
         except BaseException:
             writer.abandon()
             raise
+    writer.measure(store)
 
 
 class BaseFileWriter:
@@ -85,6 +88,8 @@ class BaseFileWriter:
         self.rows = 0
         self.size_bytes = 0
         """Length of the file, once finished."""
+        self.column_ranges: ColumnRanges | None = None
+        """Of the columns that are indexed, once the file is published."""
         self._ctx = ctx
         self._settings = ctx.parquet
         self._fields = file_fields(ctx)
@@ -186,6 +191,12 @@ class BaseFileWriter:
             entries |= footer.to_metadata()
         self._sink.finish(entries)
         self.size_bytes = self._sink.size_bytes
+
+    def measure(self, store: ObjectStore) -> None:
+        """Find the ranges of the columns that are indexed, after the file was published."""
+        if self._ctx.indexed_columns is not None:
+            metadata, columns = self._sink.metadata, self._ctx.indexed_columns
+            self.column_ranges = ranges_of_base_file(store, self.path, metadata, columns)
 
     def abandon(self) -> None:
         """Close the parquet writer, whose file is about to be thrown away, before its stream."""
@@ -302,7 +313,7 @@ def file_encoding(settings: ParquetSettings) -> ParquetEncoding:
         page_bytes_max=settings.page_bytes_max,
         uses_dictionaries=settings.uses_dictionaries,
         hides_nan=True,
-        unbounded=frozenset({COMMIT_SEQNO, PARTITION_PATH, FILE_NAME}),
+        unbounded=frozenset({COMMIT_SEQNO, FILE_NAME}),
     )
 
 

@@ -176,6 +176,7 @@ class CreateHandle:
                 partition_path=self._partition,
                 file_size_in_bytes=writer.size_bytes,
                 runtime_stats=RuntimeStats(total_create_time=elapsed_ms),
+                column_ranges=writer.column_ranges,
             )
         )
 

@@ -16,6 +16,7 @@ from tideline.hudi.file_group.file_settings import (
     LogSettings,
     ParquetSettings,
 )
+from tideline.hudi.metadata_table.column_stats import columns_to_measure
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partial_updates import PartialUpdates
@@ -48,6 +49,7 @@ class HandleContext:
     `schema` in stored files, where these differ. `logs_name_slice` is how the table's layout names
     log files: after their slice, or after the instant that writes them; a base file's stat then
     names the one before it as well. `partial`: rows are filled up from those they win against.
+    `indexed_columns` are those whose ranges are found out of every file, None where none are.
     """
 
     table: str
@@ -70,6 +72,7 @@ class HandleContext:
     history: SchemaHistory | None = None
     logs_name_slice: bool = True
     partial: PartialUpdates | None = None
+    indexed_columns: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -85,6 +88,7 @@ class HandleContext:
         `history` is the table's, if it has one, read as these columns.
         """
         properties = table.config
+        log_schema_json = _log_schema_json(table, schema)
         # A clustering of rows that are merged in a custom way merges none.
         merge_mode = properties.known_merge_mode or MergeMode.COMMIT_TIME_ORDERING
         return cls(
@@ -103,10 +107,11 @@ class HandleContext:
             virtual_keys_qualified=len(properties.record_key_fields) > 1
             or properties.key_generator is KeyGeneratorKind.COMPLEX,
             logs=files.logs,
-            log_schema_json=_log_schema_json(table, schema),
+            log_schema_json=log_schema_json,
             history=history,
             logs_name_slice=table.layout.names.logs_name_slice,
             partial=properties.partial_updates,
+            indexed_columns=columns_to_measure(table, log_schema_json),
         )
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> HandleContext:

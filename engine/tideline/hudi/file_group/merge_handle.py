@@ -141,6 +141,7 @@ class _Merge:
             file_size_in_bytes=writer.size_bytes,
             runtime_stats=RuntimeStats(total_upsert_time=elapsed_ms),
             prev_base_file=self._ctx.prev_base_file(base),
+            column_ranges=writer.column_ranges,
         )
 
     def _encode(

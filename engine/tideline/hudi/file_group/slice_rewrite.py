@@ -17,7 +17,12 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.formats.log_block import HeaderKey
-from tideline.hudi.file_group.append_handle import log_stat, put_log_file, slice_logs
+from tideline.hudi.file_group.append_handle import (
+    log_ranges,
+    log_stat,
+    put_log_file,
+    slice_logs,
+)
 from tideline.hudi.file_group.file_settings import FileSettings
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.hudi.file_group.handle_context import HandleContext
@@ -127,6 +132,7 @@ def compact_slice(
         file_size_in_bytes=file.size_bytes,
         runtime_stats=RuntimeStats(total_upsert_time=_elapsed_ms(clock, started_s)),
         prev_base_file=ctx.handle.prev_base_file(base),
+        column_ranges=file.column_ranges,
     )
 
 
@@ -184,7 +190,13 @@ def compact_log(
     logs = slice_logs(piece, log_instant)
     logs = (*logs, put_log_file(handle, store, piece, log_instant, b"".join(blocks), logs))
     stat = log_stat(piece, log_instant, logs, _elapsed_ms(clock, started_s))
-    counts = replace(stat, num_writes=len(kept), num_update_writes=len(kept), num_deletes=len(gone))
+    counts = replace(
+        stat,
+        num_writes=len(kept),
+        num_update_writes=len(kept),
+        num_deletes=len(gone),
+        column_ranges=log_ranges(handle, [log.rows.take(pa.array(kept))]),
+    )
     return (counts,)
 
 
@@ -257,6 +269,7 @@ def clustering_stats(
             partition_path=partition,
             file_size_in_bytes=file.size_bytes,
             runtime_stats=RuntimeStats(total_create_time=elapsed_ms),
+            column_ranges=file.column_ranges,
         )
         for file in files
     )

@@ -22,6 +22,7 @@ from tideline.hudi.file_group.marked_file import open_marked_file
 from tideline.hudi.file_group.meta_columns import RECORD_KEY
 from tideline.hudi.table.markers import MarkerKind
 from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.hudi.timeline.column_range import ColumnRanges
 from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 
@@ -36,6 +37,7 @@ class RewrittenFile:
     path: str
     rows: int
     size_bytes: int
+    column_ranges: ColumnRanges | None = None
 
 
 def rewrite_rows(
@@ -55,7 +57,7 @@ def rewrite_rows(
     with _new_file(ctx, store, partition, file_id, kind) as writer:
         for batch in batches:
             _write(ctx, writer, batch)
-    return RewrittenFile(file_id, writer.path, writer.rows, writer.size_bytes)
+    return _rewritten(file_id, writer)
 
 
 def spread_rows(
@@ -81,8 +83,12 @@ def spread_rows(
             while batch is not None and (not writer.rows or writer.estimated_bytes < bytes_max):
                 _write(ctx, writer, batch)
                 batch = next(pieces, None)
-        files.append(RewrittenFile(file_id, writer.path, writer.rows, writer.size_bytes))
+        files.append(_rewritten(file_id, writer))
     return tuple(files)
+
+
+def _rewritten(file_id: str, writer: BaseFileWriter) -> RewrittenFile:
+    return RewrittenFile(file_id, writer.path, writer.rows, writer.size_bytes, writer.column_ranges)
 
 
 @contextmanager

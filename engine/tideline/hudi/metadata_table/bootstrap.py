@@ -15,7 +15,7 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFromFilesystem.
 from __future__ import annotations
 
 from tideline.hudi.metadata_table.disable import disable_metadata_table
-from tideline.hudi.metadata_table.registry import kept_partitions
+from tideline.hudi.metadata_table.registry import partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import CUSTOM_MODE, MERGED_BY_PAYLOAD
@@ -62,7 +62,7 @@ def bootstrap_metadata_table(
     store = StoreBelow(table.store, METADATA_TABLE_PATH)
     properties = _properties(table)
     store.put(PROPERTIES_PATH, format_properties(properties, updated_at_ms=table.clock.now_ms()))
-    kept = kept_partitions()
+    kept = partitions_of_every_table()
     initial = {partition: partition.initial(table, timeline) for partition in kept.values()}
     MetadataWriter(table, guard).first_commit(initial)
     listed = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}

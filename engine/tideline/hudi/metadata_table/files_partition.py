@@ -25,9 +25,14 @@ from dataclasses import dataclass, field
 
 from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
-from tideline.hudi.metadata_table.partition import Discrepancy, SeenTable, TableChange
+from tideline.hudi.metadata_table.partition import (
+    Discrepancy,
+    SeenTable,
+    StoredRecords,
+    TableChange,
+)
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.table.file_group import FileGroupId, join_path, split_path
+from tideline.hudi.table.file_group import join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import FILES
@@ -142,7 +147,9 @@ class FilesPartition:
     """`files`, which has one file group."""
 
     name = FILES
-    groups = (FileGroupId(FILES, "files-0000-0"),)
+    file_id_prefix = FILES
+    groups_made = 1
+    is_in_every_table = True
 
     def look_up(self, records: Iterable[MetadataRecord]) -> ListedFiles:
         """The files that records list, oldest first. Raises CorruptTableError."""
@@ -162,7 +169,11 @@ class FilesPartition:
         }
         return _stored(ListedFiles(dict.fromkeys(states, FileState(0)), states).records())
 
-    def changes(self, change: TableChange) -> tuple[MetadataRecord, ...]:
+    def changes(
+        self,
+        change: TableChange,
+        stored: StoredRecords | None = None,  # noqa: ARG002 -- no record depends on others
+    ) -> tuple[MetadataRecord, ...]:
         """Raises CorruptTableError for a file of unknown size."""
         added = _written(change.written) if change.written is not None else ()
         return _stored((*added, *_removed(change.deleted, change.emptied)))

@@ -20,7 +20,7 @@ Raises ConflictError, and what the store raises: then nothing was committed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideline.errors import (
@@ -42,8 +42,15 @@ from tideline.hudi.metadata_table.disable import (
 )
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_definitions import drop_definitions
-from tideline.hudi.metadata_table.partition import TableChange
-from tideline.hudi.metadata_table.registry import kept_partitions
+from tideline.hudi.metadata_table.partition import (
+    CannotFollow,
+    MetadataPartition,
+    StoredRecords,
+    TableChange,
+)
+from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
+from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -58,6 +65,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
 _log = logging.getLogger(__name__)
+Records = Mapping[MetadataPartition, Sequence[MetadataRecord]]
+
 _UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
@@ -94,8 +103,8 @@ def record_commit(
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
     in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
     step that others would believe, and ConflictError while Hudi builds an index."""
-    change = TableChange(written=metadata)
-    return _record(table, completed, change, timeline, config, guard)
+    change = TableChange(table, completed, timeline, written=metadata)
+    return _record(change, config, guard)
 
 
 def record_clean(
@@ -108,8 +117,8 @@ def record_clean(
     guard: Guard = unguarded,
 ) -> MetadataOutcome:
     """The same for a clean that deleted these paths, and took these partitions away."""
-    change = TableChange(deleted=tuple(deleted), emptied=tuple(emptied))
-    return _record(table, completed, change, timeline, config, guard)
+    change = TableChange(table, completed, timeline, deleted=tuple(deleted), emptied=tuple(emptied))
+    return _record(change, config, guard)
 
 
 def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
@@ -144,17 +153,11 @@ def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
         _log.warning("the metadata table cannot be swept: %s", error)
 
 
-def _record(
-    table: HoodieTable,
-    completed: Instant,
-    change: TableChange,
-    timeline: ActiveTimeline,
-    config: MetadataTableConfig,
-    guard: Guard,
-) -> MetadataOutcome:
+def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> MetadataOutcome:
+    table, timeline = change.table, change.timeline
     require_no_index_build(table, timeline)
     try:
-        records = {part: part.changes(change) for part in kept_partitions().values()}
+        made = _followed(partitions_of_every_table(), change, None)[0]
     except CorruptTableError as error:
         _log.warning("the metadata table is switched off: %s", error)
         return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
@@ -166,26 +169,53 @@ def _record(
         return MetadataOutcome(is_disabled=is_disabled)
     if is_kept:
         try:
-            dropped = _drop_others(table, guard)
-            MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
-            return MetadataOutcome(dropped=dropped)
+            return _continue(change, per_compaction, guard)
         except _UNUSABLE as error:
             _log.warning("the metadata table cannot be continued: %s", error)
             if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
-    MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
+    MetadataWriter(table, guard, per_compaction).commit(change.completed, made, timeline)
     return MetadataOutcome(is_new=True)
 
 
-def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
+def _continue(change: TableChange, per_compaction: int, guard: Guard) -> MetadataOutcome:
+    """Steps 3 and 4 for a metadata table that is there."""
+    table = change.table
+    writer = MetadataWriter(table, guard, per_compaction)
+    kept = kept_partitions(table.config.metadata_partitions)
+    records, left_out = _followed(kept, change, writer.metadata)
+    for name, reason in left_out.items():
+        _log.warning("%s is dropped from the metadata table: %s", name, reason)
+    dropped = _drop_others(table, [partition.name for partition in records], guard)
+    writer.commit(change.completed, records, change.timeline)
+    return MetadataOutcome(dropped=dropped)
+
+
+def _followed(
+    partitions: Mapping[str, MetadataPartition], change: TableChange, stored: StoredRecords | None
+) -> tuple[Records, Mapping[str, str]]:
+    """The records of the partitions that follow a change, and why others do not."""
+    records: dict[MetadataPartition, Sequence[MetadataRecord]] = {}
+    left_out: dict[str, str] = {}
+    for name, partition in partitions.items():
+        found = partition.changes(change, stored)
+        if isinstance(found, CannotFollow):
+            left_out[name] = found.reason
+        else:
+            records[partition] = found
+    return records, left_out
+
+
+def _drop_others(table: HoodieTable, kept: Collection[str], guard: Guard) -> tuple[str, ...]:
     """Take every partition that is not kept out of the metadata table; the names of what went."""
-    kept = kept_partitions()
-    others = tuple(sorted({*table.config.metadata_partitions_in_work} - kept.keys()))
+    others = tuple(sorted({*table.config.metadata_partitions_in_work}.difference(kept)))
     if others:
         drop_definitions(table, guard=guard)
         only_kept = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
-        table.properties.update(only_kept | kept_index(table), guard)
+        if RECORD_INDEX_PARTITION in others:
+            only_kept |= kept_index(table)
+        table.properties.update(only_kept, guard)
         folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
         scope = table.files.delete_scope(
             "dropping partitions of the metadata table", control=folders

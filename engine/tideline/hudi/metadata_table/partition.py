@@ -6,14 +6,14 @@ are stored is the same for all partitions: the writer has the order of the steps
 logs and base files, and the lock (`writer`), the reader finds and decodes them (`reader`). What
 else a partition is asked (`look_up`) differs, and is a method of its class alone.
 
-A partition that is not in the `registry` is dropped by the next commit: one that is listed and
-not kept up to date would hide rows.
+A partition that is not in the `registry`, or cannot follow a change, is dropped by the commit: one
+that is listed and not kept up to date would hide rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tideline.hudi.metadata_table.record import MetadataRecord
@@ -22,17 +22,41 @@ from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What an instant changes that is about to complete: files that it wrote, files that it
-    deleted, partitions that it emptied."""
+    """What an instant changes that is about to complete as `completed`: files that it wrote, files
+    that it deleted, partitions that it emptied. `timeline` is that of the table before."""
 
+    table: HoodieTable
+    completed: Instant
+    timeline: ActiveTimeline
     written: CommitMetadata | None = None
     deleted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
+
+    @property
+    def timeline_after(self) -> ActiveTimeline:
+        """The timeline of the table once the instant is completed."""
+        instants = (*self.timeline.instants, self.completed)
+        return replace(self.timeline, instants=instants, whole=None)
+
+
+@dataclass(frozen=True, slots=True)
+class CannotFollow:
+    """Why a partition cannot be kept at a change, so that it is dropped."""
+
+    reason: str
+
+
+class StoredRecords(Protocol):
+    """The metadata table as it is before a change."""
+
+    def read(self, partition: MetadataPartition) -> Iterator[MetadataRecord]:
+        """All that a partition says, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +89,27 @@ class MetadataPartition(Protocol):
         """As the property of the table lists it, and its folder is called."""
 
     @property
-    def groups(self) -> tuple[FileGroupId, ...]:
-        """The file groups that it is made of."""
+    def file_id_prefix(self) -> str:
+        """How the ids of its file groups begin."""
+
+    @property
+    def groups_made(self) -> int:
+        """How many file groups it is made of here; others may have made more, or fewer."""
+
+    @property
+    def is_in_every_table(self) -> bool:
+        """Whether every metadata table that is made here has it."""
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> Sequence[MetadataRecord]:
         """The records of all that is committed by `timeline`, for a partition that is made."""
 
-    def changes(self, change: TableChange) -> Sequence[MetadataRecord]:
-        """The records, deletions among them, that follow from a change.
+    def changes(
+        self, change: TableChange, stored: StoredRecords | None
+    ) -> Sequence[MetadataRecord] | CannotFollow:
+        """The records, deletions among them, that follow from a change; `stored` is None where the
+        metadata table is about to be made.
 
-        Raises CorruptTableError for one that they do not follow from.
+        Raises CorruptTableError for a change that no partition can follow.
         """
 
     def merged(self, records: Iterable[MetadataRecord]) -> Sequence[MetadataRecord]:
@@ -82,6 +117,11 @@ class MetadataPartition(Protocol):
 
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Where the table is not as the records say."""
+
+
+def file_group(partition: MetadataPartition, number: int) -> FileGroupId:
+    """One of a partition's file groups."""
+    return FileGroupId(partition.name, f"{partition.file_id_prefix}-{number:04}-0")
 
 
 def group_number(key: str, groups: int) -> int:

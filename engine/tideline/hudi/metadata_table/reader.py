@@ -22,7 +22,7 @@ from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
-from tideline.hudi.metadata_table.partition import MetadataPartition
+from tideline.hudi.metadata_table.partition import MetadataPartition, file_group
 from tideline.hudi.metadata_table.record import (
     MetadataRecord,
     decode_record_block,
@@ -91,7 +91,9 @@ class MetadataTable:
         found = [(split_path(info.path)[1], info.size_bytes) for info in listing]
         # Its plan has all file groups. Logs after its instant are on top of the slice before.
         pending = timeline.of(Action.COMPACTION).pending().last()
-        planned = dict.fromkeys(partition.groups, pending.time) if pending is not None else None
+        parsed = [parse_data_file(name, file, size_bytes) for file, size_bytes in found]
+        files = [file for file in parsed if file is not None]
+        planned = dict.fromkeys((file.group for file in files), pending.time) if pending else None
         view = FileSystemView.build(
             {name: found},
             timeline,
@@ -100,14 +102,15 @@ class MetadataTable:
             archived=self._archived_completion,
         )
         newest = view.latest_slices(name)
-        if tuple(piece.group for piece in newest) != partition.groups:
+        groups_there = tuple(piece.group for piece in newest)
+        expected = tuple(file_group(partition, number) for number in range(len(newest) or 1))
+        if groups_there != expected:
             raise CorruptTableError(
                 f"the metadata table lists no {name}", table=self.store.uri, path=name
             )
         groups = {group.id: group.slices for group in view.all_file_groups(name)}
         slices = tuple((first, *_older(groups[first.group], first)) for first in newest)
-        files = [parse_data_file(name, file, size_bytes) for file, size_bytes in found]
-        strays = [file for file in files if file is not None and _is_stray(file, timeline)]
+        strays = [file for file in files if _is_stray(file, timeline)]
         if strays:
             now = self.timeline()
             strays = [file for file in strays if _is_stray(file, now)]

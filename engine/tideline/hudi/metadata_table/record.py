@@ -111,7 +111,7 @@ def _read(
     if not datums:
         return
     admit_records(schema_json, datums, path=path)
-    found = decode_records(schema_json, datums, path=path)
+    found = decode_records(schema_json, datums, path=path, names_records=True)
     with faults_named("records of a metadata table are not understood", path=path):
         for at, record in enumerate(found):
             yield MetadataRecord(record["key"] if keys is None else keys[at], record, path)

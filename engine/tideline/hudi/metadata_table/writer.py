@@ -35,7 +35,7 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
-from tideline.hudi.metadata_table.partition import MetadataPartition, group_number
+from tideline.hudi.metadata_table.partition import MetadataPartition, file_group, group_number
 from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
 from tideline.hudi.metadata_table.record import (
     MetadataRecord,
@@ -92,8 +92,9 @@ class MetadataWriter:
         self._table = table
         self._guard = guard
         self._commits_per_compaction = commits_per_compaction
-        self._metadata = MetadataTable(table.store, table.clock)
-        theirs, ours = self._metadata.layout.table_version, table.layout.table_version
+        self.metadata = MetadataTable(table.store, table.clock)
+        """As it is on disk, before and after."""
+        theirs, ours = self.metadata.layout.table_version, table.layout.table_version
         if theirs != ours:
             raise CorruptTableError(
                 f"the metadata table is of version {theirs}, its table of version {ours}",
@@ -115,9 +116,11 @@ class MetadataWriter:
         time, at = completed.time, completed.completion_time
         if at is None:
             raise ValueError("a metadata table is kept where instants have completion times")
-        records = _by_group(changes)
+        timeline = self.metadata.timeline()
+        stored = {partition: self.metadata.stored(partition, timeline) for partition in changes}
+        groups = {partition: _groups_of(found) for partition, found in stored.items()}
+        records = _by_group(changes, groups)
         blocks = {group: _log_blocks(group, time, found) for group, found in records.items()}
-        timeline = self._metadata.timeline()
         if self._holds(time, blocks, timeline):
             return
         if timeline.find(time) is not None:
@@ -127,8 +130,8 @@ class MetadataWriter:
                     table=self._table.uri,
                     instant=time,
                 )
-            timeline = self._metadata.timeline()
-        stored = {partition: self._metadata.stored(partition, timeline) for partition in changes}
+            timeline = self.metadata.timeline()
+            stored = {partition: self.metadata.stored(partition, timeline) for partition in changes}
         strays = [path for found in stored.values() for path in found.strays]
         if strays:
             self._guard()
@@ -141,7 +144,7 @@ class MetadataWriter:
         if self._is_compaction_due(timeline, data_timeline):
             self._compact(stored, timeline, at)
             base_instants, at = dict.fromkeys(base_instants, at), self._after(at)
-        timelines = self._metadata.timelines
+        timelines = self.metadata.timelines
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         stats = [
@@ -153,19 +156,23 @@ class MetadataWriter:
     def first_commit(self, initial: Mapping[MetadataPartition, Sequence[MetadataRecord]]) -> None:
         """Make partitions of all these records, where there is nothing yet: an empty log, as Hudi
         begins every file group, and a base file."""
-        store, timelines = self._metadata.store, self._metadata.timelines
+        store, timelines = self.metadata.store, self.metadata.timelines
         now_ms = self._table.clock.now_ms()
         requested = timelines.create_requested(FIRST_INSTANT, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         empty = {HeaderKey.INSTANT_TIME: str(FIRST_INSTANT)}
         no_deletes = encode_block(BlockKind.DELETE, empty, _NO_DELETES)
-        for partition in initial:
+        groups = {
+            partition: tuple(file_group(partition, n) for n in range(partition.groups_made))
+            for partition in initial
+        }
+        for partition, made in groups.items():
             write_partition_metadata(store, partition.name, FIRST_INSTANT)
-            for group in partition.groups:
+            for group in made:
                 self._put_log(group, FIRST_INSTANT, no_deletes)
         stats = [
             self._put_base_file(group, FIRST_INSTANT, records)
-            for group, records in _by_group(initial).items()
+            for group, records in _by_group(initial, groups).items()
         ]
         metadata = _commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
@@ -175,7 +182,7 @@ class MetadataWriter:
 
         False where a compaction has taken it in. Files of partitions that are not kept go, too.
         """
-        timeline = self._metadata.timeline() if timeline is None else timeline
+        timeline = self.metadata.timeline() if timeline is None else timeline
         self._undo_compactions(timeline)
         found = timeline.of(Action.DELTACOMMIT).find(time)
         if found is None:
@@ -184,9 +191,9 @@ class MetadataWriter:
             compaction = timeline.of(Action.COMMIT).completed().last()
             if compaction is not None and found.completed_at <= compaction.time:
                 return False
-            self._metadata.timelines.remove(found)
+            self.metadata.timelines.remove(found)
         self._delete_pending(found)
-        delete_markers(self._metadata.store, time)
+        delete_markers(self.metadata.store, time)
         return True
 
     def sweep(self, data_timeline: ActiveTimeline) -> None:
@@ -197,7 +204,7 @@ class MetadataWriter:
         `data_timeline` does not know is looked up in one that is read after it was seen. A
         partition that a writer of Hudi is building, which the table says, is left to it.
         """
-        timeline = self._metadata.timeline()
+        timeline = self.metadata.timeline()
         self._undo_compactions(timeline)
         pending = timeline.of(Action.DELTACOMMIT).pending()
         unknown = [candidate for candidate in pending if data_timeline.find(candidate.time) is None]
@@ -221,7 +228,7 @@ class MetadataWriter:
         if found is None or found.is_pending:
             return False
         with suppress(ObjectNotFoundError):
-            store = self._metadata.store
+            store = self.metadata.store
             return all(store.get(_log(group, time).path) == blocks[group] for group in blocks)
         return False
 
@@ -247,10 +254,10 @@ class MetadataWriter:
         What is older than the slices that were compacted is deleted after that: a reader of a slice
         that was the newest until then has it to the end.
         """
-        timelines = self._metadata.timelines
+        timelines = self.metadata.timelines
         self._undo_compactions(timeline)
         merged = [
-            (slices[0], partition.merged(self._metadata.read_slice(slices[0])))
+            (slices[0], partition.merged(self.metadata.read_slice(slices[0])))
             for partition, found in stored.items()
             for slices in found.groups
         ]
@@ -281,7 +288,7 @@ class MetadataWriter:
         """Write the base file of `time`; what a commit says of it."""
         file = BaseFile(group.partition, group.file_id, _WRITE_TOKEN, time, 0, _HFILE)
         body = encode_record_hfile(records)
-        self._metadata.store.put(file.path, body)
+        self.metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None
         return WriteStat(
             file_id=file.file_id,
@@ -297,13 +304,13 @@ class MetadataWriter:
 
     def _put_log(self, group: FileGroupId, time: InstantTime, block: bytes) -> LogFile:
         log = _log(group, time, len(block))
-        self._metadata.store.put(log.path, block)
+        self.metadata.store.put(log.path, block)
         return log
 
     def _complete(self, inflight: Instant, metadata: CommitMetadata, at: InstantTime) -> None:
-        body = self._metadata.layout.timeline.encode_commit(metadata)
+        body = self.metadata.layout.timeline.encode_commit(metadata)
         self._guard()
-        self._metadata.timelines.complete(inflight, body, at=at)
+        self.metadata.timelines.complete(inflight, body, at=at)
 
     def _after(self, time: InstantTime) -> InstantTime:
         """The next time after this one, whatever the clock says."""
@@ -313,11 +320,11 @@ class MetadataWriter:
         """Delete what an instant wrote, then its pending objects."""
         self._delete_files_of(instant.time)
         for state in (State.INFLIGHT, State.REQUESTED):
-            self._metadata.timelines.remove(instant.in_state(state))
+            self.metadata.timelines.remove(instant.in_state(state))
 
     def _delete_files_of(self, time: InstantTime) -> None:
         """Delete the files of an instant, in all partitions of the metadata table."""
-        store = self._metadata.store
+        store = self.metadata.store
         folders = [path for path in store.list_directory().directories if path != ".hoodie"]
         written = []
         for info in (info for folder in folders for info in store.list_directory(folder).objects):
@@ -328,20 +335,28 @@ class MetadataWriter:
         self._delete(written)
 
     def _delete(self, paths: Iterable[str]) -> None:
-        DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
+        DeleteScope(self.metadata.store, "a commit to the metadata table").remove_many(paths)
 
 
 def _by_group(
     records: Mapping[MetadataPartition, Sequence[MetadataRecord]],
+    groups: Mapping[MetadataPartition, Sequence[FileGroupId]],
 ) -> dict[FileGroupId, list[MetadataRecord]]:
-    """Records by the file group that their keys belong to; a partition has at least one group."""
+    """Records by the file group that their keys belong to. A partition of every table has one group
+    at least, so that every commit writes something."""
     found: dict[FileGroupId, list[MetadataRecord]] = {}
     for partition, those in records.items():
-        found[partition.groups[0]] = []
+        its = groups[partition]
+        if partition.is_in_every_table:
+            found[its[0]] = []
         for record in those:
-            group = partition.groups[group_number(record.key, len(partition.groups))]
+            group = its[group_number(record.key, len(its))]
             found.setdefault(group, []).append(record)
     return found
+
+
+def _groups_of(stored: StoredPartition) -> tuple[FileGroupId, ...]:
+    return tuple(slices[0].group for slices in stored.groups)
 
 
 def _log_blocks(group: FileGroupId, time: InstantTime, records: Sequence[MetadataRecord]) -> bytes:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tideline.bounded.parsing import faults_named, parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.hudi.timeline.column_range import ColumnRange, ColumnRanges
 
 # What `prevCommit` says of a file group's first file (Hudi: HoodieWriteStat.NULL_COMMIT).
 NO_PREVIOUS_COMMIT = "null"
@@ -37,7 +38,8 @@ class WriteStat:
     Names, order and defaults are Hudi's. `path` is relative to the table base. `log_version` being
     set makes it the stat of a log file, which then also has the fields up to `log_files`.
     `prev_base_file`, the name of the base file that was rewritten, is only written: what others
-    wrote there stays in `unrecognised`.
+    wrote there stays in `unrecognised`. `column_ranges` are what the task that wrote the file
+    says of its columns; they go into the metadata table, and into no commit.
     """
 
     file_id: str | None = None
@@ -69,6 +71,7 @@ class WriteStat:
     log_files: tuple[str, ...] = ()
     prev_base_file: str | None = None
     unrecognised: Mapping[str, Any] = field(default_factory=dict)
+    column_ranges: ColumnRanges | None = field(default=None, compare=False)
 
     def to_json_object(self) -> dict[str, Any]:
         """The stat as Hudi's JSON object, keys in Hudi's order."""
@@ -99,6 +102,25 @@ class WriteStat:
             if key not in _KNOWN and (key, value) != _NO_RECORD_STATS
         }
         return cls(**values)
+
+    def to_report(self) -> dict[str, Any]:
+        """As a task sends it to the driver: as it is stored, and the ranges of columns."""
+        ranges = self.column_ranges
+        if ranges is None:
+            return self.to_json_object()
+        return self.to_json_object() | {
+            _RANGES: {name: found.to_json_object() for name, found in ranges.items()}
+        }
+
+    @classmethod
+    def from_report(cls, report: Mapping[str, Any]) -> WriteStat:
+        """What `to_report` sent."""
+        ranges = report.get(_RANGES)
+        stat = cls.from_json_object({key: report[key] for key in report if key != _RANGES})
+        if ranges is None:
+            return stat
+        read = {name: ColumnRange.from_json_object(found) for name, found in ranges.items()}
+        return replace(stat, column_ranges=read)
 
     def _values(self) -> dict[str, Any]:
         """The fields by Hudi's keys, in its order; those of log files only for a log file."""
@@ -309,8 +331,9 @@ _TIMES = {item.name: _camel_case(item.name) for item in fields(RuntimeStats)}
 _KEYS = {
     item.name: _camel_case(item.name)
     for item in fields(WriteStat)
-    if item.name not in ("unrecognised", "prev_base_file")
+    if item.name not in ("unrecognised", "prev_base_file", "column_ranges")
 }
+_RANGES = "columnRanges"
 _KNOWN = frozenset(_KEYS.values())
 # What Hudi 0.14 writes for an empty Option in the stats of a log file.
 _NO_RECORD_STATS = ("recordsStats", {"val": None})

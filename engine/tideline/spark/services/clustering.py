@@ -110,7 +110,7 @@ def _cluster_by_shuffle(
     )
     arranged = rows.repartitionById(len(files), F.col(_FILE)).sortWithinPartitions(_FILE, _PART)
     answers = arranged.mapInArrow(WriteParts(location, context, files), SPARK_STAT_SCHEMA).collect()
-    return tuple(WriteStat.from_json_object(json.loads(row[0])) for row in answers)
+    return tuple(WriteStat.from_report(json.loads(row[0])) for row in answers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def run_rewrites(
     task = RewriteTask(table.location, context, tuple(items), rewrite)
     with time_limit(spark, work), raised_errors():
         answers = numbered(spark, len(items)).mapInArrow(task, SPARK_STAT_SCHEMA).collect()
-    return tuple(WriteStat.from_json_object(json.loads(row[0])) for row in answers)
+    return tuple(WriteStat.from_report(json.loads(row[0])) for row in answers)
 
 
 def _compact(context: RewriteContext, store: ObjectStore, piece: FileSlice) -> Iterable[WriteStat]:

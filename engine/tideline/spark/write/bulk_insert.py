@@ -74,7 +74,7 @@ def bulk_insert(
     refuse_bad_keys(batch, sum(report.get(BAD_KEYS, 0) for report in reports), uri)
     bad_partitions = sum(report.get(BAD_PARTITIONS, 0) for report in reports)
     refuse_bad_partitions(batch, bad_partitions, uri)
-    stats = [WriteStat.from_json_object(report) for report in reports if BAD_KEYS not in report]
+    stats = [WriteStat.from_report(report) for report in reports if BAD_KEYS not in report]
     check_partition_paths({stat.partition_path or "" for stat in stats}, table=uri)
     return stats
 

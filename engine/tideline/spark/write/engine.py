@@ -250,7 +250,7 @@ class SparkWriteEngine:
             answers = shuffled.mapInArrow(task, SPARK_STAT_SCHEMA).collect()
         reports = [json.loads(row[0]) for row in answers]
         self._check_rows_read(sum(report.get(ROWS_READ, 0) for report in reports), plan)
-        return [WriteStat.from_json_object(report) for report in reports if ROWS_READ not in report]
+        return [WriteStat.from_report(report) for report in reports if ROWS_READ not in report]
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
         tasks = self._config.bulk_insert_tasks

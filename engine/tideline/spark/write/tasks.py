@@ -82,7 +82,7 @@ def bound_to_task(context: Bound) -> Bound:
 
 def stat_batch(stats: Iterable[WriteStat]) -> pa.RecordBatch:
     """Write stats as rows of JSON, the way they travel back to the driver."""
-    texts = [json.dumps(stat.to_json_object()) for stat in stats]
+    texts = [json.dumps(stat.to_report()) for stat in stats]
     return pa.record_batch([pa.array(texts, pa.string())], schema=STAT_SCHEMA)
 
 

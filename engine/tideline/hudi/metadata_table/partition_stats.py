@@ -1,0 +1,198 @@
+"""The partition `partition_stats`: bounds and counts of the columns of every partition.
+
+Queries leave out a partition without a row of a column that they filter by, once any other has one.
+So every commit computes the rows of the partitions that it touches from all of their files:
+
+1. The files that are live once the commit is completed, by `files` and the commit itself.
+2. The ranges of those that the commit wrote, and the rows in `column_stats` of the others. Where
+   one has no row of a column that is listed, nothing is right any more and the partition is
+   dropped. A column that is not listed yet was added after files that have no row of it.
+3. A partition that no file is left of loses its rows.
+
+A clean changes no row that a query sees, and nothing here.
+
+Source: Hudi's HoodieMetadataWriteUtils.convertMetadataToPartitionStatRecords (1.2), which counts
+files that were just replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from tideline.hudi.metadata_table.column_stats import (
+    COLUMN_STATS_PARTITION,
+    ColumnRow,
+    columns_at,
+    key_of,
+    merged_rows,
+    ranges_of,
+    rows_of,
+    written_files,
+)
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
+from tideline.hudi.metadata_table.hash_id import column_id, partition_id
+from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
+from tideline.hudi.metadata_table.partition import (
+    CannotFollow,
+    Discrepancy,
+    SeenTable,
+    StoredRecords,
+    TableChange,
+)
+from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.table.file_group import join_path, replaced_groups, split_path
+from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import PARTITION_STATS
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.column_range import ColumnRange, ColumnRanges, retyped, united
+from tideline.hudi.timeline.instant import Action
+
+_PARTITION_RECORD = 6
+
+
+class PartitionStatsPartition:
+    """`partition_stats`."""
+
+    name = PARTITION_STATS
+    file_id_prefix = "partition-stats"
+    groups_made = 1
+    is_in_every_table = False
+
+    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
+        raise NotImplementedError("statistics of partitions are not built here")
+
+    def changes(
+        self, change: TableChange, stored: StoredRecords | None
+    ) -> list[MetadataRecord] | CannotFollow:
+        indexed = columns_at(change)
+        if isinstance(indexed, CannotFollow):
+            return indexed
+        touched = _touched(change)
+        if not touched or stored is None:
+            return []
+        written = _written(change, indexed)
+        if isinstance(written, CannotFollow):
+            return written
+        live = _live_files(change, stored, touched)
+        others = {path for paths in live.values() for path in paths if path not in written}
+        known = _stored_ranges(stored, others, indexed) if others else {}
+        records: list[MetadataRecord] = []
+        for partition in sorted(touched):
+            ranges = [written.get(path) or known.get(path, {}) for path in live[partition]]
+            rows = _rows(partition, ranges, indexed)
+            if isinstance(rows, CannotFollow):
+                return rows
+            records += rows
+        return records
+
+    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+        return merged_rows(records)
+
+    def verify(
+        self,
+        records: Iterable[MetadataRecord],  # noqa: ARG002
+        seen: SeenTable,  # noqa: ARG002
+    ) -> Iterator[Discrepancy]:
+        """Rows are compared with files where these are read (`check.statistics`)."""
+        return iter(())
+
+
+PARTITION_STATS_PARTITION = PartitionStatsPartition()
+
+
+def key_of_partition(column: str, partition: str) -> str:
+    """The key of a row of a partition."""
+    return column_id(column) + partition_id(partition)
+
+
+def _touched(change: TableChange) -> frozenset[str]:
+    """The partitions whose live files a change adds to or replaces."""
+    if change.written is None:
+        return frozenset()
+    replaced = change.written.partition_to_replace_file_ids or {}
+    return frozenset((*change.written.partition_to_write_stats, *replaced))
+
+
+def _written(
+    change: TableChange, indexed: IndexedColumns
+) -> Mapping[str, ColumnRanges] | CannotFollow:
+    """The ranges of the files that a change adds, by path."""
+    found: dict[str, ColumnRanges] = {}
+    for stat in written_files(change):
+        ranges = ranges_of(stat, indexed)
+        if isinstance(ranges, CannotFollow):
+            return ranges
+        found[stat.path or ""] = ranges
+    return found
+
+
+def _live_files(
+    change: TableChange, stored: StoredRecords, partitions: Collection[str]
+) -> Mapping[str, tuple[str, ...]]:
+    """Paths of the files of the newest slices after a change, by partition."""
+    listed = FILES_PARTITION.look_up(stored.read(FILES_PARTITION)).listing(partitions)
+    sizes = {partition: dict(files) for partition, files in listed.items()}
+    for stat in written_files(change):
+        partition, name = split_path(stat.path or "")
+        sizes[partition][name] = stat.file_size_in_bytes
+    table, timeline = change.table, change.timeline_after
+    replaced = dict(table.commits.replaced_groups(change.timeline))
+    if change.written is not None:
+        replaced |= dict.fromkeys(replaced_groups(change.written), change.completed.time)
+    planned = table.commits.planned_groups(timeline, Action.COMPACTION)
+    view = FileSystemView.build(
+        {partition: tuple(files.items()) for partition, files in sizes.items()},
+        timeline,
+        replaced=replaced,
+        pending_compaction=planned,
+        slices=table.layout.slices,
+        archived=table.commits.archived_completion,
+    )
+    return {
+        partition: tuple(
+            join_path(partition, file.name)
+            for file_slice in view.latest_slices(partition)
+            for file in file_slice.files
+        )
+        for partition in partitions
+    }
+
+
+def _stored_ranges(
+    stored: StoredRecords, paths: Collection[str], indexed: IndexedColumns
+) -> Mapping[str, ColumnRanges]:
+    """What `column_stats` says of files, by path."""
+    keys = {
+        key_of(column, *split_path(path)): (path, column)
+        for path in paths
+        for column in indexed.names
+    }
+    records = (item for item in stored.read(COLUMN_STATS_PARTITION) if item.key in keys)
+    found: dict[str, dict[str, ColumnRange]] = {}
+    for key, row in rows_of(records).items():
+        path, column = keys[key]
+        found.setdefault(path, {})[column] = row.range
+    return found
+
+
+def _rows(
+    partition: str, files: Collection[ColumnRanges], indexed: IndexedColumns
+) -> list[MetadataRecord] | CannotFollow:
+    """The rows of one partition with these files."""
+    keys = {column: key_of_partition(column, partition) for column in indexed.names}
+    if not files:
+        return [MetadataRecord(key, None) for key in keys.values()]
+    records = []
+    for column, key in keys.items():
+        wanted = indexed.types[column]
+        there = [ranges[column] for ranges in files if column in ranges]
+        if len(there) < len(files) and column in indexed.listed:
+            return CannotFollow(f"a file of partition {partition!r} has no statistics of {column}")
+        typed = [retyped(found, wanted) for found in there]
+        known = [found for found in typed if found is not None]
+        if len(known) < len(typed):
+            return CannotFollow(f"the type of {column} has changed")
+        row = ColumnRow(partition, column, united(known, wanted), is_tight=True)
+        records.append(row.stored(key, _PARTITION_RECORD, has_types=indexed.has_types))
+    return records
