@@ -119,8 +119,14 @@ def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
     if outcome.dropped:
         names = ", ".join(outcome.dropped)
         return (
-            f"dropped {names} from the table's Hudi metadata table, which keeps files alone here; "
-            "Hudi makes the statistics of its settings again at its next write, but no record, "
-            "bloom, secondary or expression index; open Spark SQL sessions need REFRESH TABLE",
+            f"dropped {names} from the table's Hudi metadata table, {_why_dropped(outcome)}; Hudi "
+            "makes the statistics of its settings again at its next write, but no record, bloom, "
+            "secondary or expression index; open Spark SQL sessions need REFRESH TABLE",
         )
     return ()
+
+
+def _why_dropped(outcome: MetadataOutcome) -> str:
+    if outcome.reasons:
+        return f"as {'; '.join(outcome.reasons)}"
+    return "where files and statistics of columns are kept, and no index"

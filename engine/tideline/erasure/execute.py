@@ -13,6 +13,7 @@
    go now, bounds of files that were removed, and files of publications that died: a new snapshot
    first voids those that are under way.
 7. A clean leaves the newest version of each file group alone. A pending clean is finished first.
+8. Partitions of the metadata table that hold values of rows are dropped.
 
 What happens concurrently is not undone: rows that match and come in meanwhile stay, and the proof
 says so.
@@ -30,6 +31,7 @@ from tideline.erasure.source_files import delete_files, search_landing
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.capabilities.guard import require
 from tideline.hudi.capabilities.permission import Permission
+from tideline.hudi.metadata_table.keep import drop_values
 from tideline.hudi.read.table_scan import scan_schema
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.execute import clean_table
@@ -190,7 +192,7 @@ def _delete(writer: TableWriter, request: ErasureRequest, spark: SparkSession | 
 
 
 def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -> Erasure:
-    """Steps 4 to 7."""
+    """Steps 4 to 8."""
     table = services.table
     remarks: list[str] = []
     compacted: tuple[InstantTime, ...] = ()
@@ -210,6 +212,13 @@ def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -
         kept = "pending plans, new savepoints or another process's clean are in the way"
         why = cleaned.reason if isinstance(cleaned, NotDue) else kept
         remarks.append(f"{counted(left, 'older version')} of file groups not cleaned: {why}")
+    with table.lock().acquire():
+        gone = drop_values(table)
+    if gone:
+        remarks.append(
+            f"{', '.join(gone)} dropped from Hudi's metadata table, for bounds and keys there may "
+            "be those of the rows: Hudi's next writer makes the statistics of its settings again"
+        )
     return replace(
         report,
         compacted=compacted,

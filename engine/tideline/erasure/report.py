@@ -19,8 +19,7 @@ _VERSIONS = "earlier versions of objects in a bucket that keeps versions, its re
 _COPIES = "copies that readers made: extracts, caches, shuffle files, logs of engines"
 NOT_REACHED = (
     _VERSIONS,
-    "statistics: of commits on the timeline and in the archive, and of Hudi's metadata table "
-    "(column_stats, record_index)",
+    "statistics of commits on the timeline and in the archive",
     "names of partitions, as folders and on the timeline",
     _COPIES,
 )

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.open_table import open_table
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -25,6 +26,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
+from tideline.testing.kept_statistics import begin_statistics
 from tideline.testing.table_audit import Row, open_fresh, read_rows
 from tideline.testing.write_batch import InterruptedEngine, batch_engine, write_batch
 
@@ -129,7 +131,10 @@ class SmallTable:
             storage_options=dict(location.options),
             clock=clock,
         )
-        return cls(location, clock)
+        small = cls(location, clock)
+        if NEW_TABLES.keeps_metadata_table and (table_version or NEW_TABLES.version) > 6:
+            begin_statistics(open_table(location, clock, small.store()), ["v"])
+        return small
 
     @classmethod
     def in_memory(

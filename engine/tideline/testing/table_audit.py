@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.hudi.check.statistics import wrong_statistics
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
+from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.open_table import open_table
 from tideline.hudi.services.archival.config import HistoryConfig
@@ -112,7 +114,7 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
 
     def is_explained(path: str) -> bool:
         directory, name = split_path(path)
-        if path in standing or name == PARTITION_METADATA:
+        if path in {*standing, INDEX_DEFINITIONS_PATH} or name == PARTITION_METADATA:
             return True
         if path.startswith(f"{METADATA_TABLE_PATH}/") and table.config.metadata_partitions:
             return True
@@ -133,7 +135,7 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
 
 def stale_listing(table: HoodieTable) -> list[str]:
     """What the metadata table, where one is kept, says otherwise than a listing of what is
-    committed, and what nothing accounts for in it."""
+    committed and the files themselves, and what nothing accounts for in it."""
     if FILES not in table.properties.reload().metadata_partitions:
         return []
     metadata = MetadataTable(table.store, table.clock)
@@ -151,7 +153,8 @@ def stale_listing(table: HoodieTable) -> list[str]:
         file = parse_data_file(FILES, split_path(info.path)[1], info.size_bytes)
         if file is not None and not own.is_committed(file.instant):
             wrong.append(f"{info.path} of the metadata table")
-    return wrong
+    statistics = wrong_statistics(table, found, timeline)
+    return [*wrong, *(f"{item.path}: {item.message}" for item in statistics)]
 
 
 def _archive_objects(archived: ArchivedTimeline) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Running the checks, in an order that lets later findings be read in the light of earlier ones.
 
-Checks of footers and keys need Arrow and are reported as skipped where it is not installed.
+Checks of footers, keys and statistics need Arrow and are reported as skipped where it is not
+installed.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:
     # Arrow is an optional dependency that only these need.
     from tideline.hudi.check.base_files import check_base_files
     from tideline.hudi.check.keys import check_keys, check_keys_across_partitions
+    from tideline.hudi.check.statistics import check_statistics
 
-    always = (check_schema, check_base_files)
+    always = (check_schema, check_base_files, check_statistics)
     if not keys:
         return always
     return (*always, check_keys_across_partitions if across_partitions else check_keys)

@@ -162,12 +162,13 @@ def compact_log(
     stands_for = {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(map(str, selected.instants))}
     handle = ctx.handle
     kept, gone = np.flatnonzero(~log.deletes), np.flatnonzero(log.deletes)
+    rows = log.rows.take(pa.array(kept))
     blocks = []
     if len(kept) or not len(gone):
         blocks.append(
             encode_data_block(
                 handle.logs.format,
-                pa.Table.from_batches([log.rows.take(pa.array(kept))]),
+                pa.Table.from_batches([rows]),
                 handle.log_schema_json,
                 handle.instant,
                 compression=handle.parquet.codec.arrow_name,
@@ -190,14 +191,8 @@ def compact_log(
     logs = slice_logs(piece, log_instant)
     logs = (*logs, put_log_file(handle, store, piece, log_instant, b"".join(blocks), logs))
     stat = log_stat(piece, log_instant, logs, _elapsed_ms(clock, started_s))
-    counts = replace(
-        stat,
-        num_writes=len(kept),
-        num_update_writes=len(kept),
-        num_deletes=len(gone),
-        column_ranges=log_ranges(handle, [log.rows.take(pa.array(kept))]),
-    )
-    return (counts,)
+    counts = replace(stat, num_writes=len(kept), num_update_writes=len(kept), num_deletes=len(gone))
+    return (replace(counts, column_ranges=log_ranges(handle, [rows])),)
 
 
 def cluster_slices(

@@ -5,7 +5,7 @@ Under the lock of the table, from a listing of its folder:
 1. What an earlier attempt left in `.hoodie/metadata` is deleted. No property names it, so that no
    reader looks at it.
 2. The properties of the metadata table, then a commit at an instant of zeros with everything that
-   is committed (`MetadataWriter.first_commit`). Died in between: as 1.
+   is committed (`MetadataWriter.make`). Died in between: as 1.
 3. The property of the table that lists the partitions. From here on readers believe it, and every
    commit must be in it.
 
@@ -64,7 +64,7 @@ def bootstrap_metadata_table(
     store.put(PROPERTIES_PATH, format_properties(properties, updated_at_ms=table.clock.now_ms()))
     kept = partitions_of_every_table()
     initial = {partition: partition.initial(table, timeline) for partition in kept.values()}
-    MetadataWriter(table, guard).first_commit(initial)
+    MetadataWriter(table, guard).make(initial)
     listed = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
     table.properties.update(listed, guard)
 

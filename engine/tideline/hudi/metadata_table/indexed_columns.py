@@ -1,8 +1,8 @@
 """Which columns of a table have statistics in its metadata table, and in which form.
 
 The definition of `column_stats` lists the columns that queries of Hudi's prune by. What its writers
-index follows their settings, of which a table keeps nothing: a list, or the first 32 columns that
-can be compared. A list that the second rule explains is taken for one of that rule, so that columns
+index follows their settings, which a table does not keep: a list, or the first 32 columns that can
+be compared. A list that the second rule explains is taken for one of that rule, so that columns
 that were added since are indexed as well. They are not added to the list: files from before have no
 row of them, and Hudi takes a file without a row of a listed column for one without its values.
 

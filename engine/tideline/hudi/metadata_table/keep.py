@@ -6,9 +6,9 @@ or switches it off. Under the lock of the table, when nothing can refuse the com
 1. While Hudi builds an index, which it lists when it is done, the commit is a conflict: it would
    take the index's partition away under it.
 2. Where none is listed, what lies in its folder is deleted, or one is made where that is wanted.
-3. Partitions that are not maintained are taken out of the list, then deleted. Stale statistics and
-   indexes would hide rows, or make two of one. Definitions that queries believe without the list
-   go before. Died in between: what is left is not believed.
+3. Partitions that are not maintained, or cannot follow the commit, are taken out of the list, then
+   deleted. Stale statistics and indexes would hide rows, or make two of one. Definitions that
+   queries believe without the list go before. Died in between: what is left is not believed.
 4. The commit goes into the partitions that are maintained (`registry`, `writer`).
 5. A metadata table that cannot be continued is switched off (`disable`), as everything is in table
    versions whose metadata table is not kept.
@@ -54,6 +54,7 @@ from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
+    FILES,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
@@ -72,11 +73,13 @@ _UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 @dataclass(frozen=True, slots=True)
 class MetadataOutcome:
-    """What became of the metadata table at a commit; `dropped` are partitions."""
+    """What became of the metadata table at a commit; `dropped` are partitions, `reasons` why those
+    of them went that are kept otherwise."""
 
     is_disabled: bool = False
     is_new: bool = False
     dropped: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 UNTOUCHED = MetadataOutcome()
@@ -143,6 +146,15 @@ def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
         disable_metadata_table(table)
 
 
+def drop_values(table: HoodieTable) -> tuple[str, ...]:
+    """Drop the partitions whose records hold values of rows, which are all but `files`; their
+    names. Call under the lock."""
+    if not table.properties.reload().keeps_metadata_table:
+        return ()
+    require_no_index_build(table, table.timeline())
+    return _drop_others(table, (FILES,), unguarded)
+
+
 def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
     """Take out what writers left there that were rolled back in their sleep. Under the lock."""
     if not table.config.keeps_metadata_table:
@@ -189,7 +201,8 @@ def _continue(change: TableChange, per_compaction: int, guard: Guard) -> Metadat
         _log.warning("%s is dropped from the metadata table: %s", name, reason)
     dropped = _drop_others(table, [partition.name for partition in records], guard)
     writer.commit(change.completed, records, change.timeline)
-    return MetadataOutcome(dropped=dropped)
+    reasons = tuple(dict.fromkeys(left_out.values()))
+    return MetadataOutcome(dropped=dropped, reasons=reasons)
 
 
 def _followed(

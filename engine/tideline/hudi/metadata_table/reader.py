@@ -5,8 +5,9 @@ it belongs to, and a partition per index (`partition`). Its commits have the ins
 table's, and come just before them:
 
 1. A log counts when its instant is completed here. Whether it is in the table's timeline as well
-   makes no difference to a listing: names of files say what wrote them, and readers leave out what
-   is not committed.
+   makes no difference to a listing, and to what is said of a file: names of files say what wrote
+   them, and readers leave out what is not committed. What is said of more than a file counts
+   without the instants that are pending in the table.
 2. Of a file group the newest slice is read: the base file, then the logs in their order.
 
 Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstantTimestamps.
@@ -15,8 +16,8 @@ Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstan
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
@@ -69,14 +70,18 @@ class MetadataTable:
         """Its active timeline as it is now."""
         return self.timelines.load()
 
-    def read(self, partition: MetadataPartition) -> Iterator[MetadataRecord]:
-        """What a partition says now, oldest first.
+    def read(
+        self, partition: MetadataPartition, without: Collection[InstantTime] = ()
+    ) -> Iterator[MetadataRecord]:
+        """What a partition says now, oldest first, but what logs of some instants say.
 
         Raises CorruptTableError where it is missing or cannot be read, UnsupportedTableError for
         what only some settings of Hudi's make, ObjectNotFoundError when a file goes meanwhile.
         """
         for slices in self.stored(partition, self.timeline()).groups:
-            yield from self.read_slice(slices[0])
+            newest = slices[0]
+            logs = tuple(log for log in newest.log_files if log.instant not in without)
+            yield from self.read_slice(replace(newest, log_files=logs))
 
     def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
         """The files of a partition.

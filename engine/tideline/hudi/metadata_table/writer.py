@@ -92,14 +92,18 @@ class MetadataWriter:
         self._table = table
         self._guard = guard
         self._commits_per_compaction = commits_per_compaction
-        self.metadata = MetadataTable(table.store, table.clock)
-        """As it is on disk, before and after."""
-        theirs, ours = self.metadata.layout.table_version, table.layout.table_version
+        self._metadata = MetadataTable(table.store, table.clock)
+        theirs, ours = self._metadata.layout.table_version, table.layout.table_version
         if theirs != ours:
             raise CorruptTableError(
                 f"the metadata table is of version {theirs}, its table of version {ours}",
                 table=table.uri,
             )
+
+    @property
+    def metadata(self) -> MetadataTable:
+        """The metadata table as it is on disk."""
+        return self._metadata
 
     def commit(
         self,
@@ -116,8 +120,8 @@ class MetadataWriter:
         time, at = completed.time, completed.completion_time
         if at is None:
             raise ValueError("a metadata table is kept where instants have completion times")
-        timeline = self.metadata.timeline()
-        stored = {partition: self.metadata.stored(partition, timeline) for partition in changes}
+        timeline = self._metadata.timeline()
+        stored = {partition: self._metadata.stored(partition, timeline) for partition in changes}
         groups = {partition: _groups_of(found) for partition, found in stored.items()}
         records = _by_group(changes, groups)
         blocks = {group: _log_blocks(group, time, found) for group, found in records.items()}
@@ -130,8 +134,10 @@ class MetadataWriter:
                     table=self._table.uri,
                     instant=time,
                 )
-            timeline = self.metadata.timeline()
-            stored = {partition: self.metadata.stored(partition, timeline) for partition in changes}
+            timeline = self._metadata.timeline()
+            stored = {
+                partition: self._metadata.stored(partition, timeline) for partition in changes
+            }
         strays = [path for found in stored.values() for path in found.strays]
         if strays:
             self._guard()
@@ -142,9 +148,9 @@ class MetadataWriter:
             for slices in found.groups
         }
         if self._is_compaction_due(timeline, data_timeline):
-            self._compact(stored, timeline, at)
-            base_instants, at = dict.fromkeys(base_instants, at), self._after(at)
-        timelines = self.metadata.timelines
+            base_instants |= dict.fromkeys(self._compact(stored, timeline, at), at)
+            at = self._after(at)
+        timelines = self._metadata.timelines
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         stats = [
@@ -153,25 +159,30 @@ class MetadataWriter:
         ]
         self._complete(inflight, _commit_of(stats), at)
 
-    def first_commit(self, initial: Mapping[MetadataPartition, Sequence[MetadataRecord]]) -> None:
-        """Make partitions of all these records, where there is nothing yet: an empty log, as Hudi
-        begins every file group, and a base file."""
-        store, timelines = self.metadata.store, self.metadata.timelines
+    def make(
+        self,
+        initial: Mapping[MetadataPartition, Sequence[MetadataRecord]],
+        time: InstantTime = FIRST_INSTANT,
+    ) -> None:
+        """Make partitions of all these records, where there is nothing of them yet: an empty log,
+        as Hudi begins every file group, and a base file. The instant is one of zeros and a number.
+        """
+        store, timelines = self._metadata.store, self._metadata.timelines
         now_ms = self._table.clock.now_ms()
-        requested = timelines.create_requested(FIRST_INSTANT, Action.DELTACOMMIT)
+        requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
-        empty = {HeaderKey.INSTANT_TIME: str(FIRST_INSTANT)}
+        empty = {HeaderKey.INSTANT_TIME: str(time)}
         no_deletes = encode_block(BlockKind.DELETE, empty, _NO_DELETES)
         groups = {
             partition: tuple(file_group(partition, n) for n in range(partition.groups_made))
             for partition in initial
         }
         for partition, made in groups.items():
-            write_partition_metadata(store, partition.name, FIRST_INSTANT)
+            write_partition_metadata(store, partition.name, time)
             for group in made:
-                self._put_log(group, FIRST_INSTANT, no_deletes)
+                self._put_log(group, time, no_deletes)
         stats = [
-            self._put_base_file(group, FIRST_INSTANT, records)
+            self._put_base_file(group, time, records)
             for group, records in _by_group(initial, groups).items()
         ]
         metadata = _commit_of(stats, operation_type="BULK_INSERT")
@@ -182,7 +193,7 @@ class MetadataWriter:
 
         False where a compaction has taken it in. Files of partitions that are not kept go, too.
         """
-        timeline = self.metadata.timeline() if timeline is None else timeline
+        timeline = self._metadata.timeline() if timeline is None else timeline
         self._undo_compactions(timeline)
         found = timeline.of(Action.DELTACOMMIT).find(time)
         if found is None:
@@ -191,9 +202,9 @@ class MetadataWriter:
             compaction = timeline.of(Action.COMMIT).completed().last()
             if compaction is not None and found.completed_at <= compaction.time:
                 return False
-            self.metadata.timelines.remove(found)
+            self._metadata.timelines.remove(found)
         self._delete_pending(found)
-        delete_markers(self.metadata.store, time)
+        delete_markers(self._metadata.store, time)
         return True
 
     def sweep(self, data_timeline: ActiveTimeline) -> None:
@@ -204,7 +215,7 @@ class MetadataWriter:
         `data_timeline` does not know is looked up in one that is read after it was seen. A
         partition that a writer of Hudi is building, which the table says, is left to it.
         """
-        timeline = self.metadata.timeline()
+        timeline = self._metadata.timeline()
         self._undo_compactions(timeline)
         pending = timeline.of(Action.DELTACOMMIT).pending()
         unknown = [candidate for candidate in pending if data_timeline.find(candidate.time) is None]
@@ -228,7 +239,7 @@ class MetadataWriter:
         if found is None or found.is_pending:
             return False
         with suppress(ObjectNotFoundError):
-            store = self.metadata.store
+            store = self._metadata.store
             return all(store.get(_log(group, time).path) == blocks[group] for group in blocks)
         return False
 
@@ -248,30 +259,34 @@ class MetadataWriter:
         stored: Mapping[MetadataPartition, StoredPartition],
         timeline: ActiveTimeline,
         time: InstantTime,
-    ) -> None:
-        """Compact all file groups at a time that is reserved in the table, after all commits here.
+    ) -> tuple[FileGroupId, ...]:
+        """Compact all file groups at a time that is reserved in the table, after all commits here;
+        those that have a base file of it.
 
         What is older than the slices that were compacted is deleted after that: a reader of a slice
         that was the newest until then has it to the end.
         """
-        timelines = self.metadata.timelines
+        timelines = self._metadata.timelines
         self._undo_compactions(timeline)
         merged = [
-            (slices[0], partition.merged(self.metadata.read_slice(slices[0])))
+            (slices[0], partition.merged(self._metadata.read_slice(slices[0])))
             for partition, found in stored.items()
             for slices in found.groups
         ]
         plan = encode_container("HoodieCompactionPlan", _plan(piece for piece, _ in merged))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
+        # A file group that never had a record gets no base file, as in Hudi.
+        written = [(piece, records) for piece, records in merged if records or piece.base_file]
         stats = [
-            self._put_base_file(piece.group, time, records, piece) for piece, records in merged
+            self._put_base_file(piece.group, time, records, piece) for piece, records in written
         ]
         metadata = _commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
         self._guard()
         groups = [slices for found in stored.values() for slices in found.groups]
         self._delete(file.path for _, *older in groups for piece in older for file in piece.files)
+        return tuple(piece.group for piece, _ in written)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
         """Delete what compactions left that died."""
@@ -288,7 +303,7 @@ class MetadataWriter:
         """Write the base file of `time`; what a commit says of it."""
         file = BaseFile(group.partition, group.file_id, _WRITE_TOKEN, time, 0, _HFILE)
         body = encode_record_hfile(records)
-        self.metadata.store.put(file.path, body)
+        self._metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None
         return WriteStat(
             file_id=file.file_id,
@@ -304,13 +319,13 @@ class MetadataWriter:
 
     def _put_log(self, group: FileGroupId, time: InstantTime, block: bytes) -> LogFile:
         log = _log(group, time, len(block))
-        self.metadata.store.put(log.path, block)
+        self._metadata.store.put(log.path, block)
         return log
 
     def _complete(self, inflight: Instant, metadata: CommitMetadata, at: InstantTime) -> None:
-        body = self.metadata.layout.timeline.encode_commit(metadata)
+        body = self._metadata.layout.timeline.encode_commit(metadata)
         self._guard()
-        self.metadata.timelines.complete(inflight, body, at=at)
+        self._metadata.timelines.complete(inflight, body, at=at)
 
     def _after(self, time: InstantTime) -> InstantTime:
         """The next time after this one, whatever the clock says."""
@@ -320,11 +335,11 @@ class MetadataWriter:
         """Delete what an instant wrote, then its pending objects."""
         self._delete_files_of(instant.time)
         for state in (State.INFLIGHT, State.REQUESTED):
-            self.metadata.timelines.remove(instant.in_state(state))
+            self._metadata.timelines.remove(instant.in_state(state))
 
     def _delete_files_of(self, time: InstantTime) -> None:
         """Delete the files of an instant, in all partitions of the metadata table."""
-        store = self.metadata.store
+        store = self._metadata.store
         folders = [path for path in store.list_directory().directories if path != ".hoodie"]
         written = []
         for info in (info for folder in folders for info in store.list_directory(folder).objects):
@@ -335,7 +350,7 @@ class MetadataWriter:
         self._delete(written)
 
     def _delete(self, paths: Iterable[str]) -> None:
-        DeleteScope(self.metadata.store, "a commit to the metadata table").remove_many(paths)
+        DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
 
 
 def _by_group(

@@ -4,6 +4,6 @@
 - time zones of instants, and how they are known: `zone`, `known_zone`
 - the timeline and its transitions: `active`
 - file names of a timeline, bodies of commits: `layout_v1`, `layout_v2`
-- commit metadata: `commit_metadata`
+- commit metadata, ranges of columns that travel with it: `commit_metadata`, `column_range`
 - archived instants, their extra metadata: `archived`, `lsm_history`, `carried`
 """

@@ -1,12 +1,13 @@
-"""Hudi's metadata table; Tideline keeps its partition `files` (docs/decisions/0035)."""
+"""Hudi's metadata table; Tideline keeps `files` and statistics (docs/decisions/0035, 0079)."""
 
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, harmless, integer, refused, word
 
 _NONE = (
-    "of a metadata table Tideline keeps the partition `files` alone, in tables of versions 8 and "
-    "9, and drops others when it writes; leave it out"
+    "of a metadata table Tideline keeps `files` and the statistics of columns that Hudi made, in "
+    "tables of versions 8 and 9, makes no statistics, and drops indexes when it writes; leave it "
+    "out"
 )
 _M = "hoodie.metadata."
 
@@ -48,7 +49,7 @@ SETTINGS = (
         f"{_M}index.expression.column",
     ),
     *harmless(
-        "tunes Hudi's metadata table; Tideline keeps the partition `files` with Hudi's defaults",
+        "tunes Hudi's metadata table; what Tideline keeps of it, it keeps with Hudi's defaults",
         f"{_M}auto.delete.partitions",
         f"{_M}auto.initialize",
         f"{_M}bloom.filter.dynamic.max.entries",

@@ -23,7 +23,7 @@ METADATA_FAULTS = (
     Fault(
         "files of dropped partitions go before the list says so",
         _KEEP,
-        "        table.properties.update(only_kept | kept_index(table), guard)\n",
+        "        table.properties.update(only_kept, guard)\n",
         "",
         _KEEPING,
     ),

@@ -1,0 +1,236 @@
+"""Statistics of columns after writes and services: bounds hold the values, whatever was done."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
+from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
+from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
+from tideline.hudi.metadata_table.partition import file_group
+from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.registry import PARTITIONS
+from tideline.hudi.open_table import open_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import FILES, KEPT_IN_METADATA_TABLE, TableType
+from tideline.hudi.timeline.column_range import ValueKind, ordered
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.kept_statistics import (
+    begin_statistics,
+    statistics_of_files,
+    statistics_of_partitions,
+)
+from tideline.testing.small_table import SmallTable, memory_place
+from tideline.testing.table_audit import stale_listing
+
+COLUMNS = ("v", "n", "d", "amount", "s")
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("part", pa.string()),
+        ("v", pa.int64()),
+        ("n", pa.int32()),
+        ("d", pa.float64()),
+        ("amount", pa.decimal128(12, 3)),
+        ("s", pa.string()),
+    ]
+)
+
+
+def rows(keys: Iterable[int], v: int, chance: random.Random) -> pa.Table:
+    wanted = list(keys)
+    return pa.table(
+        {
+            "id": [f"k{key:03}" for key in wanted],
+            "part": [f"p{key % 3}" for key in wanted],
+            "v": [key * 100 + v for key in wanted],
+            "n": [None if chance.random() < 0.4 else chance.randrange(-50, 50) for _ in wanted],
+            "d": [chance.uniform(-9, 9) for _ in wanted],
+            "amount": [Decimal(chance.randrange(-9999, 9999)).scaleb(-3) for _ in wanted],
+            "s": [chance.choice("aáz\U0010ffff") * chance.choice((1, 30, 1500)) for _ in wanted],
+        },
+        schema=SCHEMA,
+    )
+
+
+@pytest.fixture(params=[TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ], ids=str)
+def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
+    table = with_statistics(request.param)
+    yield table
+    table.forget()
+
+
+def with_statistics(
+    table_type: TableType, version: int = 9, index: str = "V2", columns: tuple[str, ...] = COLUMNS
+) -> SmallTable:
+    location, clock = memory_place()
+    small = SmallTable.create(location, clock, table_type=table_type, table_version=version)
+    begin_statistics(opened(small), columns, index)
+    return small
+
+
+def opened(small: SmallTable) -> HoodieTable:
+    return open_table(small.location, small.clock, small.store())
+
+
+def assert_right(small: SmallTable) -> None:
+    """Every live file, and every partition with rows, has bounds that hold its values."""
+    table = opened(small)
+    assert table.config.metadata_partitions == KEPT_IN_METADATA_TABLE
+    found = small.lake().scan().read_all()
+    of_files, of_partitions = (
+        statistics_of_files(opened(small)),
+        statistics_of_partitions(opened(small)),
+    )
+    view = table.files.view(table.timeline())
+    live = {
+        file.name: piece.partition for piece in view.all_latest_slices() for file in piece.files
+    }
+    for column in COLUMNS:
+        assert {name for name, of in of_files if of == column} >= live.keys()
+        ranges: dict[str, list[Any]] = {}
+        for name, partition in live.items():
+            ranges.setdefault(partition, []).append(of_files[name, column].range)
+        for partition, those in ranges.items():
+            whole = of_partitions[partition, column].range
+            assert whole.nulls == sum(item.nulls for item in those)
+            assert whole.values == sum(item.values for item in those)
+            bounds = [item.least for item in those if item.least is not None]
+            assert whole.least == min(bounds, key=ordered, default=None)
+    for row in found.to_pylist():
+        for column in COLUMNS:
+            whole = of_partitions[row["part"], column].range
+            if (value := row[column]) is not None:
+                if column == "amount":
+                    value = int(value.scaleb(whole.type.scale))
+                assert whole.least is not None
+                assert whole.greatest is not None
+                assert ordered(whole.least) <= ordered(value) <= ordered(whole.greatest), column
+    there = set(found["part"].to_pylist())
+    assert {partition for partition, _ in of_partitions} >= there
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_they_hold_all_values_after_random_work(small: SmallTable, seed: int) -> None:
+    chance = random.Random(seed)
+    lake = small.lake()
+    lake.write(rows(range(12), 0, chance), "insert")
+    for v in range(1, 16):
+        keys = chance.sample(range(20), chance.randrange(1, 6))
+        work = chance.choice(("upsert", "upsert", "delete", "insert_overwrite", "service"))
+        if work == "service":
+            service = chance.choice(("cleaning", "clustering", "compaction", "log_compaction"))
+            asked = {
+                "hoodie.clean.commits.retained": "1",
+                "hoodie.clustering.inline.max.commits": "1",
+                "hoodie.compact.inline.max.delta.commits": "1",
+                "hoodie.log.compaction.blocks.threshold": "2",
+            }
+            small.lake().run(service, options=asked)
+        else:
+            small.lake().write(rows(keys, v, chance), work)
+        assert_right(small)
+    lake.delete_partitions(["p1"])
+    assert not [1 for partition, _ in statistics_of_partitions(opened(small)) if partition == "p1"]
+    assert not [finding for finding in check_table(opened(small)) if finding.check == "statistics"]
+
+
+def test_a_clean_takes_the_rows_of_the_files_that_it_deletes(small: SmallTable) -> None:
+    for v in range(5):
+        small.lake().write(rows(range(6), v, random.Random(v)), "insert_overwrite")
+    small.lake().run("cleaning", options={"hoodie.clean.commits.retained": "1"})
+    named = {info.path.rpartition("/")[2] for info in small.store().list()}
+    assert {name for name, _ in statistics_of_files(opened(small))} <= named
+
+
+@pytest.mark.parametrize("writes", range(1, 40, 3))
+def test_what_a_death_leaves_is_taken_back(small: SmallTable, writes: int) -> None:
+    small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
+    dying = FaultyStore(small.store(), FaultPlan(crash_after_write=writes))
+    with contextlib.suppress(SimulatedCrash):
+        small.lake(dying).write(rows(range(9), 1, random.Random(1)), "upsert")
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
+    small.lake().write(rows([3], 2, random.Random(2)), "upsert")
+    assert_right(small)
+    assert stale_listing(opened(small)) == []
+
+
+def test_long_text_has_cut_bounds_and_none_is_missing(small: SmallTable) -> None:
+    long = rows([1], 0, random.Random(0)).set_column(6, "s", pa.array(["m" * 9000]))
+    small.lake().write(long, "insert")
+    found = statistics_of_partitions(opened(small))["p1", "s"].range
+    assert (found.least, found.greatest) == ("m" * 1024, "m" * 1023 + "n")
+
+
+def test_nan_ends_them_and_the_report_says_why(small: SmallTable) -> None:
+    small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
+    with_nan = rows([1], 1, random.Random(0)).set_column(4, "d", pa.array([float("nan")]))
+    report = small.lake().write(with_nan, "upsert")
+    assert opened(small).config.metadata_partitions == (FILES,)
+    assert any("column_stats, partition_stats" in note and "NaN" in note for note in report.notes)
+
+
+def test_a_column_that_is_added_has_rows_and_is_not_listed() -> None:
+    small = with_statistics(TableType.COPY_ON_WRITE, columns=("id", "part", *COLUMNS))
+    small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
+    wider = rows([1, 2], 1, random.Random(0)).append_column("w", pa.array([7, 8]))
+    small.lake().write(
+        wider, "upsert", options={"hoodie.write.set.null.for.missing.columns": "true"}
+    )
+    files = statistics_of_files(opened(small))
+    assert [row.range.greatest for (_, column), row in files.items() if column == "w"]
+    assert statistics_of_partitions(opened(small))["p1", "w"].range.greatest == 7
+    assert b'"w"' not in small.store().get(INDEX_DEFINITIONS_PATH)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_the_first_version_of_the_index_has_its_own_form(version: int) -> None:
+    small = with_statistics(TableType.COPY_ON_WRITE, version, "V1")
+    small.lake().write(rows(range(3), 0, random.Random(0)), "insert")
+    records = MetadataTable(small.store(), small.clock).read(COLUMN_STATS_PARTITION)
+    said = [record.content["ColumnStatsMetadata"] for record in records if record.content]
+    amounts = [item for item in said if item["columnName"] == "amount"]
+    assert amounts
+    for item in amounts:
+        name, content = item["minValue"]
+        assert name.endswith("DecimalWrapper")
+        assert content["value"].as_tuple().exponent == -15
+        assert item["valueType"] is None
+    row = statistics_of_partitions(opened(small))["p0", "amount"].range
+    assert row.type.kind is ValueKind.DECIMAL
+
+
+def test_a_definition_that_is_gone_ends_them(small: SmallTable) -> None:
+    small.lake().write(rows(range(3), 0, random.Random(0)), "insert")
+    small.store().delete(INDEX_DEFINITIONS_PATH)
+    small.lake().write(rows(range(3), 1, random.Random(0)), "upsert")
+    assert opened(small).config.metadata_partitions == (FILES,)
+
+
+def test_keys_are_hashed_as_hudi_does() -> None:
+    assert (column_id("i"), partition_id("p0")) == ("G7uSFvrozM8=", "Z+KNMU8CLlo=")
+    # The test vectors of the xxHash library.
+    seed, factor, buffer = 2654435761, 11400714785074694797, bytearray()
+    for _ in range(222):
+        buffer.append(seed >> 56)
+        seed = seed * factor % 2**64
+    known = {1: 0xE934A84ADB052768, 14: 0x8282DCC4994E35C8, 222: 0xB641AE8CB691C174}
+    assert {length: xxh64(bytes(buffer[:length]), 0) for length in known} == known
+
+
+def test_the_partitions_that_are_said_to_be_kept_are_those_of_the_registry() -> None:
+    assert tuple(sorted(item.name for item in PARTITIONS)) == KEPT_IN_METADATA_TABLE
+    names = [str(file_group(item, 1)) for item in PARTITIONS]
+    assert names[0].endswith("files-0001-0")
+    assert list(PARTITIONS) == [FILES_PARTITION, COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION]

@@ -1,0 +1,60 @@
+"""Small tables whose metadata table has statistics of columns, as Hudi makes them for a new one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ColumnRow, rows_of
+from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
+from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
+from tideline.hudi.metadata_table.partition import MetadataPartition
+from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.writer import MetadataWriter
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import (
+    COLUMN_STATS,
+    KEPT_IN_METADATA_TABLE,
+    METADATA_PARTITIONS,
+)
+from tideline.hudi.timeline.instant_time import InstantTime
+
+_MADE_AT = InstantTime("0" * 16 + "1")
+
+
+def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = "V2") -> None:
+    """Make a metadata table with statistics of these columns for a table without rows."""
+    bootstrap_metadata_table(table, table.timeline())
+    MetadataWriter(table).make(
+        {COLUMN_STATS_PARTITION: (), PARTITION_STATS_PARTITION: ()}, _MADE_AT
+    )
+    defined = {
+        "indexName": COLUMN_STATS,
+        "indexType": COLUMN_STATS,
+        "indexFunction": COLUMN_STATS,
+        "sourceFields": [*META_COLUMNS, *columns],
+        "indexOptions": {},
+        "version": version,
+    }
+    body = json.dumps({"indexDefinitions": {COLUMN_STATS: defined}})
+    table.store.put(INDEX_DEFINITIONS_PATH, body.encode())
+    table.properties.update({METADATA_PARTITIONS: ",".join(KEPT_IN_METADATA_TABLE)})
+
+
+def stored_rows(table: HoodieTable, partition: MetadataPartition) -> Mapping[str, ColumnRow]:
+    """What a partition of statistics says, by key."""
+    return rows_of(MetadataTable(table.store, table.clock).read(partition))
+
+
+def statistics_of_files(table: HoodieTable) -> Mapping[tuple[str, str], ColumnRow]:
+    """The rows of `column_stats`, by file name and column."""
+    rows = stored_rows(table, COLUMN_STATS_PARTITION).values()
+    return {(row.file, row.column): row for row in rows}
+
+
+def statistics_of_partitions(table: HoodieTable) -> Mapping[tuple[str, str], ColumnRow]:
+    """The rows of `partition_stats`, by partition and column."""
+    rows = stored_rows(table, PARTITION_STATS_PARTITION).values()
+    return {(row.file, row.column): row for row in rows}
