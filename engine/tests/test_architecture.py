@@ -57,6 +57,7 @@ NEEDS_AN_EXTRA = (
     "tideline.formats.row_dataset.",
     "tideline.hudi.check.base_files.",
     "tideline.hudi.check.keys.",
+    "tideline.hudi.check.statistics.",
     "tideline.hudi.read.",
     "tideline.hudi.write.pieces.",
     "tideline.iceberg.table.catalog_config.",

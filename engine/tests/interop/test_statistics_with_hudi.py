@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ColumnRow, rows_of
+from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.open_table import open_table

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ColumnRow, rows_of
+from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
 from tideline.hudi.metadata_table.partition import MetadataPartition

@@ -20,12 +20,8 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedT
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.file_group.column_ranges import ranges_of_base_file
-from tideline.hudi.metadata_table.column_stats import (
-    COLUMN_STATS_PARTITION,
-    ColumnRow,
-    key_of,
-    rows_of,
-)
+from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
 from tideline.hudi.metadata_table.partition import Discrepancy
 from tideline.hudi.metadata_table.partition_stats import (

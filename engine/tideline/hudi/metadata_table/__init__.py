@@ -2,10 +2,10 @@
 
 What it says: `partition` is what a partition is, `registry` names those that are kept,
 `files_partition` lists files, `column_stats` and `partition_stats` have bounds of columns
-(`indexed_columns`, under keys of `hash_id`), `record` is how records are stored. How it is kept:
-`keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable` switches it off.
-How it is read: `reader`. What Hudi keeps beside it, and Tideline takes out: `index_definitions`,
-`index_build`, `record_index`.
+(`indexed_columns`, as `column_row`, under keys of `hash_id`), `record` is how records are stored.
+How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable`
+switches it off. How it is read: `reader`. What Hudi keeps beside it, and Tideline takes out:
+`index_definitions`, `index_build`, `record_index`.
 
 - a metadata table: what a partition is, `files`, records as they are stored, reading, listings:
   `partition`, `registry`, `files_partition`, `record`, `reader`

@@ -129,6 +129,8 @@ def group_number(key: str, groups: int) -> int:
 
     Source: Hudi's HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex.
     """
+    if groups == 1:
+        return 0
     units = key.encode("utf-16-le")
     code = 0
     for low, high in zip(units[::2], units[1::2], strict=True):

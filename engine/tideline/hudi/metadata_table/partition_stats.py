@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, rows_of
 from tideline.hudi.metadata_table.column_stats import (
     COLUMN_STATS_PARTITION,
-    ColumnRow,
     columns_at,
     key_of,
-    merged_rows,
     ranges_of,
-    rows_of,
     written_files,
 )
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION

@@ -34,12 +34,18 @@ _SCHEMA = "schema"
 class MetadataRecord:
     """What a partition says of one key: `type` and the field of that type.
 
-    Without `content` the key is deleted. `path` is where the record was read.
+    `datum` is the same as it is stored in the schema of this module; a record that is made may have
+    that alone. Without either the key is deleted. `path` is where the record was read.
     """
 
     key: str
     content: Mapping[str, Any] | None = field(hash=False)
     path: object = field(default=None, compare=False)
+    datum: bytes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.content is None and self.datum is None
 
 
 @cache
@@ -51,8 +57,9 @@ def record_schema_json() -> str:
 def encode_record_hfile(records: Iterable[MetadataRecord]) -> bytes:
     """An HFile of records with content, each key once."""
     kept = sorted(records, key=lambda record: record.key.encode())
-    datums = encode_records(record_schema_json(), [_to_avro(record) for record in kept])
-    pairs = ((record.key.encode(), datum) for record, datum in zip(kept, datums, strict=True))
+    new = [record for record in kept if record.datum is None]
+    encoded = iter(encode_records(record_schema_json(), [_to_avro(record) for record in new]))
+    pairs = ((record.key.encode(), record.datum or next(encoded)) for record in kept)
     return encode_hfile(pairs, {_SCHEMA: record_schema_json().encode()})
 
 
@@ -112,9 +119,12 @@ def _read(
         return
     admit_records(schema_json, datums, path=path)
     found = decode_records(schema_json, datums, path=path, names_records=True)
+    # As it is stored where the key is that of an HFile's entry, the field for it empty.
+    is_current = keys is not None and schema_json == record_schema_json()
     with faults_named("records of a metadata table are not understood", path=path):
         for at, record in enumerate(found):
-            yield MetadataRecord(record["key"] if keys is None else keys[at], record, path)
+            key = record["key"] if keys is None else keys[at]
+            yield MetadataRecord(key, record, path, datums[at] if is_current else None)
 
 
 def _deleted(content: bytes, path: object) -> Iterator[MetadataRecord]:

@@ -377,8 +377,8 @@ def _groups_of(stored: StoredPartition) -> tuple[FileGroupId, ...]:
 def _log_blocks(group: FileGroupId, time: InstantTime, records: Sequence[MetadataRecord]) -> bytes:
     """A log's blocks with these records: what has content, then what is deleted."""
     headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: record_schema_json()}
-    said = [record for record in records if record.content is not None]
-    gone = [record.key for record in records if record.content is None]
+    said = [record for record in records if not record.is_deleted]
+    gone = [record.key for record in records if record.is_deleted]
     blocks = b""
     if said or not gone:
         blocks = encode_block(BlockKind.HFILE_DATA, headers, encode_record_hfile(said))

@@ -127,7 +127,9 @@ def retyped(found: ColumnRange, wanted: ValueType) -> ColumnRange | None:
 
     Columns widen; and older statistics say of a number neither what it counts nor its unit.
     """
-    if found.type == wanted or found.least is None or found.greatest is None:
+    if found.type == wanted:
+        return found
+    if found.least is None or found.greatest is None:
         return replace(found, type=wanted)
     if wanted.kind is ValueKind.DECIMAL:
         if found.type.kind is not ValueKind.DECIMAL:

@@ -9,6 +9,7 @@ _KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/writer.py"
 _KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
+_STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _LOOKED_UP = ("engine/tests/formats/test_hfile.py",)
 
@@ -162,5 +163,48 @@ METADATA_FAULTS = (
         "        if not self._properties.reload().keeps_metadata_table:\n",
         "        if False:\n",
         _KEEPING,
+    ),
+    Fault(
+        "bounds of a column are not united over the files of a partition",
+        f"{_ROOM}/partition_stats.py",
+        "        row = ColumnRow(partition, column, united(known, wanted), is_tight=True)\n",
+        "        row = ColumnRow(partition, column, united(known[:1], wanted), is_tight=True)\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "a partition keeps the statistics of rows that are gone",
+        f"{_ROOM}/partition_stats.py",
+        "        return [MetadataRecord(key, None) for key in keys.values()]\n",
+        "        return []\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "statistics of a file stay when it is cleaned",
+        f"{_ROOM}/column_stats.py",
+        "        return gone + rows\n",
+        "        return rows\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "NaN has bounds in statistics",
+        f"{_ROOM}/column_stats.py",
+        "        if isinstance(typed.greatest, float) and isnan(typed.greatest):\n",
+        "        if False:\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "the greatest bound of a long text is cut down",
+        "engine/tideline/hudi/file_group/column_ranges.py",
+        "        greatest = text_after(greatest[:BOUND_LENGTH_MAX]) or greatest\n",
+        "        greatest = greatest[:BOUND_LENGTH_MAX]\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "a column without bounds in a footer counts as one of nulls",
+        "engine/tideline/hudi/file_group/column_ranges.py",
+        "        if not statistics.has_min_max:\n            return None\n",
+        "        if not statistics.has_min_max:\n"
+        "            return ColumnRange(kind, None, None, 0, 0)\n",
+        _STATISTICS,
     ),
 )

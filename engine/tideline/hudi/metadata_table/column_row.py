@@ -1,0 +1,256 @@
+"""Rows of statistics as they are stored: bounds and counts of a column of a file or a partition.
+
+The second version of the index says the type of the bounds; in the first one they are in the form
+of their Java class, and times are numbers of no unit. A commit has a row for every column of every
+file, so they are put together byte by byte: what Avro makes of one schema is known beforehand.
+
+Source: Hudi's HoodieMetadataPayload.createColumnStatsRecords, ValueType, ValueMetadata (1.2);
+Avro's specification, "Binary Encoding".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from tideline.bounded.parsing import faults_named
+from tideline.errors import CorruptTableError
+from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.timeline.column_range import Bound, ColumnRange, ValueKind, ValueType, united
+
+_FIELD = "ColumnStatsMetadata"
+_FIRST_VERSION_DECIMAL = ValueType.decimal(30, 15)
+_BRANCHES = (
+    "",
+    "Boolean",
+    "Int",
+    "Long",
+    "Float",
+    "Double",
+    "Bytes",
+    "String",
+    "Date",
+    "Decimal",
+    "TimeMicros",
+    "TimestampMicros",
+    "LocalDate",
+)
+"""The union of a bound, by the numbers of its branches."""
+_WRAPPERS = {
+    ValueKind.BOOLEAN: "Boolean",
+    ValueKind.INT: "Int",
+    ValueKind.LONG: "Long",
+    ValueKind.FLOAT: "Float",
+    ValueKind.DOUBLE: "Double",
+    ValueKind.STRING: "String",
+    ValueKind.UUID: "String",
+    ValueKind.BYTES: "Bytes",
+    ValueKind.FIXED: "Bytes",
+    ValueKind.DECIMAL: "Bytes",
+    ValueKind.DATE: "Int",
+    ValueKind.TIME_MILLIS: "Int",
+}
+"""Of the second version; of all other times it is Long."""
+_FIRST_VERSION_WRAPPERS = {
+    ValueKind.DECIMAL: "Decimal",
+    ValueKind.DATE: "Date",
+    ValueKind.TIME_MILLIS: "Long",
+}
+_KINDS = {
+    "Boolean": ValueKind.BOOLEAN,
+    "Int": ValueKind.INT,
+    "Long": ValueKind.LONG,
+    "Float": ValueKind.FLOAT,
+    "Double": ValueKind.DOUBLE,
+    "Bytes": ValueKind.BYTES,
+    "String": ValueKind.STRING,
+    "Date": ValueKind.DATE,
+    "Decimal": ValueKind.DECIMAL,
+    "TimeMicros": ValueKind.TIME_MICROS,
+    "TimestampMicros": ValueKind.TIMESTAMP_MICROS,
+    "LocalDate": ValueKind.DATE,
+}
+"""What a bound of each wrapper is where the row does not say it."""
+_NULL, _PRESENT = b"\0", b"\2"
+_NO_META_COLUMNS_NO_KEY = b"\0" * 6
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """What a row says of a column of a file, or of a partition; `is_tight` that it replaces older
+    rows of its key instead of being added to them."""
+
+    file: str
+    column: str
+    range: ColumnRange
+    is_tight: bool = False
+
+    @classmethod
+    def parse(cls, record: MetadataRecord) -> ColumnRow | None:
+        """None where the row is deleted. Raises CorruptTableError for a record of another form."""
+        if record.content is None:
+            return None
+        with faults_named("records of a metadata table are not understood", path=record.path):
+            said = record.content[_FIELD]
+            if said is None:
+                raise CorruptTableError("a record of another kind among statistics")
+            if said["isDeleted"]:
+                return None
+            counts = [
+                said[name] or 0
+                for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+            ]
+            found = ColumnRange(*_bounds(said), *counts)
+            tight = bool(said.get("isTightBound", False))
+            return cls(said["fileName"], said["columnName"], found, tight)
+
+    def stored(self, key: str, kind: int, *, has_types: bool) -> MetadataRecord:
+        """As it is written under a key, in one of the versions of the index."""
+        found = self.range
+        counts = (found.values, found.nulls, found.size_bytes, found.plain_bytes)
+        parts = (
+            _NO_META_COLUMNS_NO_KEY,
+            _long(kind),
+            _NULL,  # of `files`
+            _NULL,  # of bloom filters
+            _PRESENT,
+            _PRESENT,
+            _text(self.file),
+            _PRESENT,
+            _text(self.column),
+            _wrapped(found.least, found.type, has_types=has_types),
+            _wrapped(found.greatest, found.type, has_types=has_types),
+            *(_PRESENT + _long(count) for count in counts),
+            b"\0",  # is not deleted
+            b"\1" if self.is_tight else b"\0",
+            _printed_type(found.type) if has_types else _NULL,
+            _NULL,  # of the record index
+            _NULL,  # of a secondary index
+        )
+        return MetadataRecord(key, None, datum=b"".join(parts))
+
+
+def merged_rows(records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+    """The rows that count of each key: the newest one, or the sum of several that are not tight."""
+    newest: dict[str, list[MetadataRecord]] = {}
+    for record in records:
+        is_added = record.content is not None and not record.content[_FIELD].get("isTightBound")
+        if is_added and newest.get(record.key):
+            newest[record.key].append(record)
+        else:
+            newest[record.key] = [] if record.content is None else [record]
+    return [_added(found) for found in newest.values() if found]
+
+
+def rows_of(records: Iterable[MetadataRecord]) -> Mapping[str, ColumnRow]:
+    """The rows that records say together, oldest first, by their keys."""
+    newest: dict[str, list[ColumnRow]] = {}
+    for record in records:
+        row = ColumnRow.parse(record)
+        if row is not None and not row.is_tight and newest.get(record.key):
+            newest[record.key].append(row)
+        else:
+            newest[record.key] = [] if row is None else [row]
+    return {key: _sum(rows) for key, rows in newest.items() if rows}
+
+
+def _added(records: list[MetadataRecord]) -> MetadataRecord:
+    """Rows of one key as one."""
+    content = records[-1].content
+    if len(records) == 1 or content is None:
+        return records[-1]
+    rows = [row for record in records if (row := ColumnRow.parse(record)) is not None]
+    has_types = content[_FIELD].get("valueType") is not None
+    return _sum(rows).stored(records[-1].key, content["type"], has_types=has_types)
+
+
+def _sum(rows: list[ColumnRow]) -> ColumnRow:
+    newest = rows[-1]
+    if len(rows) == 1:
+        return newest
+    whole = united((row.range for row in rows), newest.range.type)
+    return ColumnRow(newest.file, newest.column, whole)
+
+
+def _wrapped(bound: Bound | None, kind: ValueType, *, has_types: bool) -> bytes:
+    """A bound as a branch of its union."""
+    if bound is None:
+        return _NULL
+    wrapper = _WRAPPERS.get(kind.kind, "Long")
+    if not has_types:
+        wrapper = _FIRST_VERSION_WRAPPERS.get(kind.kind, wrapper)
+    branch = _long(_BRANCHES.index(wrapper))
+    if kind.kind is ValueKind.DECIMAL and isinstance(bound, int):
+        more = 0 if has_types else _FIRST_VERSION_DECIMAL.scale - kind.scale
+        digits = bound * 10**more
+        length = (digits if digits >= 0 else ~digits).bit_length() // 8 + 1
+        return branch + _bytes(digits.to_bytes(length, "big", signed=True))
+    if isinstance(bound, bool):
+        return branch + (b"\1" if bound else b"\0")
+    if isinstance(bound, int):
+        return branch + _long(bound)
+    if isinstance(bound, float):
+        return branch + (_FLOAT if wrapper == "Float" else _DOUBLE).pack(bound)
+    return branch + (_text(bound) if isinstance(bound, str) else _bytes(bound))
+
+
+@lru_cache(maxsize=256)
+def _printed_type(found: ValueType) -> bytes:
+    digits = _NULL if found.digits is None else _PRESENT + _text(found.digits)
+    return _PRESENT + _long(found.kind.value) + digits
+
+
+@lru_cache(maxsize=65_536)
+def _long(value: int) -> bytes:
+    """A number in Avro's zigzag variable length form."""
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    parts = bytearray()
+    while zigzag > 0x7F:
+        parts.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    parts.append(zigzag)
+    return bytes(parts)
+
+
+def _bytes(value: bytes) -> bytes:
+    return _long(len(value)) + value
+
+
+def _text(value: str) -> bytes:
+    return _bytes(value.encode())
+
+
+def _bounds(said: Mapping[str, Any]) -> tuple[ValueType, Bound | None, Bound | None]:
+    """The type of a row's bounds, and both."""
+    found = [_unwrapped(said[name]) for name in ("minValue", "maxValue")]
+    wrappers = [wrapper for wrapper, bound in found if bound is not None]
+    stated = said.get("valueType")
+    if stated is not None:
+        kind = ValueType(ValueKind(stated["typeOrdinal"]), stated["additionalInfo"])
+    else:
+        kind = ValueType(_KINDS[wrappers[0]] if wrappers else ValueKind.NULL)
+        if kind.kind is ValueKind.DECIMAL:
+            kind = _FIRST_VERSION_DECIMAL
+    least, greatest = (_read(bound, kind) for _, bound in found)
+    return kind, least, greatest
+
+
+def _unwrapped(value: Any) -> tuple[str, Any]:
+    if value is None:
+        return "", None
+    name, content = value
+    return name.rpartition(".")[2].removesuffix("Wrapper"), content["value"]
+
+
+def _read(bound: Any, kind: ValueType) -> Bound | None:
+    if isinstance(bound, Decimal):
+        return int(bound.scaleb(kind.scale))
+    if kind.kind is ValueKind.DECIMAL and isinstance(bound, bytes):
+        return int.from_bytes(bound, "big", signed=True)
+    found: Bound | None = bound
+    return found
