@@ -31,8 +31,9 @@ from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTabl
 from tideline.formats.protocol_buffer import read_message, read_varint
 
 BLOCK_BYTES_MAX = 1024 * 1024
+TRAILER_BYTES = 4096
+"""The last bytes of a file, which say where everything is."""
 
-_TRAILER_BYTES = 4096
 _MAJOR_VERSION = 3
 _DATA, _INDEX = b"DATABLK*", b"IDXROOT2"
 _FILE_INFO, _TRAILER = b"FILEINF2", b'TRABLK"$'
@@ -63,14 +64,14 @@ def decode_hfile(body: bytes, *, path: object = None) -> HFile:
     if not body:
         return HFile()
     with faults_named("HFile is truncated or broken", path=path):
-        trailer = _read_trailer(body)
-        info = _read_info(_block_at(body, trailer.number(_INFO_AT), trailer.codec, path))
+        trailer = read_trailer(body)
+        info = _read_info(block_at(body, trailer.number(_INFO_AT), trailer.codec, path))
         entries: list[tuple[bytes, bytes]] = []
         read_bytes = 0
         for block in _data_blocks(body, trailer, path):
             read_bytes += len(block)
             admit(read_bytes, path=path, what="HFile")
-            entries += _read_entries(block)
+            entries += read_entries(block)
         keys = [key for key, _ in entries]
         if any(later < earlier for earlier, later in pairwise(keys)):
             raise CorruptTableError("keys of an HFile are out of order")
@@ -95,13 +96,15 @@ def encode_hfile(
     return writer.finish(info)
 
 
-# Fields of the trailer.
-_INFO_AT, _LOAD_AT, _INDEX_BYTES, _DATA_BLOCKS, _META_BLOCKS = 1, 2, 3, 5, 6
+# Fields of the trailer; from `LOAD_AT` on come the indexes.
+_INFO_AT, LOAD_AT, _INDEX_BYTES, _DATA_BLOCKS, _META_BLOCKS = 1, 2, 3, 5, 6
 _ENTRIES, _LEVELS, _FIRST_AT, _LAST_AT, _COMPARED_BY, _CODEC = 7, 8, 9, 10, 11, 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Trailer:
+class Trailer:
+    """What the trailer says, by its fields."""
+
     fields: Mapping[int, int | bytes]
 
     def number(self, name: int, default: int | None = None) -> int:
@@ -115,17 +118,19 @@ class _Trailer:
         return self.number(_CODEC, _PLAIN)
 
 
-def _read_trailer(body: bytes) -> _Trailer:
-    trailer = body[-_TRAILER_BYTES:]
-    if len(trailer) < _TRAILER_BYTES or not trailer.startswith(_TRAILER):
+def read_trailer(body: bytes) -> Trailer:
+    """The trailer at the end of a file, or of its last bytes. Raises CorruptTableError where there
+    is none, UnsupportedTableError for one of another version."""
+    trailer = body[-TRAILER_BYTES:]
+    if len(trailer) < TRAILER_BYTES or not trailer.startswith(_TRAILER):
         raise CorruptTableError("no HFile: its trailer is missing")
     if trailer[-1] != _MAJOR_VERSION:
         raise UnsupportedTableError("HFile of another version", value=trailer[-1])
     length, at = read_varint(trailer, len(_TRAILER))
-    return _Trailer(dict(read_message(trailer[at : at + length])))
+    return Trailer(dict(read_message(trailer[at : at + length])))
 
 
-def _data_blocks(body: bytes, trailer: _Trailer, path: object) -> Iterator[bytes]:
+def _data_blocks(body: bytes, trailer: Trailer, path: object) -> Iterator[bytes]:
     """The contents of the data blocks, which lie one after another, from first to last."""
     if not trailer.number(_ENTRIES, 0):
         return
@@ -133,11 +138,47 @@ def _data_blocks(body: bytes, trailer: _Trailer, path: object) -> Iterator[bytes
     while at <= last:
         magic, on_disk, *_ = _HEADER.unpack_from(body, at)
         if magic == _DATA:
-            yield _block_at(body, at, trailer.codec, path)
+            yield block_at(body, at, trailer.codec, path)
         at += _HEADER.size + max(on_disk, 0)
 
 
-def _block_at(body: bytes, at: int, codec: int, path: object) -> bytes:
+def info_at(tail: bytes, trailer: Trailer, start: int, path: object) -> dict[str, bytes]:
+    """What is said of a file whose bytes from `start` on are `tail`."""
+    return _read_info(block_at(tail, trailer.number(_INFO_AT) - start, trailer.codec, path))
+
+
+def index_entries(
+    tail: bytes, trailer: Trailer, start: int, path: object
+) -> Iterator[tuple[bytes, int, int]]:
+    """The first key, the offset and the size in bytes of every data block of such a file.
+
+    Raises UnsupportedTableError for an index of several levels.
+    """
+    count = trailer.number(_DATA_BLOCKS, 0)
+    if not count or not trailer.number(_ENTRIES, 0):
+        return
+    levels = trailer.number(_LEVELS, 1)
+    if levels > 1:
+        raise UnsupportedTableError(
+            "an HFile with an index of several levels is not looked into", path=path, value=levels
+        )
+    block = block_at(tail, trailer.number(LOAD_AT) - start, trailer.codec, path)
+    at = 0
+    for _ in range(count):
+        offset, size_bytes = _INDEX_ENTRY.unpack_from(block, at)
+        field_bytes, at = _read_hadoop_number(block, at + _INDEX_ENTRY.size)
+        key_bytes = struct.unpack_from(">h", block, at)[0]
+        key = block[at + 2 : at + 2 + key_bytes]
+        if not 0 <= key_bytes <= field_bytes - 2 or len(key) != key_bytes:
+            raise CorruptTableError("an entry of an HFile's index is cut short")
+        yield key, offset, size_bytes
+        at += field_bytes
+
+
+def block_at(body: bytes, at: int, codec: int, path: object) -> bytes:
+    """The content of the block at a place. Raises CorruptTableError, UnsupportedTableError."""
+    if at < 0:
+        raise CorruptTableError("a block of an HFile lies outside of it", value=at)
     _, _, size_bytes, _, _, _, end = _HEADER.unpack_from(body, at)
     stored = body[at + _HEADER.size : at + end]
     if codec not in (_GZIP, _PLAIN):
@@ -148,7 +189,8 @@ def _block_at(body: bytes, at: int, codec: int, path: object) -> bytes:
     return content
 
 
-def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+def read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a data block. Raises CorruptTableError for one that is cut short."""
     at = 0
     while at < len(block):
         field_bytes, value_bytes, key_bytes = _ENTRY.unpack_from(block, at)
@@ -237,7 +279,7 @@ class _Writer:
         first, last = (self._index[0][0], self._index[-1][0]) if self._index else (-1, 0)
         numbers = {
             _INFO_AT: info_at,
-            _LOAD_AT: load_at,
+            LOAD_AT: load_at,
             _INDEX_BYTES: self._key_bytes + self._value_bytes,
             _DATA_BLOCKS: len(self._index),
             _META_BLOCKS: 0,
@@ -249,7 +291,7 @@ class _Writer:
         message = b"".join(_number_field(name, value) for name, value in numbers.items())
         message += _bytes_field(_COMPARED_BY, _COMPARATOR) + _number_field(_CODEC, self._codec)
         content = _TRAILER + _varint(len(message)) + message
-        return content.ljust(_TRAILER_BYTES - 1, b"\0") + bytes([_MAJOR_VERSION])
+        return content.ljust(TRAILER_BYTES - 1, b"\0") + bytes([_MAJOR_VERSION])
 
     def _end_block(self) -> None:
         if not self._current:

@@ -135,12 +135,12 @@ class ListedFiles:
 
     def records(self) -> Iterator[FilesRecord]:
         """Everything in as few records as possible, nothing of what is deleted."""
-        names = {_key_of(name): FileState(0) for name in self.partitions}
+        names = {key_of_files(name): FileState(0) for name in self.partitions}
         yield FilesRecord(ALL_PARTITIONS, names)
         for partition in sorted(self.states):
             live = {name: FileState(size) for name, size in self.files(partition)}
             if live:
-                yield FilesRecord(_key_of(partition), live)
+                yield FilesRecord(key_of_files(partition), live)
 
 
 class FilesPartition:
@@ -191,6 +191,11 @@ class FilesPartition:
 FILES_PARTITION = FilesPartition()
 
 
+def key_of_files(partition: str) -> str:
+    """The key of the record with the files of a partition."""
+    return partition or _WITHOUT_PARTITIONS
+
+
 def _stored(records: Iterable[FilesRecord]) -> tuple[MetadataRecord, ...]:
     return tuple(record.stored() for record in records)
 
@@ -198,7 +203,7 @@ def _stored(records: Iterable[FilesRecord]) -> tuple[MetadataRecord, ...]:
 def _written(metadata: CommitMetadata) -> Iterator[FilesRecord]:
     """The records of a commit, a compaction, a clustering or a replacement."""
     names = sorted(metadata.partition_to_write_stats)
-    yield FilesRecord(ALL_PARTITIONS, {_key_of(name): FileState(0) for name in names})
+    yield FilesRecord(ALL_PARTITIONS, {key_of_files(name): FileState(0) for name in names})
     for name in names:
         sizes: dict[str, int] = {}
         for stat in metadata.partition_to_write_stats[name]:
@@ -208,7 +213,9 @@ def _written(metadata: CommitMetadata) -> Iterator[FilesRecord]:
                     raise CorruptTableError("a commit wrote an empty file", path=path)
                 file_name = split_path(path)[1]
                 sizes[file_name] = max(size_bytes, sizes.get(file_name, 0))
-        yield FilesRecord(_key_of(name), {file: FileState(size) for file, size in sizes.items()})
+        yield FilesRecord(
+            key_of_files(name), {file: FileState(size) for file, size in sizes.items()}
+        )
 
 
 def _removed(deleted: Iterable[str], emptied: Iterable[str]) -> Iterator[FilesRecord]:
@@ -218,8 +225,8 @@ def _removed(deleted: Iterable[str], emptied: Iterable[str]) -> Iterator[FilesRe
         partition, name = split_path(path)
         by_partition.setdefault(partition, {})[name] = DELETED
     for partition, files in by_partition.items():
-        yield FilesRecord(_key_of(partition), files)
-    if gone := {_key_of(name): DELETED for name in emptied}:
+        yield FilesRecord(key_of_files(partition), files)
+    if gone := {key_of_files(name): DELETED for name in emptied}:
         yield FilesRecord(ALL_PARTITIONS, gone)
 
 
@@ -255,10 +262,6 @@ def _listed_and_gone(listed: ListedFiles, seen: SeenTable) -> Iterator[Discrepan
             if path not in seen.paths and seen.is_missing(path):
                 message = "lists a file that is not there: readers with a metadata table may fail"
                 yield Discrepancy(message, path, file.instant)
-
-
-def _key_of(partition: str) -> str:
-    return partition or _WITHOUT_PARTITIONS
 
 
 def _partition_of(key: str) -> str:

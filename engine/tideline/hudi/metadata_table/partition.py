@@ -12,7 +12,7 @@ that is listed and not kept up to date would hide rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -57,6 +57,11 @@ class StoredRecords(Protocol):
 
     def read(self, partition: MetadataPartition) -> Iterator[MetadataRecord]:
         """All that a partition says, oldest first."""
+
+    def look_up(
+        self, partition: MetadataPartition, keys: Collection[str]
+    ) -> Iterator[MetadataRecord]:
+        """What it says of these keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tideline.hudi.metadata_table.column_stats import (
     ranges_of,
     written_files,
 )
-from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
 from tideline.hudi.metadata_table.partition import (
@@ -129,7 +129,8 @@ def _live_files(
     change: TableChange, stored: StoredRecords, partitions: Collection[str]
 ) -> Mapping[str, tuple[str, ...]]:
     """Paths of the files of the newest slices after a change, by partition."""
-    listed = FILES_PARTITION.look_up(stored.read(FILES_PARTITION)).listing(partitions)
+    keys = [key_of_files(partition) for partition in partitions]
+    listed = FILES_PARTITION.look_up(stored.look_up(FILES_PARTITION, keys)).listing(partitions)
     sizes = {partition: dict(files) for partition, files in listed.items()}
     for stat in written_files(change):
         partition, name = split_path(stat.path or "")
@@ -166,7 +167,7 @@ def _stored_ranges(
         for path in paths
         for column in indexed.names
     }
-    records = (item for item in stored.read(COLUMN_STATS_PARTITION) if item.key in keys)
+    records = stored.look_up(COLUMN_STATS_PARTITION, keys)
     found: dict[str, dict[str, ColumnRange]] = {}
     for key, row in rows_of(records).items():
         path, column = keys[key]

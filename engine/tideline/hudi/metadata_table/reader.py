@@ -21,11 +21,13 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.formats.hfile_lookup import HFileLookup
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
-from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
-from tideline.hudi.metadata_table.partition import MetadataPartition, file_group
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
+from tideline.hudi.metadata_table.partition import MetadataPartition, file_group, group_number
 from tideline.hudi.metadata_table.record import (
     MetadataRecord,
+    decode_entries,
     decode_record_block,
     decode_record_hfile,
 )
@@ -40,6 +42,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.storage.store_below import StoreBelow
 
 _IGNORED = (BlockKind.COMMAND,)
+_READ_WHOLE_BYTES_MAX = 256 * 1024
+"""A base file of up to so many bytes comes with one request."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +86,24 @@ class MetadataTable:
             newest = slices[0]
             logs = tuple(log for log in newest.log_files if log.instant not in without)
             yield from self.read_slice(replace(newest, log_files=logs))
+
+    def look_up(
+        self, partition: MetadataPartition, keys: Collection[str]
+    ) -> Iterator[MetadataRecord]:
+        """What a partition says now of these keys, oldest first. Raises as `read`.
+
+        Of a base file only the blocks are read that may have them, unless it is small.
+        """
+        groups = self.stored(partition, self.timeline()).groups
+        wanted: dict[int, set[str]] = {}
+        for key in keys:
+            wanted.setdefault(group_number(key, len(groups)), set()).add(key)
+        for number, those in sorted(wanted.items()):
+            newest = groups[number][0]
+            if newest.base_file is not None:
+                yield from self._of_keys(newest.base_file, those)
+            for log in newest.log_files:
+                yield from (record for record in self._read(log) if record.key in those)
 
     def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
         """The files of a partition.
@@ -133,6 +155,18 @@ class MetadataTable:
             return decode_record_hfile(body, path=file.path)
         return tuple(_read_log(body, file.path))
 
+    def _of_keys(self, file: BaseFile, keys: Collection[str]) -> Iterator[MetadataRecord]:
+        if file.size_bytes <= _READ_WHOLE_BYTES_MAX:
+            yield from (record for record in self._read(file) if record.key in keys)
+            return
+
+        def read_range(offset: int, length: int) -> bytes:
+            return self.store.get_range(file.path, offset=offset, length=length)
+
+        lookup = HFileLookup(read_range, file.size_bytes, path=file.path)
+        entries = lookup.of_keys([key.encode() for key in keys])
+        yield from decode_entries(lookup.info, entries, path=file.path)
+
     def _archived_completion(self, time: InstantTime) -> InstantTime | None:
         form = self.layout.archive
         return form.opens(self.store, form.folder).completions_around(time).get(time)
@@ -156,7 +190,12 @@ class MetadataListing:
         try:
             if self._table is None:
                 self._table = MetadataTable(self._data_store, self._clock)
-            records = self._table.read(FILES_PARTITION)
+            if partitions is None:
+                records = self._table.read(FILES_PARTITION)
+            else:
+                partitions = frozenset(partitions)
+                keys = [key_of_files(partition) for partition in partitions]
+                records = self._table.look_up(FILES_PARTITION, keys)
             return FILES_PARTITION.look_up(records).listing(partitions)
         except ObjectNotFoundError:
             self._table = None

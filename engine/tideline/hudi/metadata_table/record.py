@@ -28,6 +28,8 @@ from tideline.formats.log_block import (
 
 _SCHEMA_NAME = "HoodieMetadataRecord"
 _SCHEMA = "schema"
+_BLOCK_BYTES_MAX = 64 * 1024
+"""Smaller than Hudi's blocks: a lookup reads whole ones, and keys are spread over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def encode_record_hfile(records: Iterable[MetadataRecord]) -> bytes:
     new = [record for record in kept if record.datum is None]
     encoded = iter(encode_records(record_schema_json(), [_to_avro(record) for record in new]))
     pairs = ((record.key.encode(), record.datum or next(encoded)) for record in kept)
-    return encode_hfile(pairs, {_SCHEMA: record_schema_json().encode()})
+    info = {_SCHEMA: record_schema_json().encode()}
+    return encode_hfile(pairs, info, block_bytes_max=_BLOCK_BYTES_MAX)
 
 
 def encode_deletes(partition: str, keys: Iterable[str]) -> bytes:
@@ -79,11 +82,18 @@ def decode_record_hfile(body: bytes, *, path: object = None) -> tuple[MetadataRe
     the limits on metadata.
     """
     found = decode_hfile(body, path=path)
+    return decode_entries(found.info, found.entries, path=path)
+
+
+def decode_entries(
+    info: Mapping[str, bytes], entries: Iterable[tuple[bytes, bytes]], *, path: object = None
+) -> tuple[MetadataRecord, ...]:
+    """The records of some entries of an HFile, `info` being what that says of itself. Raises likewise."""
+    found = tuple(entries)
     with faults_named("the schema of an HFile is no text", path=path):
-        schema_json = found.info.get(_SCHEMA, b"").decode()
-        keys = [key.decode() for key, _ in found.entries]
-    datums = [datum for _, datum in found.entries]
-    return tuple(_read(schema_json, keys, datums, path))
+        schema_json = info.get(_SCHEMA, b"").decode()
+        keys = [key.decode() for key, _ in found]
+    return tuple(_read(schema_json, keys, [datum for _, datum in found], path))
 
 
 def decode_record_block(

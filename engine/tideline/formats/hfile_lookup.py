@@ -1,0 +1,122 @@
+"""Looking keys up in an HFile without reading all of it.
+
+1. The last bytes hold the trailer and, in most files, the index of data blocks; a second request
+   reads the index where they do not.
+2. The index has the first key of every block, so that a key, or all keys with a prefix, lie in
+   blocks that are known. Neighbouring blocks come with one request.
+
+Source: HBase's book, appendix on HFile v3; Hudi's HFileReaderImpl.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tideline.bounded.parsing import faults_named
+from tideline.bounded.read_limits import admit
+from tideline.errors import CorruptTableError
+from tideline.formats.hfile import (
+    LOAD_AT,
+    TRAILER_BYTES,
+    block_at,
+    index_entries,
+    info_at,
+    read_entries,
+    read_trailer,
+)
+
+ReadRange = Callable[[int, int], bytes]
+"""Up to `length` bytes of a file from `offset` on."""
+
+_TAIL_BYTES = 64 * 1024
+_GAP_BYTES_MAX = 64 * 1024
+"""Blocks that are no further apart come with one request: less than one costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    first_key: bytes
+    offset: int
+    size_bytes: int
+
+
+class HFileLookup:
+    """One file whose blocks are read as keys are looked up."""
+
+    def __init__(self, read_range: ReadRange, size_bytes: int, *, path: object = None) -> None:
+        """Read where the blocks lie. Raises CorruptTableError naming `path` for what is no HFile,
+        UnsupportedTableError for one with an index of several levels, or beyond the limits."""
+        self._read_range = read_range
+        self._path = path
+        with faults_named("HFile is truncated or broken", path=path):
+            start = max(0, size_bytes - _TAIL_BYTES)
+            tail = read_range(start, size_bytes - start)
+            self._trailer = read_trailer(tail)
+            load_at = self._trailer.number(LOAD_AT)
+            if not 0 <= load_at <= size_bytes - TRAILER_BYTES:
+                raise CorruptTableError("the index of an HFile lies outside of it", value=load_at)
+            if load_at < start:
+                admit(size_bytes - load_at, path=path, what="index of an HFile")
+                start, tail = load_at, read_range(load_at, size_bytes - load_at)
+            self.info: Mapping[str, bytes] = info_at(tail, self._trailer, start, path)
+            found = index_entries(tail, self._trailer, start, path)
+            self._blocks = [_Block(*entry) for entry in found]
+        self._first_keys = [block.first_key for block in self._blocks]
+        ends = [block.offset + block.size_bytes for block in self._blocks]
+        if any(later < earlier for earlier, later in pairwise(self._first_keys)) or any(
+            not 0 <= block.offset < end <= load_at
+            for block, end in zip(self._blocks, ends, strict=True)
+        ):
+            raise CorruptTableError("the index of an HFile is not that of its blocks", path=path)
+
+    def of_keys(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The entries with these keys, ascending. Raises as the constructor."""
+        wanted = frozenset(keys)
+        numbers = {bisect_right(self._first_keys, key) - 1 for key in wanted}
+        return (entry for entry in self._entries(numbers) if entry[0] in wanted)
+
+    def with_prefixes(self, prefixes: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The entries whose keys begin with one of these, ascending. Raises likewise."""
+        starts = tuple(prefixes)
+        numbers: set[int] = set()
+        for prefix in starts:
+            last = bisect_left(self._first_keys, _after(prefix)) if _after(prefix) else None
+            end = len(self._blocks) if last is None else last
+            numbers.update(range(max(0, bisect_left(self._first_keys, prefix) - 1), end))
+        return (entry for entry in self._entries(numbers) if entry[0].startswith(starts))
+
+    def _entries(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+        wanted = [self._blocks[number] for number in sorted(numbers) if number >= 0]
+        read_bytes = 0
+        for blocks in _neighbours(wanted):
+            start = blocks[0].offset
+            length = blocks[-1].offset + blocks[-1].size_bytes - start
+            body = self._read_range(start, length)
+            with faults_named("HFile is truncated or broken", path=self._path):
+                for block in blocks:
+                    at = block.offset - start
+                    content = block_at(body, at, self._trailer.codec, self._path)
+                    read_bytes += len(content)
+                    admit(read_bytes, path=self._path, what="HFile")
+                    yield from read_entries(content)
+
+
+def _after(prefix: bytes) -> bytes:
+    """The least key above all with a prefix; nothing where there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+
+
+def _neighbours(blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
+    """Blocks in the order of the file, those together that lie close to each other."""
+    run: list[_Block] = []
+    for block in blocks:
+        if run and block.offset - (run[-1].offset + run[-1].size_bytes) > _GAP_BYTES_MAX:
+            yield run
+            run = []
+        run.append(block)
+    if run:
+        yield run
