@@ -88,7 +88,7 @@ def decode_record_hfile(body: bytes, *, path: object = None) -> tuple[MetadataRe
 def decode_entries(
     info: Mapping[str, bytes], entries: Iterable[tuple[bytes, bytes]], *, path: object = None
 ) -> tuple[MetadataRecord, ...]:
-    """The records of some entries of an HFile, `info` being what that says of itself. Raises likewise."""
+    """The records of some entries of an HFile that says `info` of itself. Raises likewise."""
     found = tuple(entries)
     with faults_named("the schema of an HFile is no text", path=path):
         schema_json = info.get(_SCHEMA, b"").decode()
