@@ -18,6 +18,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.table_audit import merged_rows
+from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.spark]
 
@@ -44,6 +45,12 @@ SCHEMA = pa.schema(
         ("day", pa.string()),
     ]
 )
+
+
+@pytest.fixture(autouse=True)
+def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The source files of a bootstrapped table are outside of it."""
+    monkeypatch.setenv(EXTRA_LOCATIONS, f"file://{tmp_path}")
 
 
 def rows(day: str, n: int, *keys: str) -> pa.Table:
