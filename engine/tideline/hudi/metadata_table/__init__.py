@@ -9,4 +9,5 @@ change of the table, by `writer`; `bootstrap` makes one, `disable` switches it o
 - a metadata table: what a partition is, `files`, records as they are stored, reading, listings:
   `partition`, `registry`, `files_partition`, `record`, `reader`
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
+- what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`
 """

@@ -8,6 +8,9 @@ That is so where a column holds NaN: no bounds make Hudi's queries find it.
 A commit adds the rows of the files that it wrote; what it replaced keeps its rows until a clean
 deletes the files. A rollback takes the rows of its instant out with the rest of it.
 
+Rows that are written here are tight. Of single files Hudi's are not, whose bounds may leave values
+out (`hudi.read.known_values`): that tells them apart, also once Hudi has built them again.
+
 The second version of the index says the type of the bounds; in the first one they are in the form
 of their Java class, and times are numbers of no unit.
 
@@ -96,12 +99,14 @@ _KINDS = {
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
     """What a row says of a column of a file, or of a partition; `is_tight` that it replaces older
-    rows of its key instead of being added to them."""
+    rows of its key instead of being added to them, `has_type` that it says the type of its bounds.
+    """
 
     file: str
     column: str
     range: ColumnRange
     is_tight: bool = False
+    has_type: bool = True
 
     @classmethod
     def parse(cls, record: MetadataRecord) -> ColumnRow | None:
@@ -121,7 +126,8 @@ class ColumnRow:
             bounds = _bounds(said)
             found = ColumnRange(*bounds, *counts)
             tight = bool(said.get("isTightBound", False))
-            return cls(said["fileName"], said["columnName"], found, tight)
+            has_type = said.get("valueType") is not None
+            return cls(said["fileName"], said["columnName"], found, tight, has_type)
 
     def stored(self, key: str, kind: int, *, has_types: bool) -> MetadataRecord:
         """As it is written under a key, in one of the versions of the index."""
@@ -175,7 +181,7 @@ class ColumnStatsPartition:
                 return ranges
             partition, name = split_path(stat.path or "")
             rows += [
-                ColumnRow(name, column, found).stored(
+                ColumnRow(name, column, found, is_tight=True).stored(
                     key_of(column, partition, name), COLUMN_RECORD, has_types=indexed.has_types
                 )
                 for column, found in ranges.items()
