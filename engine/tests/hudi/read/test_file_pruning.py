@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql.datasource import EqualTo
 
 from tideline.formats.row_filter import RowFilter
 from tideline.hudi.metadata_table.column_stats import ColumnRow
@@ -20,8 +22,12 @@ from tideline.hudi.read.arrow_scan import nullable
 from tideline.hudi.read.file_pruning import slices_with_rows
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
+from tideline.hudi.table.stored_names import StoredName, StoredNames
 from tideline.hudi.table.table_config import METADATA_PARTITIONS, TableType
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
+from tideline.spark.arrow_types import arrow_to_spark
+from tideline.spark.read.data_source import TidelineReader
 from tideline.testing.small_table import CHEAP, QUIET, memory_place
 from tideline.testing.table_audit import open_fresh
 from tideline.testing.table_with_statistics import (
@@ -319,6 +325,41 @@ def test_a_log_without_a_row_of_a_column_keeps_its_slice() -> None:
     condition = "i = 203 and s = '007a702'"
     with rewritten_rows(without):
         assert table.read(condition)[1] == table.read("id = 'k7-000'")[1]
+
+
+class Renamed:
+    """A history in which the column `i` had another name in every file."""
+
+    def names_at(self, instant: InstantTime) -> StoredNames:
+        del instant
+        return StoredNames({"i": StoredName("old")})
+
+
+def test_a_column_that_files_have_under_another_name_leaves_nothing_out(
+    copied: Statistics,
+) -> None:
+    hoodie = copied.lake().hoodie_table
+    scan = plan_snapshot(hoodie)
+    context = scan.slice_context(hoodie)
+    slices = scan.all_slices()
+    condition = RowFilter.of("i = 203", nullable(scan.schema))
+    assert len(slices_with_rows(hoodie, slices, condition, context, None)) == 1
+    renamed: Any = replace(context, history=Renamed())
+    assert slices_with_rows(hoodie, slices, condition, renamed, None) == slices
+
+
+def test_the_data_source_of_spark_leaves_files_out(copied: Statistics) -> None:
+    hoodie = copied.lake().hoodie_table
+    scan = plan_snapshot(hoodie)
+    reader = TidelineReader(hoodie, scan, arrow_to_spark(scan.schema))
+    assert len(reader.partitions()) == PARTITIONS
+    assert list(reader.pushFilters([EqualTo(("i",), 203)])) == [EqualTo(("i",), 203)]
+    (left,) = reader.partitions()
+    assert [
+        row
+        for batch in pickle.loads(pickle.dumps(reader)).read(left)
+        for row in batch["i"].to_pylist()
+    ] == [203]
 
 
 @pytest.mark.parametrize(
