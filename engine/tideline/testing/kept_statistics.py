@@ -41,7 +41,11 @@ def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = 
     }
     body = json.dumps({"indexDefinitions": {COLUMN_STATS: defined}})
     table.store.put(INDEX_DEFINITIONS_PATH, body.encode())
-    table.properties.update({METADATA_PARTITIONS: ",".join(KEPT_IN_METADATA_TABLE)})
+    listed = {
+        METADATA_PARTITIONS: ",".join(KEPT_IN_METADATA_TABLE),
+        "hoodie.table.index.defs.path": INDEX_DEFINITIONS_PATH,
+    }
+    table.properties.update(listed)
 
 
 def stored_rows(table: HoodieTable, partition: MetadataPartition) -> Mapping[str, ColumnRow]:

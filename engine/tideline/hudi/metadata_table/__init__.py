@@ -12,4 +12,5 @@ switches it off. How it is read: `reader`. What Hudi keeps beside it, and Tideli
 - statistics of columns, and which columns have them: `column_stats`, `partition_stats`,
   `indexed_columns`
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
+- what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`
 """

@@ -83,12 +83,14 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
     """What a row says of a column of a file, or of a partition; `is_tight` that it replaces older
-    rows of its key instead of being added to them."""
+    rows of its key instead of being added to them, `has_type` that it says the type of its bounds.
+    """
 
     file: str
     column: str
     range: ColumnRange
     is_tight: bool = False
+    has_type: bool = True
 
     @classmethod
     def parse(cls, record: MetadataRecord) -> ColumnRow | None:
@@ -107,7 +109,8 @@ class ColumnRow:
             ]
             found = ColumnRange(*_bounds(said), *counts)
             tight = bool(said.get("isTightBound", False))
-            return cls(said["fileName"], said["columnName"], found, tight)
+            has_type = said.get("valueType") is not None
+            return cls(said["fileName"], said["columnName"], found, tight, has_type)
 
     def stored(self, key: str, kind: int, *, has_types: bool) -> MetadataRecord:
         """As it is written under a key, in one of the versions of the index."""

@@ -8,6 +8,9 @@ That is so where a column holds NaN: no bounds make Hudi's queries find it.
 A commit adds the rows of the files that it wrote; what it replaced keeps its rows until a clean
 deletes the files. A rollback takes the rows of its instant out with the rest of it.
 
+Rows that are written here are tight. Of single files Hudi's are not, whose bounds may leave values
+out (`hudi.read.known_values`): that tells them apart, also once Hudi has built them again.
+
 Source: Hudi's HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords (1.2).
 """
 
@@ -69,7 +72,7 @@ class ColumnStatsPartition:
                 return ranges
             partition, name = split_path(stat.path or "")
             rows += [
-                ColumnRow(name, column, found).stored(
+                ColumnRow(name, column, found, is_tight=True).stored(
                     key_of(column, partition, name), COLUMN_RECORD, has_types=indexed.has_types
                 )
                 for column, found in ranges.items()

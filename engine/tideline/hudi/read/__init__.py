@@ -5,4 +5,5 @@
   `hudi.table.timeline_as_of`
 - reading in Arrow, without Spark: `arrow_scan`, `formats.row_filter`,
   `formats.row_group_statistics`
+- which files a condition leaves out by the metadata table: `file_pruning`, `hudi.read.known_values`
 """

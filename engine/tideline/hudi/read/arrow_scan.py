@@ -1,7 +1,8 @@
 """The rows of a planned read in Arrow, without Spark.
 
 1. Partition columns have the values in the path, where these are certain, as in reads by Spark. A
-   filter rules partitions out by them, and row groups of files without logs by their statistics.
+   filter rules partitions out by them, files by the metadata table (`file_pruning`), and row groups
+   of files without logs by their statistics.
 2. Threads read the next file slices, each its base file with its log merged in, with the columns
    asked for and those of the filter alone (`read_ahead`).
 3. The filter selects the rows of each batch.
@@ -21,6 +22,7 @@ import pyarrow as pa
 from tideline.errors import ConfigError
 from tideline.formats.row_batches import checked_limit, first_of
 from tideline.formats.row_filter import RowFilter, having
+from tideline.hudi.read.file_pruning import slices_with_rows
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.read_ahead import THREADS_MAX, in_order, reading_threads
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
@@ -66,16 +68,18 @@ class ArrowScan:
             )
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
-        row_filter = None if condition is None else RowFilter.of(condition, full)
+        asked = row_filter = None if condition is None else RowFilter.of(condition, full)
         if scan.commits is not None:
-            row_filter = scan.commits.row_filter(full).and_also(row_filter)
-        slices = scan.all_slices()
+            row_filter = scan.commits.row_filter(full).and_also(asked)
+        slices, context = scan.all_slices(), scan.slice_context(table)
         if row_filter is not None:
             slices = possible_slices(slices, row_filter, layout)
+        if asked is not None:
+            slices = slices_with_rows(table, slices, asked, context, layout)
         return cls(
             table,
             pa.schema([full.field(name) for name in names]),
-            SliceReader(scan.slice_context(table), full, row_filter),
+            SliceReader(context, full, row_filter),
             tuple(SliceTask.of(piece, layout) for piece in slices),
         )
 

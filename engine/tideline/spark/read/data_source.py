@@ -3,9 +3,9 @@
 Convenient where only SQL or reader options can be given. Every batch passes through a Python
 worker; `LakeTable.snapshot` reads natively, and is the one to use for large tables.
 
-Filters rule out partitions and row groups, and select rows before these reach Spark, which asks
-them again. Which columns a query needs Spark does not say to such a source: a schema given to the
-reader does, `spark.read.schema("id long").format("tideline")`.
+Filters rule out partitions, files and row groups, and select rows before these reach Spark, which
+asks them again. Which columns a query needs Spark does not say to such a source: a schema given to
+the reader does, `spark.read.schema("id long").format("tideline")`.
 
 Options are those of `SourceOptions`. With `changes=true` rows are what commits did to rows, with
 `deletes=true` what these come down to (`change_source`). `spark.readStream` follows the table
@@ -31,6 +31,7 @@ from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
 from tideline.hudi.read.arrow_scan import nullable, possible_slices
+from tideline.hudi.read.file_pruning import slices_with_rows
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceTask
 from tideline.hudi.read.table_scan import TableScan, check_scan
@@ -101,6 +102,7 @@ class TidelineReader(DataSourceReader):
         check_scan(table, scan, layout)
         commits = scan.commits
         row_filter = None if commits is None else commits.row_filter(scan.schema)
+        self._table: HoodieTable | None = table
         self._location = table.location
         self._layout = layout
         self._columns = list(schema.names)
@@ -117,6 +119,10 @@ class TidelineReader(DataSourceReader):
             known = replace(found, schema=nullable(asked)).and_also(self._slices.row_filter)
             self._slices = replace(self._slices, row_filter=known)
             self._file_slices = possible_slices(self._file_slices, known, self._layout)
+            if self._table is not None:
+                self._file_slices = slices_with_rows(
+                    self._table, self._file_slices, found, self._slices.context, self._layout
+                )
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -126,8 +132,8 @@ class TidelineReader(DataSourceReader):
         ]
 
     def __getstate__(self) -> dict[str, object]:
-        """What goes to every task: not the other tasks' files."""
-        return self.__dict__ | {"_file_slices": ()}
+        """What goes to every task: not the other tasks' files, nor what they were chosen by."""
+        return self.__dict__ | {"_file_slices": (), "_table": None}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):

@@ -14,7 +14,32 @@ _NET_TESTS = ("engine/tests/hudi/read/test_net_changes.py",)
 
 _TRAVEL_TESTS = ("engine/tests/hudi/read/test_time_travel.py",)
 
+_PRUNING = "engine/tideline/hudi/read/file_pruning.py"
+_KNOWN = "engine/tideline/hudi/read/known_values.py"
+_PRUNING_TESTS = ("engine/tests/hudi/read/test_file_pruning.py", "-k", "not random")
+
 RANGE_FAULTS = (
+    Fault(
+        "a slice is left out by its log alone",
+        _PRUNING,
+        "return any(self._file_may_hold(file, columns) for file in _files(piece))\n",
+        "return any(self._file_may_hold(file, columns) for file in piece.log_files)\n",
+        _PRUNING_TESTS,
+    ),
+    Fault(
+        "a file whose footer has no statistics counts as one of zeros",
+        _KNOWN,
+        "if found is None or not 0 <= found.nulls < found.values:\n",
+        "if found is None:\n",
+        _PRUNING_TESTS,
+    ),
+    Fault(
+        "long text that has no bounds in some row groups is taken for short",
+        _KNOWN,
+        "is_short = column in _NEVER_LONG or 0 < found.plain_bytes < LONG_TEXT_BYTES\n",
+        "is_short = column in _NEVER_LONG or 0 < found.plain_bytes\n",
+        _PRUNING_TESTS,
+    ),
     Fault(
         "a commit that a savepoint keeps is shown before it was made",
         "engine/tideline/hudi/timeline/active.py",

@@ -1,0 +1,143 @@
+"""The slices that a condition leaves of a scan, by what the metadata table says of their files.
+
+1. The table lists `column_stats`, and the condition reads a column whose bounds are used. Where
+   there are few files nothing is looked up.
+2. A file may hold rows of the condition unless what is certain of its columns contradicts it
+   (`known_values`). Nothing is certain of a column that it has under another name.
+3. A slice is left out where none of its files may hold any: a row of it is a whole row of one of
+   them. That is not so where rows are filled up or merged by other rules, nor of a log without a
+   row of a column, which takes its values from older rows. Deletes only take rows away.
+
+Columns that the path of a partition says are left to it: their stored values do not count.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.formats.row_filter import RowFilter
+from tideline.hudi.file_group.file_slice_merge import SliceContext
+from tideline.hudi.metadata_table.column_row import ColumnRow
+from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files
+from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS as INDEXED_META_COLUMNS
+from tideline.hudi.read.known_values import has_known_order, known_values
+from tideline.hudi.read.partition_values import PartitionLayout
+from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import RECORD_KEY, is_meta_column
+from tideline.hudi.table.table_config import COLUMN_STATS
+
+FILES_LOOKED_UP = 8
+"""Of fewer files the footers are read: that takes no longer than a look into the statistics, which
+are several files themselves."""
+
+_log = logging.getLogger(__name__)
+
+
+def slices_with_rows(
+    table: HoodieTable,
+    slices: Sequence[FileSlice],
+    row_filter: RowFilter,
+    context: SliceContext,
+    layout: PartitionLayout | None,
+) -> tuple[FileSlice, ...]:
+    """The slices that may have rows for which the condition holds, as `context` reads them.
+
+    Statistics that cannot be read leave out nothing.
+    """
+    columns = _columns(row_filter, layout)
+    paths = [file.path for piece in slices for file in _files(piece)]
+    config = table.config
+    is_kept = config.keeps_metadata_table and COLUMN_STATS in config.metadata_partitions
+    if not is_kept or not columns or len(paths) < FILES_LOOKED_UP:
+        return tuple(slices)
+    # The key tells a log of deletes alone from one without a column.
+    keys = {RECORD_KEY} if any(piece.log_files for piece in slices) else set()
+    try:
+        rows = ranges_of_files(table, keys.union(columns), paths)
+    except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as error:
+        _log.warning("no file is left out by statistics, for these cannot be read: %s", error)
+        return tuple(slices)
+    pruning = _Pruning(row_filter, context, rows, columns)
+    kept = tuple(piece for piece in slices if pruning.may_hold(piece))
+    _log.debug("%d of %d file slices are left out by statistics", _less(slices, kept), len(slices))
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruning:
+    """A condition and what is said of files, by the columns' types as they are read."""
+
+    row_filter: RowFilter
+    context: SliceContext
+    rows: FileRows
+    columns: Mapping[str, pa.DataType]
+
+    def may_hold(self, piece: FileSlice) -> bool:
+        """Whether any file of a slice may hold rows that the condition selects."""
+        if not piece.log_files:
+            return any(self._file_may_hold(file, self.columns) for file in _files(piece))
+        if self.context.merge_mode is None or self.context.partial is not None:
+            return True
+        # Merging may write meta columns.
+        columns = {name: kind for name, kind in self.columns.items() if not is_meta_column(name)}
+        used = columns.keys() & {name for rows in self.rows.values() for name in rows}
+        if any(not self._speaks_of(log, used) for log in piece.log_files):
+            return True
+        return any(self._file_may_hold(file, columns) for file in _files(piece))
+
+    def _speaks_of(self, log: LogFile, columns: set[str]) -> bool:
+        rows = self.rows.get(log.path, {})
+        is_told = columns <= rows.keys() and bool(columns)
+        return is_told and (_is_empty(rows) or all(rows[name].range.values for name in columns))
+
+    def _file_may_hold(self, file: BaseFile | LogFile, columns: Mapping[str, pa.DataType]) -> bool:
+        rows = self.rows.get(file.path)
+        if not rows:
+            return True
+        is_log = isinstance(file, LogFile)
+        if is_log and _is_empty(rows):
+            return False
+        history = self.context.history
+        names = None if history is None else history.names_at(file.instant)
+        known = []
+        for name, row in rows.items():
+            if name not in columns or (names is not None and names.of(name).name != name):
+                continue
+            said = known_values(row, columns[name], is_log=is_log)
+            if said is not None:
+                known.append(said)
+        return self.row_filter.may_hold(known)
+
+
+def _columns(row_filter: RowFilter, layout: PartitionLayout | None) -> Mapping[str, pa.DataType]:
+    """The columns of a condition whose bounds are used, and their types."""
+    of_paths = () if layout is None else layout.schema.names
+    return {
+        field.name: field.type
+        for field in row_filter.schema
+        if field.name in row_filter.columns
+        and field.name not in of_paths
+        and has_known_order(field.type)
+        and (not is_meta_column(field.name) or field.name in INDEXED_META_COLUMNS)
+    }
+
+
+def _files(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
+    """The files that have rows of a slice."""
+    base = (piece.base_file,) if piece.base_file else ()
+    return (*base, *piece.log_files)
+
+
+def _is_empty(rows: Mapping[str, ColumnRow]) -> bool:
+    """Whether a log holds no row: all that it does is to delete."""
+    return RECORD_KEY in rows and rows[RECORD_KEY].range.values == 0
+
+
+def _less(before: Sequence[FileSlice], after: Sequence[FileSlice]) -> int:
+    return len(before) - len(after)

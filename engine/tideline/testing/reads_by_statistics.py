@@ -1,0 +1,62 @@
+"""Reads with and without statistics: which files they open, and what rows that lie make of them.
+
+`rewritten_rows` puts other rows of statistics in place of those that are stored, such as those of a
+file without statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+from tideline.hudi.metadata_table import file_ranges
+from tideline.hudi.metadata_table.column_row import ColumnRow
+from tideline.hudi.read import file_pruning
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.stepping_store import Step, SteppingStore
+
+_READS = ("get", "get_range", "get_versioned", "open_reader")
+_CONTROL = ".hoodie/"
+
+
+@contextmanager
+def statistics_unused() -> Iterator[None]:
+    """Within, reads leave no file out by statistics."""
+    with mock.patch.object(file_pruning, "FILES_LOOKED_UP", 1 << 60):
+        yield
+
+
+@contextmanager
+def rewritten_rows(rewritten: Callable[[ColumnRow], ColumnRow | None]) -> Iterator[None]:
+    """Within, reads find these rows instead of those that are stored, None for no row."""
+
+    def found(
+        table: HoodieTable, columns: Collection[str], paths: Collection[str]
+    ) -> file_ranges.FileRows:
+        rows = file_ranges.ranges_of_files(table, columns, paths)
+        return {
+            path: {name: new for name, row in of_file.items() if (new := rewritten(row))}
+            for path, of_file in rows.items()
+        }
+
+    with mock.patch.object(file_pruning, "ranges_of_files", found):
+        yield
+
+
+@dataclass
+class OpenedFiles:
+    """The data files that are opened through `store`, each counted once."""
+
+    inner: ObjectStore
+    paths: set[str] = field(default_factory=set)
+
+    @property
+    def store(self) -> SteppingStore:
+        return SteppingStore(self.inner, self._seen)
+
+    def _seen(self, step: Step) -> None:
+        if step.method in _READS and not step.path.startswith(_CONTROL):
+            self.paths.add(step.path)
