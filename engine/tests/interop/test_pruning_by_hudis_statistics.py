@@ -27,7 +27,7 @@ START = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
 
 def rows(keys: Iterable[int], v: int = 0) -> pa.Table:
-    """Rows of a partition are near each other in every column."""
+    """Rows of a partition are near each other in every column; the last one has a NaN."""
     near = [key % FILES * 100 + key // FILES + v for key in keys]
     return pa.table(
         {
@@ -36,7 +36,7 @@ def rows(keys: Iterable[int], v: int = 0) -> pa.Table:
             "ts": pa.array([v for _ in near], pa.int64()),
             "n": pa.array(near, pa.int64()),
             "i": pa.array([None if key % 3 else key for key in keys], pa.int32()),
-            "d": pa.array([float("nan") if item % 100 == 1 else item / 4 for item in near]),
+            "d": pa.array([float("nan") if item == 1901 else item / 4 for item in near]),
             "amount": pa.array([Decimal(item) / 4 for item in near], pa.decimal128(10, 2)),
             "day": [(START + dt.timedelta(days=item)).date() for item in near],
             "at": pa.array(

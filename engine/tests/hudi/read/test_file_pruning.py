@@ -344,7 +344,8 @@ def test_a_column_that_files_have_under_another_name_leaves_nothing_out(
     slices = scan.all_slices()
     condition = RowFilter.of("i = 203", nullable(scan.schema))
     assert len(slices_with_rows(hoodie, slices, condition, context, None)) == 1
-    renamed: Any = replace(context, history=Renamed())
+    history: Any = Renamed()
+    renamed = replace(context, history=history)
     assert slices_with_rows(hoodie, slices, condition, renamed, None) == slices
 
 
