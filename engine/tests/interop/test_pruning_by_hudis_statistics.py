@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tideline.hudi.metadata_table.file_ranges import ranges_of_files
 from tideline.lake_table import LakeTable
 from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
@@ -27,7 +29,7 @@ START = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
 
 def rows(keys: Iterable[int], v: int = 0) -> pa.Table:
-    """Rows of a partition are near each other in every column."""
+    """Rows of a partition are near each other in every column; the last one has a NaN."""
     near = [key % FILES * 100 + key // FILES + v for key in keys]
     return pa.table(
         {
@@ -36,7 +38,7 @@ def rows(keys: Iterable[int], v: int = 0) -> pa.Table:
             "ts": pa.array([v for _ in near], pa.int64()),
             "n": pa.array(near, pa.int64()),
             "i": pa.array([None if key % 3 else key for key in keys], pa.int32()),
-            "d": pa.array([float("nan") if item % 100 == 1 else item / 4 for item in near]),
+            "d": pa.array([float("nan") if item == 1901 else item / 4 for item in near]),
             "amount": pa.array([Decimal(item) / 4 for item in near], pa.decimal128(10, 2)),
             "day": [(START + dt.timedelta(days=item)).date() for item in near],
             "at": pa.array(
@@ -56,7 +58,7 @@ class ByHudi:
     version: int
     kind: str
 
-    def write(self, written: pa.Table, operation: str = "upsert") -> None:
+    def write(self, written: pa.Table, operation: str = "upsert", **more: str) -> None:
         given = {
             "hoodie.table.name": "by_hudi",
             "hoodie.datasource.write.table.type": self.kind,
@@ -64,6 +66,7 @@ class ByHudi:
             "hoodie.datasource.write.partitionpath.field": "p",
             "hoodie.datasource.write.precombine.field": "ts",
             **version_options(self.version),
+            **more,
         }
         self.peer.write(str(self.path), written, operation=operation, options=given)
 
@@ -145,3 +148,30 @@ def test_updates_and_deletes_of_both_engines(made: ByHudi) -> None:
         assert found == made.of_hudi(condition), condition
         assert opened < FILES, condition
         assert files is None or opened <= files + 2, condition
+
+
+def test_long_text_of_one_row_group_is_not_lost(tmp_path: Path, hudi_peer: HudiPeer) -> None:
+    """Hudi passes over the row group that has no bounds, and loses its rows."""
+    table = ByHudi(tmp_path / "by_hudi", hudi_peer, 9, "COPY_ON_WRITE")
+    count = 24_000
+    keys = range(FILES * 4 * (count // (FILES * 4)))
+    made = rows(keys)
+    long = [f"b{key}" if key < count // 2 else f"z{key}" + "z" * 5000 for key in keys]
+    partition = pa.array(["p" for _ in keys])
+    made = made.set_column(made.schema.get_field_index("s"), "s", pa.array(long))
+    made = made.set_column(made.schema.get_field_index("p"), "p", partition)
+    small_groups = {"hoodie.parquet.block.size": "300000", "hoodie.parquet.page.size": "20000"}
+    table.write(made, "bulk_insert", **small_groups)
+    (path,) = table.path.glob("p/*.parquet")
+    footer = pq.read_metadata(path)
+    number = footer.schema.to_arrow_schema().get_field_index("s")
+    have_bounds = {
+        footer.row_group(at).column(number).statistics.has_min_max
+        for at in range(footer.num_row_groups)
+    }
+    assert have_bounds == {False, True}
+    hoodie = open_fresh(StoreLocation.of(table.path))
+    name = str(path.relative_to(table.path))
+    said = ranges_of_files(hoodie, ["s"], [name])[name]["s"].range
+    assert str(said.greatest).startswith("b"), "the values that begin with z are passed over"
+    assert table.read("s > 'y'")[0] == table.of_hudi("s > 'y'")

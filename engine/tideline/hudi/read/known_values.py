@@ -9,10 +9,10 @@ Rows that Hudi makes of the footers of base files can say too little of what is 
 3. Long text takes the bounds away, too, and these of other row groups are taken for the file's.
 
 So nulls together with bounds of 0 say nothing, nor do nulls beside bounds of text and decimals, nor
-bounds of text in a column large enough for one that is long. What logs have, Hudi measures by the
-rows. It compares text there by the units of UTF-16, while footers and Arrow do by bytes: a bound
-holds in both orders unless it has certain characters. Early days and times may be those of another
-calendar.
+bounds of text that takes as much room in its file as a long one does. What logs have, Hudi measures
+by the rows. It compares text there by the units of UTF-16, while footers and Arrow do by bytes: a
+bound holds in both orders unless it has certain characters. Early days and times may be those of
+another calendar.
 
 Rows that are tight are Tideline's own (`metadata_table.column_stats`), which are always measured.
 
