@@ -218,6 +218,18 @@ def test_a_definition_that_is_gone_ends_them(small: SmallTable) -> None:
     assert opened(small).config.metadata_partitions == (FILES,)
 
 
+@pytest.mark.parametrize("lost", ["column_stats", "partition_stats"])
+def test_statistics_that_cannot_be_read_end_without_the_list_of_files(
+    small: SmallTable, lost: str
+) -> None:
+    small.lake().write(rows(range(3), 0, random.Random(0)), "insert")
+    small.store().delete_prefix(f".hoodie/metadata/{lost}")
+    report = small.lake().write(rows(range(3), 1, random.Random(0)), "upsert")
+    assert opened(small).config.metadata_partitions == (FILES,)
+    assert any("cannot be read" in note for note in report.notes)
+    assert stale_listing(opened(small)) == []
+
+
 def test_keys_are_hashed_as_hudi_does() -> None:
     assert (column_id("i"), partition_id("p0")) == ("G7uSFvrozM8=", "Z+KNMU8CLlo=")
     # The test vectors of the xxHash library.

@@ -65,9 +65,9 @@ from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
-_log = logging.getLogger(__name__)
 Records = Mapping[MetadataPartition, Sequence[MetadataRecord]]
 
+_log = logging.getLogger(__name__)
 _UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
@@ -192,17 +192,37 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
 
 
 def _continue(change: TableChange, per_compaction: int, guard: Guard) -> MetadataOutcome:
-    """Steps 3 and 4 for a metadata table that is there."""
-    table = change.table
-    writer = MetadataWriter(table, guard, per_compaction)
-    kept = kept_partitions(table.config.metadata_partitions)
-    records, left_out = _followed(kept, change, writer.metadata)
+    """Steps 3 and 4 for a metadata table that is there. Where a partition that not every table has
+    cannot be read, all of these are dropped."""
+    writer = MetadataWriter(change.table, guard, per_compaction)
+    kept = kept_partitions(change.table.config.metadata_partitions)
+    try:
+        records, left_out = _followed(kept, change, writer.metadata)
+        return _commit(change, writer, records, left_out, guard)
+    except _UNUSABLE as error:
+        always = partitions_of_every_table()
+        if kept.keys() == always.keys():
+            raise
+        records, _ = _followed(always, change, writer.metadata)
+        reason = f"it cannot be read: {error}"
+        left_out = dict.fromkeys(kept.keys() - always.keys(), reason)
+        return _commit(change, writer, records, left_out, guard)
+
+
+def _commit(
+    change: TableChange,
+    writer: MetadataWriter,
+    records: Records,
+    left_out: Mapping[str, str],
+    guard: Guard,
+) -> MetadataOutcome:
+    """Drop what is not among the partitions with records, then commit these."""
     for name, reason in left_out.items():
         _log.warning("%s is dropped from the metadata table: %s", name, reason)
-    dropped = _drop_others(table, [partition.name for partition in records], guard)
+    names = [partition.name for partition in records]
+    dropped = _drop_others(change.table, names, guard)
     writer.commit(change.completed, records, change.timeline)
-    reasons = tuple(dict.fromkeys(left_out.values()))
-    return MetadataOutcome(dropped=dropped, reasons=reasons)
+    return MetadataOutcome(dropped=dropped, reasons=tuple(dict.fromkeys(left_out.values())))
 
 
 def _followed(
