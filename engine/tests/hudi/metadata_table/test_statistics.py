@@ -13,18 +13,20 @@ import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ranges_of
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
-from tideline.hudi.metadata_table.partition import file_group
+from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
+from tideline.hudi.metadata_table.partition import CannotFollow, file_group
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.registry import PARTITIONS
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import FILES, KEPT_IN_METADATA_TABLE, TableType
-from tideline.hudi.timeline.column_range import ValueKind, ordered
+from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
+from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import (
     begin_statistics,
@@ -228,6 +230,14 @@ def test_statistics_that_cannot_be_read_end_without_the_list_of_files(
     assert opened(small).config.metadata_partitions == (FILES,)
     assert any("cannot be read" in note for note in report.notes)
     assert stale_listing(opened(small)) == []
+
+
+def test_a_column_that_came_while_a_task_ran_may_be_missing_of_its_file() -> None:
+    known = ColumnRange(ValueType(ValueKind.LONG), 1, 2, values=2, nulls=0)
+    stat = WriteStat(path="p0/a.parquet", column_ranges={"v": known})
+    types = {"v": known.type, "w": known.type}
+    assert ranges_of(stat, IndexedColumns(types, listed=("v",))) == {"v": known}
+    assert isinstance(ranges_of(stat, IndexedColumns(types, listed=("v", "w"))), CannotFollow)
 
 
 def test_keys_are_hashed_as_hudi_does() -> None:

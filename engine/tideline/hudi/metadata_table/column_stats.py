@@ -133,12 +133,17 @@ def written_files(change: TableChange) -> Iterator[WriteStat]:
 
 
 def ranges_of(stat: WriteStat, indexed: IndexedColumns) -> ColumnRanges | CannotFollow:
-    """The ranges of all columns that are indexed, by what the task says that wrote the file."""
+    """The ranges of the columns that are indexed, by what the task says that wrote the file.
+
+    A column that is not listed may be missing: another writer has added it since the task began.
+    """
     ranges = stat.column_ranges
-    if ranges is None or any(name not in ranges for name in indexed.names):
+    if ranges is None or any(name not in ranges for name in indexed.listed):
         return CannotFollow(f"the ranges of columns of {stat.path} are not known")
     found = {}
     for name in indexed.names:
+        if name not in ranges:
+            continue
         typed = retyped(ranges[name], indexed.types[name])
         if typed is None:
             return CannotFollow(f"{name} of {stat.path} has another type than the table's column")
