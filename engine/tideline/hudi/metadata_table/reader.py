@@ -163,7 +163,12 @@ class MetadataTable:
         def read_range(offset: int, length: int) -> bytes:
             return self.store.get_range(file.path, offset=offset, length=length)
 
-        lookup = HFileLookup(read_range, file.size_bytes, path=file.path)
+        try:
+            lookup = HFileLookup(read_range, file.size_bytes, path=file.path)
+        except UnsupportedTableError:
+            # HBase's writer, which Hudi used up to 1.0, makes indexes of several levels.
+            yield from (record for record in self._read(file) if record.key in keys)
+            return
         entries = lookup.of_keys([key.encode() for key in keys])
         yield from decode_entries(lookup.info, entries, path=file.path)
 
