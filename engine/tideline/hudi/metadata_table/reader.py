@@ -103,7 +103,7 @@ class MetadataTable:
             if newest.base_file is not None:
                 yield from self._of_keys(newest.base_file, those)
             for log in newest.log_files:
-                yield from (record for record in self._read(log) if record.key in those)
+                yield from self._read(log, those)
 
     def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
         """The files of a partition.
@@ -149,15 +149,17 @@ class MetadataTable:
             if file is not None:
                 yield from self._read(file)
 
-    def _read(self, file: BaseFile | LogFile) -> tuple[MetadataRecord, ...]:
+    def _read(
+        self, file: BaseFile | LogFile, keys: Collection[str] | None = None
+    ) -> tuple[MetadataRecord, ...]:
         body = self.store.get(file.path)
         if isinstance(file, BaseFile):
-            return decode_record_hfile(body, path=file.path)
-        return tuple(_read_log(body, file.path))
+            return decode_record_hfile(body, path=file.path, keys=keys)
+        return tuple(_read_log(body, file.path, keys))
 
     def _of_keys(self, file: BaseFile, keys: Collection[str]) -> Iterator[MetadataRecord]:
         if file.size_bytes <= _READ_WHOLE_BYTES_MAX:
-            yield from (record for record in self._read(file) if record.key in keys)
+            yield from self._read(file, keys)
             return
 
         def read_range(offset: int, length: int) -> bytes:
@@ -167,7 +169,7 @@ class MetadataTable:
             lookup = HFileLookup(read_range, file.size_bytes, path=file.path)
         except UnsupportedTableError:
             # HBase's writer, which Hudi used up to 1.0, makes indexes of several levels.
-            yield from (record for record in self._read(file) if record.key in keys)
+            yield from self._read(file, keys)
             return
         entries = lookup.of_keys([key.encode() for key in keys])
         yield from decode_entries(lookup.info, entries, path=file.path)
@@ -218,7 +220,7 @@ def _is_stray(file: BaseFile | LogFile, timeline: ActiveTimeline) -> bool:
     return timeline.find(file.instant) is None and not timeline.is_committed(file.instant)
 
 
-def _read_log(body: bytes, path: str) -> Iterator[MetadataRecord]:
+def _read_log(body: bytes, path: str, keys: Collection[str] | None) -> Iterator[MetadataRecord]:
     def read_range(offset: int, length: int) -> bytes:
         return body[offset : offset + length]
 
@@ -231,4 +233,4 @@ def _read_log(body: bytes, path: str) -> Iterator[MetadataRecord]:
             )
         content = read_range(frame.content_offset, frame.content_size_bytes)
         schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
-        yield from decode_record_block(frame.kind, schema_json, content, path=path)
+        yield from decode_record_block(frame.kind, schema_json, content, path=path, keys=keys)

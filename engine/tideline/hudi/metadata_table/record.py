@@ -10,7 +10,7 @@ Source: Hudi's HoodieMetadataPayload, HoodieMetadataRecord, HoodieTableMetadataU
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -75,14 +75,20 @@ def encode_deletes(partition: str, keys: Iterable[str]) -> bytes:
     return encode_delete_content(encode_records(_deletes_json(), [{"deleteRecordList": listed}])[0])
 
 
-def decode_record_hfile(body: bytes, *, path: object = None) -> tuple[MetadataRecord, ...]:
-    """The records of an HFile, as Hudi or `encode_record_hfile` made it.
+def decode_record_hfile(
+    body: bytes, *, path: object = None, keys: Collection[str] | None = None
+) -> tuple[MetadataRecord, ...]:
+    """The records of an HFile, as Hudi or `encode_record_hfile` made it, or those with some keys.
 
     Raises CorruptTableError naming `path` when they cannot be read, UnsupportedTableError beyond
     the limits on metadata.
     """
     found = decode_hfile(body, path=path)
-    return decode_entries(found.info, found.entries, path=path)
+    if keys is None:
+        return decode_entries(found.info, found.entries, path=path)
+    wanted = frozenset(key.encode() for key in keys)
+    some = (entry for entry in found.entries if entry[0] in wanted)
+    return decode_entries(found.info, some, path=path)
 
 
 def decode_entries(
@@ -97,16 +103,22 @@ def decode_entries(
 
 
 def decode_record_block(
-    kind: BlockKind, schema_json: str, content: bytes, *, path: object = None
+    kind: BlockKind,
+    schema_json: str,
+    content: bytes,
+    *,
+    path: object = None,
+    keys: Collection[str] | None = None,
 ) -> tuple[MetadataRecord, ...]:
-    """The records of a block of a log. Raises as `decode_record_hfile`."""
+    """The records of a block of a log, or those with some keys. Raises as `decode_record_hfile`."""
     if kind is BlockKind.HFILE_DATA:
-        return decode_record_hfile(content, path=path)
+        return decode_record_hfile(content, path=path, keys=keys)
     if kind is BlockKind.AVRO_DATA:
-        datums = split_avro_content(content, path=path)
-        return tuple(_read(schema_json, None, datums, path))
+        found = _read(schema_json, None, split_avro_content(content, path=path), path)
+        return tuple(record for record in found if keys is None or record.key in keys)
     if kind is BlockKind.DELETE:
-        return tuple(_deleted(content, path))
+        gone = _deleted(content, path)
+        return tuple(record for record in gone if keys is None or record.key in keys)
     raise CorruptTableError("a block of another kind in a metadata table", path=path, value=kind)
 
 
