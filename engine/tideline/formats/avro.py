@@ -135,14 +135,19 @@ def admit_records(schema_json: str, datums: Sequence[bytes], *, path: object = N
 
 
 def encode_long(value: int) -> bytes:
-    """A non-negative long, such as a length, in Avro's zigzag variable length form."""
-    zigzag = value << 1
+    """A long in Avro's zigzag variable length form."""
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
     parts = bytearray()
     while zigzag > 0x7F:
         parts.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
     parts.append(zigzag)
     return bytes(parts)
+
+
+def encode_bytes(value: bytes) -> bytes:
+    """Bytes, or a text in UTF-8, behind their length."""
+    return encode_long(len(value)) + value
 
 
 @lru_cache(maxsize=64)
@@ -220,9 +225,5 @@ def _schema_json(name: str) -> str:
 
 def _header(schema_json: bytes) -> bytes:
     """The metadata map: one entry, then its end."""
-    entry = _string(b"avro.schema"), _string(schema_json)
+    entry = encode_bytes(b"avro.schema"), encode_bytes(schema_json)
     return b"".join((encode_long(1), *entry, encode_long(0)))
-
-
-def _string(value: bytes) -> bytes:
-    return encode_long(len(value)) + value

@@ -67,7 +67,7 @@ def decode_hfile(body: bytes, *, path: object = None) -> HFile:
         return HFile()
     with faults_named("HFile is truncated or broken", path=path):
         trailer = read_trailer(body)
-        info = _read_info(block_at(body, trailer.number(_INFO_AT), trailer.codec, path))
+        info = info_at(body, trailer, 0, path)
         entries: list[tuple[bytes, bytes]] = []
         read_bytes = 0
         for block in _data_blocks(body, trailer, path):

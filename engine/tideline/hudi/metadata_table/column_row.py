@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
+from tideline.formats.avro import encode_bytes, encode_long
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.timeline.column_range import Bound, ColumnRange, ValueKind, ValueType, united
 
@@ -95,14 +96,10 @@ class ColumnRow:
     @classmethod
     def parse(cls, record: MetadataRecord) -> ColumnRow | None:
         """None where the row is deleted. Raises CorruptTableError for a record of another form."""
-        if record.content is None:
+        said = _said(record)
+        if said is None:
             return None
         with faults_named("records of a metadata table are not understood", path=record.path):
-            said = record.content[_FIELD]
-            if said is None:
-                raise CorruptTableError("a record of another kind among statistics")
-            if said["isDeleted"]:
-                return None
             counts = [
                 said[name] or 0
                 for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
@@ -118,7 +115,7 @@ class ColumnRow:
         counts = (found.values, found.nulls, found.size_bytes, found.plain_bytes)
         parts = (
             _NO_META_COLUMNS_NO_KEY,
-            _long(kind),
+            encode_long(kind),
             _NULL,  # of `files`
             _NULL,  # of bloom filters
             _PRESENT,
@@ -128,7 +125,7 @@ class ColumnRow:
             _text(self.column),
             _wrapped(found.least, found.type, has_types=has_types),
             _wrapped(found.greatest, found.type, has_types=has_types),
-            *(_PRESENT + _long(count) for count in counts),
+            *(_PRESENT + encode_long(count) for count in counts),
             b"\0",  # is not deleted
             b"\1" if self.is_tight else b"\0",
             _printed_type(found.type) if has_types else _NULL,
@@ -139,45 +136,58 @@ class ColumnRow:
 
 
 def merged_rows(records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-    """The rows that count of each key: the newest one, or the sum of several that are not tight."""
-    newest: dict[str, list[MetadataRecord]] = {}
-    for record in records:
-        is_added = record.content is not None and not record.content[_FIELD].get("isTightBound")
-        if is_added and newest.get(record.key):
-            newest[record.key].append(record)
-        else:
-            newest[record.key] = [] if record.content is None else [record]
-    return [_added(found) for found in newest.values() if found]
+    """The rows that count of each key: the newest one, or the sum of several that are not tight.
+
+    Raises CorruptTableError for records of another form.
+    """
+    return [_added(found) for found in _by_key(records).values()]
 
 
 def rows_of(records: Iterable[MetadataRecord]) -> Mapping[str, ColumnRow]:
-    """The rows that records say together, oldest first, by their keys."""
-    newest: dict[str, list[ColumnRow]] = {}
+    """The rows that records say together, oldest first, by their keys. Raises likewise."""
+    return {key: _sum(found) for key, found in _by_key(records).items()}
+
+
+def _by_key(records: Iterable[MetadataRecord]) -> Mapping[str, list[MetadataRecord]]:
+    """The records that count of each key that has any."""
+    found: dict[str, list[MetadataRecord]] = {}
     for record in records:
-        row = ColumnRow.parse(record)
-        if row is not None and not row.is_tight and newest.get(record.key):
-            newest[record.key].append(row)
+        said = _said(record)
+        if said is not None and not said.get("isTightBound") and record.key in found:
+            found[record.key].append(record)
+        elif said is not None:
+            found[record.key] = [record]
         else:
-            newest[record.key] = [] if row is None else [row]
-    return {key: _sum(rows) for key, rows in newest.items() if rows}
+            found.pop(record.key, None)
+    return found
+
+
+def _said(record: MetadataRecord) -> Mapping[str, Any] | None:
+    """What a record says; None where the row is deleted."""
+    if record.content is None:
+        return None
+    said: Mapping[str, Any] | None = record.content.get(_FIELD)
+    if said is None:
+        raise CorruptTableError("a record of another kind among statistics", path=record.path)
+    return None if said["isDeleted"] else said
 
 
 def _added(records: list[MetadataRecord]) -> MetadataRecord:
     """Rows of one key as one."""
-    content = records[-1].content
-    if len(records) == 1 or content is None:
-        return records[-1]
+    newest = records[-1]
+    if len(records) == 1 or newest.content is None:
+        return newest
+    row = _sum(records)
+    return row.stored(newest.key, newest.content["type"], has_types=row.has_type)
+
+
+def _sum(records: list[MetadataRecord]) -> ColumnRow:
     rows = [row for record in records if (row := ColumnRow.parse(record)) is not None]
-    has_types = content[_FIELD].get("valueType") is not None
-    return _sum(rows).stored(records[-1].key, content["type"], has_types=has_types)
-
-
-def _sum(rows: list[ColumnRow]) -> ColumnRow:
     newest = rows[-1]
     if len(rows) == 1:
         return newest
     whole = united((row.range for row in rows), newest.range.type)
-    return ColumnRow(newest.file, newest.column, whole)
+    return replace(newest, range=whole)
 
 
 def _wrapped(bound: Bound | None, kind: ValueType, *, has_types: bool) -> bytes:
@@ -187,45 +197,29 @@ def _wrapped(bound: Bound | None, kind: ValueType, *, has_types: bool) -> bytes:
     wrapper = _WRAPPERS.get(kind.kind, "Long")
     if not has_types:
         wrapper = _FIRST_VERSION_WRAPPERS.get(kind.kind, wrapper)
-    branch = _long(_BRANCHES.index(wrapper))
+    branch = encode_long(_BRANCHES.index(wrapper))
     if kind.kind is ValueKind.DECIMAL and isinstance(bound, int):
         more = 0 if has_types else _FIRST_VERSION_DECIMAL.scale - kind.scale
         digits = bound * 10**more
         length = (digits if digits >= 0 else ~digits).bit_length() // 8 + 1
-        return branch + _bytes(digits.to_bytes(length, "big", signed=True))
+        return branch + encode_bytes(digits.to_bytes(length, "big", signed=True))
     if isinstance(bound, bool):
         return branch + (b"\1" if bound else b"\0")
     if isinstance(bound, int):
-        return branch + _long(bound)
+        return branch + encode_long(bound)
     if isinstance(bound, float):
         return branch + (_FLOAT if wrapper == "Float" else _DOUBLE).pack(bound)
-    return branch + (_text(bound) if isinstance(bound, str) else _bytes(bound))
+    return branch + (_text(bound) if isinstance(bound, str) else encode_bytes(bound))
 
 
 @lru_cache(maxsize=256)
 def _printed_type(found: ValueType) -> bytes:
     digits = _NULL if found.digits is None else _PRESENT + _text(found.digits)
-    return _PRESENT + _long(found.kind.value) + digits
-
-
-@lru_cache(maxsize=65_536)
-def _long(value: int) -> bytes:
-    """A number in Avro's zigzag variable length form."""
-    zigzag = value << 1 if value >= 0 else ~(value << 1)
-    parts = bytearray()
-    while zigzag > 0x7F:
-        parts.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    parts.append(zigzag)
-    return bytes(parts)
-
-
-def _bytes(value: bytes) -> bytes:
-    return _long(len(value)) + value
+    return _PRESENT + encode_long(found.kind.value) + digits
 
 
 def _text(value: str) -> bytes:
-    return _bytes(value.encode())
+    return encode_bytes(value.encode())
 
 
 def _bounds(said: Mapping[str, Any]) -> tuple[ValueType, Bound | None, Bound | None]:

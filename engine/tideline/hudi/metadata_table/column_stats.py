@@ -16,7 +16,8 @@ Source: Hudi's HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords (1.2)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import isnan
 
 from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows
@@ -41,43 +42,22 @@ COLUMN_RECORD = 3
 """The type of a row of a column of a file."""
 
 
-class ColumnStatsPartition:
-    """`column_stats`."""
+@dataclass(frozen=True, slots=True)
+class MeasuredFiles:
+    """The columns that are indexed, and their ranges in the files that a change adds, by path."""
 
-    name = COLUMN_STATS
-    file_id_prefix = "col-stats"
-    groups_made = 2
+    indexed: IndexedColumns
+    ranges: Mapping[str, ColumnRanges]
+
+
+class StatisticsPartition:
+    """What the partitions of statistics share: they follow what Hudi made, and are made by none
+    here."""
+
     is_in_every_table = False
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
-        raise NotImplementedError("statistics of files are not built here")
-
-    def changes(
-        self,
-        change: TableChange,
-        stored: StoredRecords | None = None,  # noqa: ARG002 -- no row depends on others
-    ) -> list[MetadataRecord] | CannotFollow:
-        indexed = columns_at(change)
-        if isinstance(indexed, CannotFollow):
-            return indexed
-        gone = [
-            MetadataRecord(key_of(column, *split_path(path)), None)
-            for path in change.deleted
-            for column in indexed.names
-        ]
-        rows: list[MetadataRecord] = []
-        for stat in written_files(change):
-            ranges = ranges_of(stat, indexed)
-            if isinstance(ranges, CannotFollow):
-                return ranges
-            partition, name = split_path(stat.path or "")
-            rows += [
-                ColumnRow(name, column, found, is_tight=True).stored(
-                    key_of(column, partition, name), COLUMN_RECORD, has_types=indexed.has_types
-                )
-                for column, found in ranges.items()
-            ]
-        return gone + rows
+        raise NotImplementedError("statistics are not built here")
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return merged_rows(records)
@@ -91,6 +71,37 @@ class ColumnStatsPartition:
         return iter(())
 
 
+class ColumnStatsPartition(StatisticsPartition):
+    """`column_stats`."""
+
+    name = COLUMN_STATS
+    file_id_prefix = "col-stats"
+    groups_made = 2
+
+    def changes(
+        self,
+        change: TableChange,
+        stored: StoredRecords | None = None,  # noqa: ARG002 -- no row depends on others
+    ) -> list[MetadataRecord] | CannotFollow:
+        measured = change.once(measured_files)
+        if isinstance(measured, CannotFollow):
+            return measured
+        indexed = measured.indexed
+        gone = [
+            MetadataRecord(key_of(column, *split_path(path)), None)
+            for path in change.deleted
+            for column in indexed.names
+        ]
+        rows = [
+            ColumnRow(split_path(path)[1], column, found, is_tight=True).stored(
+                key_of(column, *split_path(path)), COLUMN_RECORD, has_types=indexed.has_types
+            )
+            for path, ranges in measured.ranges.items()
+            for column, found in ranges.items()
+        ]
+        return gone + rows
+
+
 COLUMN_STATS_PARTITION = ColumnStatsPartition()
 
 
@@ -99,20 +110,18 @@ def key_of(column: str, partition: str, file_name: str) -> str:
     return column_id(column) + partition_id(partition) + file_id_hash(file_name)
 
 
-def columns_at(change: TableChange) -> IndexedColumns | CannotFollow:
-    """The columns that are indexed when a change completes, or why statistics end with it."""
-    config = change.table.config
-    if COLUMN_STATS not in config.metadata_partitions:
-        return CannotFollow("the table has no statistics of files")
-    reason = _without_bounds(change.table)
-    if reason is not None:
-        return CannotFollow(reason)
-    schema_json = change.written.schema_json if change.written is not None else None
-    schema_json = schema_json or change.table.schemas.newest_json(change.timeline)
-    if schema_json is None:
-        return CannotFollow("no commit says the table's schema")
-    found = indexed_columns(change.table, schema_json)
-    return CannotFollow(found) if isinstance(found, str) else found
+def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
+    """What tasks say of the files that a change adds, or why statistics end with it."""
+    indexed = _columns_at(change)
+    if isinstance(indexed, CannotFollow):
+        return indexed
+    found: dict[str, ColumnRanges] = {}
+    for stat in written_files(change):
+        ranges = ranges_of(stat, indexed)
+        if isinstance(ranges, CannotFollow):
+            return ranges
+        found[stat.path or ""] = ranges
+    return MeasuredFiles(indexed, found)
 
 
 def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] | None:
@@ -151,6 +160,21 @@ def ranges_of(stat: WriteStat, indexed: IndexedColumns) -> ColumnRanges | Cannot
             return CannotFollow(f"{name} of {stat.path} holds NaN, which queries of Hudi's lose")
         found[name] = typed
     return found
+
+
+def _columns_at(change: TableChange) -> IndexedColumns | CannotFollow:
+    config = change.table.config
+    if COLUMN_STATS not in config.metadata_partitions:
+        return CannotFollow("the table has no statistics of files")
+    reason = _without_bounds(change.table)
+    if reason is not None:
+        return CannotFollow(reason)
+    schema_json = change.written.schema_json if change.written is not None else None
+    schema_json = schema_json or change.table.schemas.newest_json(change.timeline)
+    if schema_json is None:
+        return CannotFollow("no commit says the table's schema")
+    found = indexed_columns(change.table, schema_json)
+    return CannotFollow(found) if isinstance(found, str) else found
 
 
 def _without_bounds(table: HoodieTable) -> str | None:

@@ -181,7 +181,7 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
         return MetadataOutcome(is_disabled=is_disabled)
     if is_kept:
         try:
-            return _continue(change, per_compaction, guard)
+            return _continue(change, made, per_compaction, guard)
         except _UNUSABLE as error:
             _log.warning("the metadata table cannot be continued: %s", error)
             if mode is not MetadataTableMode.ON:
@@ -191,22 +191,22 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
     return MetadataOutcome(is_new=True)
 
 
-def _continue(change: TableChange, per_compaction: int, guard: Guard) -> MetadataOutcome:
-    """Steps 3 and 4 for a metadata table that is there. Where a partition that not every table has
-    cannot be read, all of these are dropped."""
+def _continue(
+    change: TableChange, made: Records, per_compaction: int, guard: Guard
+) -> MetadataOutcome:
+    """Steps 3 and 4 for a metadata table that is there; `made` are the records of the partitions
+    that every table has. Where another one cannot be read, all others are dropped."""
     writer = MetadataWriter(change.table, guard, per_compaction)
     kept = kept_partitions(change.table.config.metadata_partitions)
+    others = {name: partition for name, partition in kept.items() if partition not in made}
     try:
-        records, left_out = _followed(kept, change, writer.metadata)
-        return _commit(change, writer, records, left_out, guard)
+        records, left_out = _followed(others, change, writer.metadata)
+        return _commit(change, writer, {**made, **records}, left_out, guard)
     except _UNUSABLE as error:
-        always = partitions_of_every_table()
-        if kept.keys() == always.keys():
+        if not others:
             raise
-        records, _ = _followed(always, change, writer.metadata)
-        reason = f"it cannot be read: {error}"
-        left_out = dict.fromkeys(kept.keys() - always.keys(), reason)
-        return _commit(change, writer, records, left_out, guard)
+        left_out = dict.fromkeys(others, f"it cannot be read: {error}")
+        return _commit(change, writer, made, left_out, guard)
 
 
 def _commit(
@@ -219,7 +219,7 @@ def _commit(
     """Drop what is not among the partitions with records, then commit these."""
     for name, reason in left_out.items():
         _log.warning("%s is dropped from the metadata table: %s", name, reason)
-    names = [partition.name for partition in records]
+    names = sorted(partition.name for partition in records)
     dropped = _drop_others(change.table, names, guard)
     writer.commit(change.completed, records, change.timeline)
     return MetadataOutcome(dropped=dropped, reasons=tuple(dict.fromkeys(left_out.values())))

@@ -13,8 +13,8 @@ that is listed and not kept up to date would hide rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import FileGroupId
@@ -24,6 +24,8 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,15 @@ class TableChange:
     written: CommitMetadata | None = None
     deleted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
+
+    _found: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, find: Callable[[TableChange], Found]) -> Found:
+        """What `find` finds of this change, found once for all partitions that need it."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: Found = self._found[find]
+        return found
 
     @property
     def timeline_after(self) -> ActiveTimeline:

@@ -17,83 +17,59 @@ files that were just replaced.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, rows_of
+from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import (
-    COLUMN_STATS_PARTITION,
-    columns_at,
-    key_of,
-    ranges_of,
+    StatisticsPartition,
+    measured_files,
     written_files,
 )
+from tideline.hudi.metadata_table.file_ranges import FileRows, rows_of_files
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
-    Discrepancy,
-    SeenTable,
     StoredRecords,
     TableChange,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import join_path, replaced_groups, split_path
-from tideline.hudi.table.file_system_view import FileSystemView
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import PARTITION_STATS
-from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.column_range import ColumnRange, ColumnRanges, retyped, united
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.column_range import ColumnRanges, retyped, united
 
 _PARTITION_RECORD = 6
 
 
-class PartitionStatsPartition:
+class PartitionStatsPartition(StatisticsPartition):
     """`partition_stats`."""
 
     name = PARTITION_STATS
     file_id_prefix = "partition-stats"
     groups_made = 1
-    is_in_every_table = False
-
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
-        raise NotImplementedError("statistics of partitions are not built here")
 
     def changes(
         self, change: TableChange, stored: StoredRecords | None
     ) -> list[MetadataRecord] | CannotFollow:
-        indexed = columns_at(change)
-        if isinstance(indexed, CannotFollow):
-            return indexed
+        measured = change.once(measured_files)
+        if isinstance(measured, CannotFollow):
+            return measured
         touched = _touched(change)
         if not touched or stored is None:
             return []
-        written = _written(change, indexed)
-        if isinstance(written, CannotFollow):
-            return written
+        written, indexed = measured.ranges, measured.indexed
         live = _live_files(change, stored, touched)
         others = {path for paths in live.values() for path in paths if path not in written}
-        known = _stored_ranges(stored, others, indexed) if others else {}
+        known = rows_of_files(stored, indexed.names, others)
         records: list[MetadataRecord] = []
         for partition in sorted(touched):
-            ranges = [written.get(path) or known.get(path, {}) for path in live[partition]]
+            ranges = [written.get(path) or _ranges(known, path) for path in live[partition]]
             rows = _rows(partition, ranges, indexed)
             if isinstance(rows, CannotFollow):
                 return rows
             records += rows
         return records
-
-    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        return merged_rows(records)
-
-    def verify(
-        self,
-        records: Iterable[MetadataRecord],  # noqa: ARG002
-        seen: SeenTable,  # noqa: ARG002
-    ) -> Iterator[Discrepancy]:
-        """Rows are compared with files where these are read (`check.statistics`)."""
-        return iter(())
 
 
 PARTITION_STATS_PARTITION = PartitionStatsPartition()
@@ -112,19 +88,6 @@ def _touched(change: TableChange) -> frozenset[str]:
     return frozenset((*change.written.partition_to_write_stats, *replaced))
 
 
-def _written(
-    change: TableChange, indexed: IndexedColumns
-) -> Mapping[str, ColumnRanges] | CannotFollow:
-    """The ranges of the files that a change adds, by path."""
-    found: dict[str, ColumnRanges] = {}
-    for stat in written_files(change):
-        ranges = ranges_of(stat, indexed)
-        if isinstance(ranges, CannotFollow):
-            return ranges
-        found[stat.path or ""] = ranges
-    return found
-
-
 def _live_files(
     change: TableChange, stored: StoredRecords, partitions: Collection[str]
 ) -> Mapping[str, tuple[str, ...]]:
@@ -135,19 +98,12 @@ def _live_files(
     for stat in written_files(change):
         partition, name = split_path(stat.path or "")
         sizes[partition][name] = stat.file_size_in_bytes
-    table, timeline = change.table, change.timeline_after
-    replaced = dict(table.commits.replaced_groups(change.timeline))
+    commits = change.table.commits
+    replaced = dict(commits.replaced_groups(change.timeline))
     if change.written is not None:
         replaced |= dict.fromkeys(replaced_groups(change.written), change.completed.time)
-    planned = table.commits.planned_groups(timeline, Action.COMPACTION)
-    view = FileSystemView.build(
-        {partition: tuple(files.items()) for partition, files in sizes.items()},
-        timeline,
-        replaced=replaced,
-        pending_compaction=planned,
-        slices=table.layout.slices,
-        archived=table.commits.archived_completion,
-    )
+    listing = {partition: tuple(files.items()) for partition, files in sizes.items()}
+    view = change.table.files.view_of(listing, change.timeline_after, replaced)
     return {
         partition: tuple(
             join_path(partition, file.name)
@@ -158,21 +114,8 @@ def _live_files(
     }
 
 
-def _stored_ranges(
-    stored: StoredRecords, paths: Collection[str], indexed: IndexedColumns
-) -> Mapping[str, ColumnRanges]:
-    """What `column_stats` says of files, by path."""
-    keys = {
-        key_of(column, *split_path(path)): (path, column)
-        for path in paths
-        for column in indexed.names
-    }
-    records = stored.look_up(COLUMN_STATS_PARTITION, keys)
-    found: dict[str, dict[str, ColumnRange]] = {}
-    for key, row in rows_of(records).items():
-        path, column = keys[key]
-        found.setdefault(path, {})[column] = row.range
-    return found
+def _ranges(known: FileRows, path: str) -> ColumnRanges:
+    return {column: row.range for column, row in known.get(path, {}).items()}
 
 
 def _rows(

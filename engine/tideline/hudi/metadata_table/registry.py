@@ -23,10 +23,8 @@ def partitions_of_every_table() -> dict[str, MetadataPartition]:
 
 
 def kept_partitions(listed: Collection[str]) -> dict[str, MetadataPartition]:
-    """Those of the listed ones that are kept, and those of every table, by name."""
-    return {
-        name: item for name, item in _by_name().items() if item.is_in_every_table or name in listed
-    }
+    """Those of the listed ones that are kept, by name."""
+    return {name: item for name, item in _by_name().items() if name in listed}
 
 
 def _by_name() -> dict[str, MetadataPartition]:

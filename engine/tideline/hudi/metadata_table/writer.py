@@ -121,7 +121,7 @@ class MetadataWriter:
         if at is None:
             raise ValueError("a metadata table is kept where instants have completion times")
         timeline = self._metadata.timeline()
-        stored = {partition: self._metadata.stored(partition, timeline) for partition in changes}
+        stored = self._stored(changes, timeline)
         groups = {partition: _groups_of(found) for partition, found in stored.items()}
         records = _by_group(changes, groups)
         blocks = {group: _log_blocks(group, time, found) for group, found in records.items()}
@@ -135,9 +135,7 @@ class MetadataWriter:
                     instant=time,
                 )
             timeline = self._metadata.timeline()
-            stored = {
-                partition: self._metadata.stored(partition, timeline) for partition in changes
-            }
+            stored = self._stored(changes, timeline)
         strays = [path for found in stored.values() for path in found.strays]
         if strays:
             self._guard()
@@ -230,6 +228,11 @@ class MetadataWriter:
         """Whether a partition is being built that is not in use yet."""
         config = self._table.properties.reload()
         return set(config.metadata_partitions_in_work) > set(config.metadata_partitions)
+
+    def _stored(
+        self, partitions: Iterable[MetadataPartition], timeline: ActiveTimeline
+    ) -> Mapping[MetadataPartition, StoredPartition]:
+        return {partition: self._metadata.stored(partition, timeline) for partition in partitions}
 
     def _holds(
         self, time: InstantTime, blocks: Mapping[FileGroupId, bytes], timeline: ActiveTimeline

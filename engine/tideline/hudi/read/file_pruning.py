@@ -65,7 +65,8 @@ def slices_with_rows(
         return tuple(slices)
     pruning = _Pruning(row_filter, context, rows, columns)
     kept = tuple(piece for piece in slices if pruning.may_hold(piece))
-    _log.debug("%d of %d file slices are left out by statistics", _less(slices, kept), len(slices))
+    left_out = len(slices) - len(kept)
+    _log.debug("%d of %d file slices are left out by statistics", left_out, len(slices))
     return kept
 
 
@@ -137,7 +138,3 @@ def _files(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
 def _is_empty(rows: Mapping[str, ColumnRow]) -> bool:
     """Whether a log holds no row: all that it does is to delete."""
     return RECORD_KEY in rows and rows[RECORD_KEY].range.values == 0
-
-
-def _less(before: Sequence[FileSlice], after: Sequence[FileSlice]) -> int:
-    return len(before) - len(after)

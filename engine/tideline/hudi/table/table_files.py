@@ -18,6 +18,7 @@ from tideline.hudi.table.table_commits import TableCommits
 from tideline.hudi.table.table_properties import TableProperties
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.delete_scope import DeleteScope, no_objection
 from tideline.storage.location import StoreLocation
 from tideline.storage.nested_tables import HUDI, root_around
@@ -124,12 +125,20 @@ class TableFiles:
         listing = self._listed_in_metadata_table(wanted)
         return self.view_of(self.listing(wanted) if listing is None else listing, timeline)
 
-    def view_of(self, listing: Listing, timeline: ActiveTimeline) -> FileSystemView:
-        """The same of files that were listed already. Raises as `read_view`."""
+    def view_of(
+        self,
+        listing: Listing,
+        timeline: ActiveTimeline,
+        replaced: Mapping[FileGroupId, InstantTime] | None = None,
+    ) -> FileSystemView:
+        """The same of files that were listed already. Raises as `read_view`.
+
+        `replaced` are the file groups that were replaced, where no commit in the store says so yet.
+        """
         return FileSystemView.build(
             listing,
             timeline,
-            replaced=self._commits.replaced_groups(timeline),
+            replaced=self._commits.replaced_groups(timeline) if replaced is None else replaced,
             pending_compaction=self._commits.planned_groups(timeline, Action.COMPACTION),
             slices=self._properties.layout.slices,
             archived=self._commits.archived_completion,
