@@ -31,6 +31,7 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.metadata_table.touched_slices import written_files
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, TableType
@@ -133,12 +134,6 @@ def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] 
         return None
     found = indexed_columns(table, schema_json)
     return None if isinstance(found, str) else found.names
-
-
-def written_files(change: TableChange) -> Iterator[WriteStat]:
-    """The stats of the files that a change adds."""
-    stats = change.written.write_stats if change.written is not None else ()
-    return (stat for stat in stats if stat.path)
 
 
 def ranges_of(stat: WriteStat, indexed: IndexedColumns) -> ColumnRanges | CannotFollow:

@@ -44,12 +44,12 @@ from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_definitions import drop_definitions
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
+    CompareKeys,
     MetadataPartition,
     StoredRecords,
     TableChange,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
 from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -58,6 +58,7 @@ from tideline.hudi.table.table_config import (
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
+    RECORD_INDEX,
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -102,11 +103,13 @@ def record_commit(
     timeline: ActiveTimeline,
     config: MetadataTableConfig = KEEP_AS_IT_IS,
     guard: Guard = unguarded,
+    compare_keys: CompareKeys | None = None,
 ) -> MetadataOutcome:
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
     in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
-    step that others would believe, and ConflictError while Hudi builds an index."""
-    change = TableChange(table, completed, timeline, written=metadata)
+    step that others would believe, and ConflictError while Hudi builds an index. Without
+    `compare_keys` a record index is dropped."""
+    change = TableChange(table, completed, timeline, written=metadata, compare_keys=compare_keys)
     return _record(change, config, guard)
 
 
@@ -246,7 +249,7 @@ def _drop_others(table: HoodieTable, kept: Collection[str], guard: Guard) -> tup
     if others:
         drop_definitions(table, guard=guard)
         only_kept = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
-        if RECORD_INDEX_PARTITION in others:
+        if RECORD_INDEX in others:
             only_kept |= kept_index(table)
         table.properties.update(only_kept, guard)
         folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]

@@ -88,9 +88,13 @@ class MetadataTable:
             yield from self.read_slice(replace(newest, log_files=logs))
 
     def look_up(
-        self, partition: MetadataPartition, keys: Collection[str]
+        self,
+        partition: MetadataPartition,
+        keys: Collection[str],
+        without: Collection[InstantTime] = (),
     ) -> Iterator[MetadataRecord]:
-        """What a partition says now of these keys, oldest first. Raises as `read`.
+        """What a partition says now of these keys, oldest first, but what logs of some instants
+        say. Raises as `read`.
 
         Of a base file only the blocks are read that may have them, unless it is small.
         """
@@ -103,7 +107,8 @@ class MetadataTable:
             if newest.base_file is not None:
                 yield from self._of_keys(newest.base_file, those)
             for log in newest.log_files:
-                yield from self._read(log, those)
+                if log.instant not in without:
+                    yield from self._read(log, those)
 
     def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
         """The files of a partition.

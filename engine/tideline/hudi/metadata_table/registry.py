@@ -8,11 +8,13 @@ from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
+from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
 
 PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
     COLUMN_STATS_PARTITION,
     PARTITION_STATS_PARTITION,
+    RECORD_INDEX_PARTITION,
 )
 
 

@@ -271,25 +271,25 @@ class MetadataWriter:
         """
         timelines = self._metadata.timelines
         self._undo_compactions(timeline)
-        merged = [
-            (slices[0], partition.merged(self._metadata.read_slice(slices[0])))
-            for partition, found in stored.items()
-            for slices in found.groups
+        newest = [
+            (partition, slices[0]) for partition, found in stored.items() for slices in found.groups
         ]
-        plan = encode_container("HoodieCompactionPlan", _plan(piece for piece, _ in merged))
+        plan = encode_container("HoodieCompactionPlan", _plan(piece for _, piece in newest))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
-        # A file group that never had a record gets no base file, as in Hudi.
-        written = [(piece, records) for piece, records in merged if records or piece.base_file]
-        stats = [
-            self._put_base_file(piece.group, time, records, piece) for piece, records in written
-        ]
+        stats, compacted = [], []
+        for partition, piece in newest:
+            records = partition.merged(self._metadata.read_slice(piece))
+            # A file group that never had a record gets no base file, as in Hudi.
+            if records or piece.base_file:
+                stats.append(self._put_base_file(piece.group, time, records, piece))
+                compacted.append(piece.group)
         metadata = _commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
         self._guard()
         groups = [slices for found in stored.values() for slices in found.groups]
         self._delete(file.path for _, *older in groups for piece in older for file in piece.files)
-        return tuple(piece.group for piece, _ in written)
+        return tuple(compacted)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
         """Delete what compactions left that died."""
