@@ -143,6 +143,15 @@ def merged_rows(records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
     return [_added(found) for found in _by_key(records).values() if not found[-1].is_deleted]
 
 
+def replacing_rows(records: Iterable[MetadataRecord]) -> list[MetadataRecord] | None:
+    """The newest of each key, where each is tight or deletes; None where one is not: it may be
+    added to what was said before."""
+    newest = {record.key: record for record in records}
+    said = (None if record.is_deleted else _said(record) for record in newest.values())
+    is_replaced = all(row is None or row.get("isTightBound") for row in said)
+    return list(newest.values()) if is_replaced else None
+
+
 def rows_of(records: Iterable[MetadataRecord]) -> Mapping[str, ColumnRow]:
     """The rows that records say together, oldest first, by their keys. Raises likewise."""
     sums = {key: _sum(found) for key, found in _by_key(records).items()}

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
 
-from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows
+from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, replacing_rows
 from tideline.hudi.metadata_table.hash_id import column_id, file_id_hash, partition_id
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
 from tideline.hudi.metadata_table.partition import (
@@ -62,6 +62,9 @@ class StatisticsPartition:
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return merged_rows(records)
+
+    def replacing(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord] | None:
+        return replacing_rows(records)
 
     def verify(
         self,

@@ -182,6 +182,9 @@ class FilesPartition:
     def merged(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
         return _stored(self.look_up(records).records())
 
+    def replacing(self, records: Iterable[MetadataRecord]) -> None:
+        """Files that are listed together are added to those from before."""
+
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Files that readers with a metadata table miss, and files that are listed and gone."""
         listed = self.look_up(records)

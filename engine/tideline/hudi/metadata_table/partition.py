@@ -154,6 +154,10 @@ class MetadataPartition(Protocol):
     def merged(self, records: Iterable[MetadataRecord]) -> Sequence[MetadataRecord]:
         """The records of a base file that says the same as all these, oldest first."""
 
+    def replacing(self, records: Iterable[MetadataRecord]) -> Sequence[MetadataRecord] | None:
+        """Of these, oldest first, those that replace whatever was said before of their keys; None
+        where what was said has to be known."""
+
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Where the table is not as the records say."""
 

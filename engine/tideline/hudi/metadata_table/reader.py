@@ -30,6 +30,8 @@ from tideline.hudi.metadata_table.record import (
     decode_entries,
     decode_record_block,
     decode_record_hfile,
+    encode_record_hfile,
+    splice_record_hfile,
 )
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
@@ -147,6 +149,24 @@ class MetadataTable:
             now = self.timeline()
             strays = [file for file in strays if _is_stray(file, now)]
         return StoredPartition(slices, tuple(file.path for file in strays))
+
+    def compacted(self, partition: MetadataPartition, piece: FileSlice) -> bytes | None:
+        """The base file that a slice becomes; None of one that has no records and never had any.
+
+        Where the logs replace what the base file says, its blocks are copied. Raises as `read`.
+        """
+        base = piece.base_file
+        if base is not None:
+            body = self.store.get(base.path)
+            logged = (record for log in piece.log_files for record in self._read(log))
+            changes = partition.replacing(logged)
+            found = None
+            if changes is not None:
+                found = splice_record_hfile(body, changes, path=base.path)
+            if found is not None:
+                return found
+        records = partition.merged(self.read_slice(piece))
+        return encode_record_hfile(records) if records or base is not None else None
 
     def read_slice(self, piece: FileSlice) -> Iterator[MetadataRecord]:
         """What one slice says. Raises as `read`."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from tideline.bounded.parsing import faults_named
-from tideline.errors import CorruptTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.avro import (
     admit_records,
     decode_record,
@@ -24,7 +25,15 @@ from tideline.formats.avro import (
     encode_records,
     schema,
 )
-from tideline.formats.hfile import decode_hfile, encode_hfile
+from tideline.formats.hfile import (
+    decode_hfile,
+    encode_hfile,
+    entry_count,
+    info_at,
+    read_trailer,
+)
+from tideline.formats.hfile_lookup import HFileLookup
+from tideline.formats.hfile_splice import splice_hfile
 from tideline.formats.log_block import (
     BlockKind,
     encode_delete_content,
@@ -90,6 +99,28 @@ def encode_record_hfile(records: Iterable[MetadataRecord]) -> bytes:
     return encode_hfile(pairs, info, block_bytes_max=_BLOCK_BYTES_MAX)
 
 
+def splice_record_hfile(
+    body: bytes, records: Iterable[MetadataRecord], *, path: object = None
+) -> bytes | None:
+    """An HFile of records with others in their places, or without those that are deleted; None
+    where it was written in another way, so that all of it has to be decoded. Raises as
+    `decode_record_hfile`."""
+    schema_json = record_schema_json().encode()
+    if not body or info_at(body, read_trailer(body), 0, path).get(_SCHEMA) != schema_json:
+        return None
+    ordered = sorted(records, key=lambda record: record.key.encode())
+    changes = ((record.key.encode(), _datum(record)) for record in ordered)
+    try:
+        return splice_hfile(body, tuple(changes), block_bytes_max=_BLOCK_BYTES_MAX, path=path)
+    except UnsupportedTableError:
+        return None
+
+
+def record_count(body: bytes) -> int:
+    """How many records an HFile has that was made here."""
+    return entry_count(read_trailer(body))
+
+
 def encode_deletes(partition: str, keys: Iterable[str]) -> bytes:
     """The content of a block that deletes keys of a partition of the metadata table."""
     listed = [
@@ -107,11 +138,15 @@ def decode_record_hfile(
     Raises CorruptTableError naming `path` when they cannot be read, UnsupportedTableError beyond
     the limits on metadata.
     """
+    if keys is not None and body:
+        with suppress(UnsupportedTableError):
+            # Of a large file most blocks have none of the keys.
+            lookup = HFileLookup(lambda at, size: body[at : at + size], len(body), path=path)
+            entries = lookup.of_keys([key.encode() for key in keys])
+            return decode_entries(lookup.info, entries, path=path)
     found = decode_hfile(body, path=path)
-    if keys is None:
-        return decode_entries(found.info, found.entries, path=path)
-    wanted = frozenset(key.encode() for key in keys)
-    some = (entry for entry in found.entries if entry[0] in wanted)
+    wanted = None if keys is None else frozenset(key.encode() for key in keys)
+    some = (entry for entry in found.entries if wanted is None or entry[0] in wanted)
     return decode_entries(found.info, some, path=path)
 
 
@@ -158,6 +193,12 @@ def decode_record_block(
 @cache
 def _deletes_json() -> str:
     return json.dumps(schema("HoodieDeleteRecordList"), separators=(",", ":"))
+
+
+def _datum(record: MetadataRecord) -> bytes | None:
+    if record.is_deleted:
+        return None
+    return record.current_datum or encode_records(record_schema_json(), [_to_avro(record)])[0]
 
 
 def _to_avro(record: MetadataRecord) -> dict[str, Any]:

@@ -114,6 +114,9 @@ class RecordIndexPartition:
         newest = {record.key: record for record in records}
         return [record for record in newest.values() if not record.is_deleted]
 
+    def replacing(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
+        return tuple({record.key: record for record in records}.values())
+
     def verify(
         self,
         records: Iterable[MetadataRecord],  # noqa: ARG002

@@ -41,6 +41,7 @@ from tideline.hudi.metadata_table.record import (
     MetadataRecord,
     encode_deletes,
     encode_record_hfile,
+    record_count,
     record_schema_json,
 )
 from tideline.hudi.table.file_group import (
@@ -180,7 +181,7 @@ class MetadataWriter:
             for group in made:
                 self._put_log(group, time, no_deletes)
         stats = [
-            self._put_base_file(group, time, records)
+            self._put_base_file(group, time, encode_record_hfile(records))
             for group, records in _by_group(initial, groups).items()
         ]
         metadata = _commit_of(stats, operation_type="BULK_INSERT")
@@ -279,10 +280,10 @@ class MetadataWriter:
         inflight = timelines.to_inflight(requested)
         stats, compacted = [], []
         for partition, piece in newest:
-            records = partition.merged(self._metadata.read_slice(piece))
+            body = self._metadata.compacted(partition, piece)
             # A file group that never had a record gets no base file, as in Hudi.
-            if records or piece.base_file:
-                stats.append(self._put_base_file(piece.group, time, records, piece))
+            if body is not None:
+                stats.append(self._put_base_file(piece.group, time, body, piece))
                 compacted.append(piece.group)
         metadata = _commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
@@ -300,20 +301,20 @@ class MetadataWriter:
         self,
         group: FileGroupId,
         time: InstantTime,
-        records: Sequence[MetadataRecord],
+        body: bytes,
         before: FileSlice | None = None,
     ) -> WriteStat:
         """Write the base file of `time`; what a commit says of it."""
         file = BaseFile(group.partition, group.file_id, _WRITE_TOKEN, time, 0, _HFILE)
-        body = encode_record_hfile(records)
+        records = record_count(body)
         self._metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None
         return WriteStat(
             file_id=file.file_id,
             path=file.path,
             prev_commit=str(before.base_instant) if before is not None else NO_PREVIOUS_COMMIT,
-            num_writes=len(records),
-            num_inserts=len(records),
+            num_writes=records,
+            num_inserts=records,
             total_write_bytes=len(body),
             partition_path=group.partition,
             file_size_in_bytes=len(body),
