@@ -1,4 +1,4 @@
-"""Changed copies of HFiles: as if the file had been written anew, at the price of the changes."""
+"""Changed copies of HFiles: the same entries as in a new file, for the work of the changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table(count: int) -> dict[bytes, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_is_what_a_file_written_anew_would_be(seed: int) -> None:
+def test_it_is_what_a_file_of_all_entries_would_be(seed: int) -> None:
     chance = random.Random(seed)
     entries = table(chance.choice((0, 1, 30, 2_000)))
     body = body_of(entries)

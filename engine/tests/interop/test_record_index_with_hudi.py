@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.check.record_index import wrong_places
+from tideline.hudi.metadata_table.record_index import has_partitioned_record_index
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX
@@ -25,10 +26,19 @@ from tideline.testing.small_table import SmallTable
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 KEPT = {
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.record.index.min.filegroup.count": "3",
+    False: {
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.record.index.update.partition.path": "true",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.record.index.min.filegroup.count": "3",
+    },
+    True: {
+        "hoodie.index.type": "RECORD_LEVEL_INDEX",
+        "hoodie.metadata.record.level.index.enable": "true",
+    },
 }
+"""Settings of Hudi's: of an index of the whole table, and of one for each partition."""
 
 
 def rows(keys: Iterable[int], v: int, shift: int = 0) -> pa.Table:
@@ -50,6 +60,7 @@ class Shared:
     peer: HudiPeer
     version: int
     kind: str
+    is_partitioned: bool
     rows: dict[str, tuple[str, int]]
 
     @property
@@ -69,20 +80,18 @@ class Shared:
             "hoodie.datasource.write.recordkey.field": "id",
             "hoodie.datasource.write.partitionpath.field": "p",
             "hoodie.datasource.write.precombine.field": "ts",
-            "hoodie.index.type": "RECORD_INDEX",
-            "hoodie.record.index.update.partition.path": "true",
             "hoodie.clean.automatic": "false",
             "hoodie.compact.inline": "false",
-            **KEPT,
+            **KEPT[self.is_partitioned],
             **version_options(self.version),
         }
-        batch = rows(keys, v, shift)
+        batch = rows(keys, v, 0 if self.is_partitioned else shift)
         self.peer.write(str(self.path), batch, operation=operation, options=given)
         self._note(batch, operation)
 
     def by_us(self, keys: Iterable[int], v: int, operation: str = "upsert", shift: int = 0) -> None:
         moves = {"hoodie.record.index.update.partition.path": "true"}
-        batch = rows(keys, v, shift)
+        batch = rows(keys, v, 0 if self.is_partitioned else shift)
         self.small.lake().write(batch, operation, options=moves)
         self._note(batch, operation)
 
@@ -123,17 +132,20 @@ class Shared:
 
 @pytest.fixture(
     params=[
-        (9, "COPY_ON_WRITE"),
-        (9, "MERGE_ON_READ"),
-        (8, "COPY_ON_WRITE"),
-        (8, "MERGE_ON_READ"),
+        (9, "COPY_ON_WRITE", False),
+        (9, "MERGE_ON_READ", False),
+        (8, "COPY_ON_WRITE", False),
+        (8, "MERGE_ON_READ", False),
+        (9, "COPY_ON_WRITE", True),
+        (9, "MERGE_ON_READ", True),
     ],
-    ids="v{0[0]} {0[1]}".format,
+    ids=lambda given: f"v{given[0]} {given[1]}{' partitioned' if given[2] else ''}",
 )
 def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
-    version, kind = request.param
-    made = Shared(tmp_path / "shared", hudi_peer, version, kind, {})
+    version, kind, is_partitioned = request.param
+    made = Shared(tmp_path / "shared", hudi_peer, version, kind, is_partitioned, {})
     made.by_hudi(range(8), 1)
+    assert has_partitioned_record_index(made.table) == is_partitioned
     return made
 
 

@@ -1,8 +1,8 @@
 """A changed copy of an HFile: blocks that no change falls into are copied as they are stored.
 
 1. The index says which keys lie in which block. Changes are dealt out to the blocks in order.
-2. A block without changes is copied, compressed as it is; only where the block before it lies is
-   written anew into its header. The others are decoded, changed and written again.
+2. A block without changes is copied, compressed as it is; its header says where the block
+   before it lies now. The others are decoded, changed and written again.
 3. The last block is always decoded, for the file says its last key.
 
 So the work is that of the changes, and of copying bytes.

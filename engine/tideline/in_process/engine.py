@@ -96,9 +96,13 @@ class InProcessWriteEngine:
     def release(self) -> None:
         """Nothing is kept beyond the engine itself."""
 
-    def distinct_keys(self, count_max: int) -> Sequence[str] | None:
-        keys = self._codes.keys
-        found: list[str] | None = keys.to_pylist() if len(keys) <= count_max else None
+    def keys_by_partition(self, count_max: int) -> Mapping[str, Sequence[str]] | None:
+        if len(self._batch) > count_max:
+            return None
+        found: dict[str, list[str]] = {}
+        partitions = self._batch.partitions.dictionary_decode().to_pylist()
+        for partition, key in zip(partitions, self._batch.keys.to_pylist(), strict=True):
+            found.setdefault(partition, []).append(key)
         return found
 
     def profile(

@@ -15,6 +15,10 @@ from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION, KeyPlace, places_of
+from tideline.hudi.metadata_table.secondary_index import (
+    SECONDARY_INDEX,
+    SecondaryIndexPartition,
+)
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -42,17 +46,38 @@ def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = 
     _begin(table, made, defined, _STATISTICS_AT)
 
 
-def begin_record_index(table: HoodieTable) -> None:
-    """Add a record index of the whole table to the metadata table of one without rows."""
+def begin_record_index(table: HoodieTable, *, is_partitioned: bool = False) -> None:
+    """Add a record index to the metadata table of a table without rows: of the whole table, or with
+    a place for each partition, which has no file group yet."""
     defined = {
         "indexName": RECORD_INDEX,
         "indexType": RECORD_INDEX,
         "indexFunction": "",
         "sourceFields": [],
-        "indexOptions": {"isPartitioned": "false"},
+        "indexOptions": {"isPartitioned": str(is_partitioned).lower()},
         "version": "V1",
     }
-    _begin(table, (RECORD_INDEX_PARTITION,), defined, _RECORD_INDEX_AT)
+    made = () if is_partitioned else (RECORD_INDEX_PARTITION,)
+    _begin(table, made, defined, _RECORD_INDEX_AT)
+    if is_partitioned:
+        listed = ",".join(sorted({*table.properties.reload().metadata_partitions, RECORD_INDEX}))
+        table.properties.update({METADATA_PARTITIONS: listed})
+
+
+def begin_secondary_index(table: HoodieTable, column: str, version: str = "V2") -> None:
+    """Add a secondary index of a column to one that has a record index of the whole table."""
+    name = f"{SECONDARY_INDEX}{column}"
+    defined = {
+        "indexName": name,
+        "indexType": "secondary_index",
+        "indexFunction": "identity",
+        "sourceFields": [column],
+        "indexOptions": {},
+        "version": version,
+    }
+    made = SecondaryIndexPartition.defined(name, {name: defined})
+    number = 10 + len(table.properties.reload().metadata_partitions)
+    _begin(table, (made,), defined, InstantTime(f"{number:017}"))
 
 
 def _begin(
@@ -90,6 +115,6 @@ def statistics_of_partitions(table: HoodieTable) -> Mapping[tuple[str, str], Col
     return {(row.file, row.column): row for row in rows}
 
 
-def places_of_keys(table: HoodieTable) -> Mapping[str, KeyPlace]:
-    """What `record_index` says."""
+def places_of_keys(table: HoodieTable) -> Mapping[tuple[str | None, str], KeyPlace]:
+    """What `record_index` says, by shard and key."""
     return places_of(MetadataTable(table.store, table.clock).read(RECORD_INDEX_PARTITION))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
-from tideline.hudi.check.record_index import wrong_places
+from tideline.hudi.check.record_index import wrong_places, wrong_values
 from tideline.hudi.check.statistics import wrong_statistics
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
@@ -157,6 +157,7 @@ def stale_listing(table: HoodieTable) -> list[str]:
     others = (
         *wrong_statistics(table, found, timeline),
         *wrong_places(table, found, timeline),
+        *wrong_values(table, found, timeline),
     )
     return [*wrong, *(f"{item.path}: {item.message}" for item in others)]
 

@@ -37,6 +37,7 @@ class FileSizes:
     file_id_prefix = "file-sizes"
     groups_made = 3
     is_in_every_table = True
+    may_be_empty = False
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> list[MetadataRecord]:
         return [size_of(name, size) for name, size in live_files(table, timeline).items()]
@@ -62,6 +63,9 @@ class FileSizes:
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return [size_of(name, size) for name, size in self.look_up(records).items()]
+
+    def hashed(self, key: str) -> str:
+        return key
 
     def replacing(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return list({record.key: record for record in records}.values())

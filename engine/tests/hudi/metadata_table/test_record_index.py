@@ -11,24 +11,45 @@ import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.file_group.key_changes import index_texts
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.index_definitions import read_definitions
+from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.record_index import KeyPlace
+from tideline.hudi.metadata_table.record_index import (
+    RECORD_INDEX_PARTITION,
+    KeyPlace,
+    has_global_record_index,
+    has_partitioned_record_index,
+    shard_name,
+)
+from tideline.hudi.metadata_table.secondary_index import (
+    secondary_indexes,
+    secondary_key,
+    value_part,
+)
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import FILES, RECORD_INDEX, TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.kept_statistics import begin_record_index, places_of_keys
+from tideline.testing.kept_statistics import (
+    begin_record_index,
+    begin_secondary_index,
+    places_of_keys,
+)
 from tideline.testing.small_table import SmallTable, memory_place
 from tideline.testing.table_audit import stale_listing
 
 KINDS = {
-    "cow": (TableType.COPY_ON_WRITE, ()),
-    "mor": (TableType.MERGE_ON_READ, ()),
-    "cow-by-event-time": (TableType.COPY_ON_WRITE, ("v",)),
-    "mor-by-event-time": (TableType.MERGE_ON_READ, ("v",)),
+    "cow": (TableType.COPY_ON_WRITE, (), False),
+    "mor": (TableType.MERGE_ON_READ, (), False),
+    "cow-by-event-time": (TableType.COPY_ON_WRITE, ("v",), False),
+    "mor-by-event-time": (TableType.MERGE_ON_READ, ("v",), False),
+    "cow-partitioned": (TableType.COPY_ON_WRITE, (), True),
+    "mor-partitioned": (TableType.MERGE_ON_READ, ("v",), True),
 }
+SECONDARY = ("secondary_index_n", "secondary_index_s")
 SERVICES = ("cleaning", "clustering", "compaction", "log_compaction")
 OFTEN = {
     "hoodie.clean.commits.retained": "1",
@@ -46,6 +67,8 @@ def rows(keys: Iterable[int], v: int, shift: int = 0) -> pa.Table:
             "id": [f"k{key:03}" for key in wanted],
             "part": [f"p{(key + shift) % 3}" for key in wanted],
             "v": [v] * len(wanted),
+            "s": ["a$b\\"[: (key + v) % 5] if key % 4 else None for key in wanted],
+            "n": [v // 3 for _ in wanted],
         }
     )
 
@@ -58,7 +81,7 @@ def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
 
 
 def with_record_index(
-    table_type: TableType, ordering: tuple[str, ...] = (), version: int = 9
+    table_type: TableType, ordering: tuple[str, ...], is_partitioned: bool
 ) -> SmallTable:
     location, clock = memory_place()
     small = SmallTable.create(
@@ -66,12 +89,15 @@ def with_record_index(
         clock,
         table_type=table_type,
         ordering=ordering,
-        table_version=version,
+        table_version=9,
         properties={"hoodie.metadata.compact.max.delta.commits": "4"},
     )
     table = opened(small)
     bootstrap_metadata_table(table, table.timeline())
-    begin_record_index(table)
+    begin_record_index(table, is_partitioned=is_partitioned)
+    if not is_partitioned:
+        begin_secondary_index(table, "s")
+        begin_secondary_index(table, "n", "V1")
     return small
 
 
@@ -79,26 +105,41 @@ def opened(small: SmallTable) -> HoodieTable:
     return open_table(small.location, small.clock, small.store())
 
 
-def keys_by_place(table: HoodieTable) -> dict[str, FileGroupId]:
-    """Where each live key is, by the files."""
+def keys_by_place(table: HoodieTable) -> dict[tuple[str | None, str], FileGroupId]:
+    """Where each live key is, by the files; in its partition where these are apart."""
     timeline = table.timeline()
     schema = table.schemas.newest(timeline)
     assert schema is not None
     reading = SliceContext.of(table, timeline, schema)
-    found: dict[str, FileGroupId] = {}
+    is_partitioned = has_partitioned_record_index(table)
+    found: dict[tuple[str | None, str], FileGroupId] = {}
     for piece in table.files.view_of(table.files.listing(), timeline).all_latest_slices():
         for batch in read_file_slice(table.store, piece, reading, ["_hoodie_record_key"]):
             for key in batch.column(0).to_pylist():
-                assert key not in found, key
-                found[key] = piece.group
+                at = shard_name(piece.partition) if is_partitioned else None, key
+                assert at not in found
+                found[at] = piece.group
     return found
 
 
 def assert_right(small: SmallTable) -> None:
     table = opened(small)
-    assert table.config.metadata_partitions == (FILES, RECORD_INDEX)
+    is_partitioned = has_partitioned_record_index(table)
+    assert table.config.metadata_partitions == (
+        (FILES, RECORD_INDEX) if is_partitioned else (FILES, RECORD_INDEX, *SECONDARY)
+    )
     said = {key: place.group for key, place in places_of_keys(table).items()}
     assert said == keys_by_place(table)
+    rows_now = small.lake().scan(columns=["id", "s", "n"]).read_all().to_pylist()
+    metadata = MetadataTable(table.store, table.clock)
+    for index in secondary_indexes(table):
+        column = str(index.column)
+        values = ((row[column], row["id"]) for row in rows_now)
+        expected = {secondary_key(None if v is None else str(v), key) for v, key in values}
+        found = {record.key for record in index.merged(metadata.read(index))}
+        assert found == expected
+        looked_up = index.merged(metadata.look_up(index, expected))
+        assert {record.key for record in looked_up} == expected
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -114,7 +155,8 @@ def test_each_key_has_its_place_after_random_work(small: SmallTable, seed: int) 
         elif work == "over":
             # Keys of other partitions would be there twice: an overwrite looks no key up.
             there = lake.scan(columns=["id", "part"]).read_all().to_pylist()
-            elsewhere = {row["id"] for row in there if row["part"] != "p1"}
+            is_global = has_global_record_index(opened(small))
+            elsewhere = {row["id"] for row in there if row["part"] != "p1" and is_global}
             new = [key for key in range(1, 20, 3) if f"k{key:03}" not in elsewhere]
             lake.write(rows(new, v), "insert_overwrite")
         elif work == "move":
@@ -152,3 +194,59 @@ def test_ids_of_file_groups_are_stored_as_numbers_or_as_text() -> None:
         "000000000000 0a 000000 02 02047031 02b4b6928cd18eb48eed01 02d185bc979bb7ec90cd01"
         "0200 0200 02e2beaecdc268 00 00 00"
     )
+
+
+def test_a_partition_that_gets_no_key_has_a_shard() -> None:
+    """Hudi makes none for a partition that it finds among the files."""
+    small = with_record_index(TableType.COPY_ON_WRITE, (), True)
+    small.lake().write(rows([0], 1), "insert")
+    gone = rows([1], 1).append_column("_hoodie_is_deleted", pa.array([True]))
+    small.lake().write(gone, "upsert")
+    table = opened(small)
+    metadata = MetadataTable(table.store, table.clock)
+    partitions = set(table.files.view(table.timeline()).partitions)
+    assert metadata.shards(RECORD_INDEX_PARTITION) == {shard_name(name) for name in partitions}
+    assert "p1" in partitions
+    small.lake().write(rows([1, 4], 2), "insert")
+    assert_right(small)
+
+
+def test_names_of_shards_have_no_hyphen() -> None:
+    assert shard_name("2024-01-01") == "2024%2D01%2D01"
+    assert shard_name("a_b/c=d") == "a%5Fb%2Fc%3Dd"
+    assert shard_name("") == ""
+    assert shard_name('é"\\{x}') == "é%22%5C%7Bx}"
+
+
+def test_keys_of_a_secondary_index_hold_values_and_record_keys_apart() -> None:
+    assert secondary_key("w34", "k4") == "w34$k4"
+    assert secondary_key(None, "TXN-003") == "\0$TXN-003"
+    assert secondary_key("a$b\\", "k$") == "a\\$b\\\\$k\\$"
+    for value in ("", "a", "a$", "$", "\\", "\\$", "\0", None):
+        for key in ("k", "$k", "\\"):
+            assert value_part(secondary_key(value, key)) == secondary_key(value, "")
+    rows_of_two = pa.table({"key": ["k$\\", "b"], "s": ["\0a$\\", None]}).to_batches()[0]
+    texts = index_texts(rows_of_two).to_pylist()
+    assert texts == [secondary_key("\0a$\\", "k$\\"), secondary_key(None, "b")]
+
+
+def test_an_index_of_dates_is_dropped_and_the_record_index_stays() -> None:
+    small = with_record_index(TableType.COPY_ON_WRITE, (), False)
+    begin_secondary_index(opened(small), "day")
+    days = rows([1, 2], 1).append_column("day", pa.array([1, 2], pa.date32()))
+    report = small.lake().write(days, "insert")
+    assert any("secondary_index_day" in note and "spellings" in note for note in report.notes)
+    assert_right(small)
+    assert "secondary_index_day" not in read_definitions(opened(small))
+
+
+def test_a_secondary_index_goes_with_the_record_index() -> None:
+    """Queries find its keys by the record index."""
+    small = with_record_index(TableType.COPY_ON_WRITE, (), False)
+    small.lake().write(rows([1, 2], 1), "insert")
+    table = opened(small)
+    listed = ",".join((FILES, *SECONDARY))
+    table.properties.update({"hoodie.table.metadata.partitions": listed})
+    small.lake().write(rows([1, 3], 2), "upsert")
+    assert opened(small).config.metadata_partitions == (FILES,)
+    assert not [name for name in read_definitions(opened(small)) if name in SECONDARY]

@@ -13,15 +13,18 @@ import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ranges_of
+from tideline.hudi.metadata_table.column_row import ColumnRow
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of, ranges_of
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
-from tideline.hudi.metadata_table.partition import CannotFollow, file_group
+from tideline.hudi.metadata_table.partition import CannotFollow, MetadataPartition, file_group
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import PARTITIONS
+from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -33,6 +36,8 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import (
     begin_statistics,
@@ -244,6 +249,25 @@ def test_a_column_that_came_while_a_task_ran_may_be_missing_of_its_file() -> Non
     types = {"v": known.type, "w": known.type}
     assert ranges_of(stat, IndexedColumns(types, listed=("v",))) == {"v": known}
     assert isinstance(ranges_of(stat, IndexedColumns(types, listed=("v", "w"))), CannotFollow)
+
+
+def test_rows_that_are_added_up_are_so_in_a_compaction_too(small: SmallTable) -> None:
+    """Hudi's rows of one file and column, where it wrote several."""
+    name, column = "x.parquet", "v"
+    key = key_of(column, "p0", name)
+    for second, bound in enumerate((5, 9, 2, 7), start=1):
+        counted = ColumnRange(ValueType(ValueKind.LONG), bound, bound, values=10, nulls=1)
+        row = ColumnRow(name, column, counted, is_tight=False).stored(key, 3, has_types=True)
+        table = opened(small)
+        time = InstantTime(f"202507010000{second:02}000")
+        completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, time)
+        changes: dict[MetadataPartition, tuple[MetadataRecord, ...]] = {
+            FILES_PARTITION: (),
+            COLUMN_STATS_PARTITION: (row,),
+        }
+        MetadataWriter(table, commits_per_compaction=1).commit(completed, changes, table.timeline())
+    whole = statistics_of_files(opened(small))[name, column].range
+    assert (whole.least, whole.greatest, whole.values, whole.nulls) == (2, 9, 40, 4)
 
 
 def test_keys_are_hashed_as_hudi_does() -> None:

@@ -37,7 +37,7 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
     )
     try:
         metadata = MetadataTable(table.store, table.clock)
-        for partition in kept_partitions(table.config.metadata_partitions).values():
+        for partition in kept_partitions(table).values():
             for wrong in partition.verify(metadata.read(partition), sample):
                 yield error(
                     NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=_REBUILD

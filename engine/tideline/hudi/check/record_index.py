@@ -1,7 +1,8 @@
-"""Does the record index in the metadata table say where the keys of the table are?
+"""Do the record index and secondary indexes in the metadata table say what the files hold?
 
 Writers of Hudi's that look keys up in it believe it: a key that it lacks is stored a second time, a
-row whose key has left its place is written to a file group without it. Needs Arrow.
+row whose key has left its place is written to a file group without it. Queries by the column of a
+secondary index lose a row without a record. Needs Arrow.
 
 All keys are compared where keys are checked anyway. Else those of some file slices are looked up,
 which reads little of a large index.
@@ -15,13 +16,16 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedT
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.file_group.key_changes import index_texts
 from tideline.hudi.metadata_table.partition import Discrepancy
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import (
     RECORD_INDEX_PARTITION,
-    has_global_record_index,
+    has_partitioned_record_index,
     places_of,
+    shard_name,
 )
+from tideline.hudi.metadata_table.secondary_index import secondary_indexes
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -40,7 +44,8 @@ def check_record_index(
     """Findings about keys of some slices, or of all, and what the index says of them."""
     repair = Repair(RepairKind.REBUILD_METADATA_TABLE)
     try:
-        for wrong in wrong_places(seen.table, seen.view, seen.timeline, slices_max):
+        given = seen.table, seen.view, seen.timeline, slices_max
+        for wrong in (*wrong_places(*given), *wrong_values(*given)):
             yield error(NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=repair)
     except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
         if RECORD_INDEX in seen.table.properties.reload().metadata_partitions:
@@ -66,25 +71,27 @@ def wrong_places(
     config = table.config
     is_listed = RECORD_INDEX in config.metadata_partitions and config.keeps_metadata_table
     schema = table.schemas.newest(timeline) if is_listed else None
-    if schema is None or not has_global_record_index(table):
+    if schema is None:
         return
     reading = SliceContext.of(table, timeline, schema)
     if reading.merge_mode is None or not reading.populate_meta_fields:
         return
     metadata = MetadataTable(table.store, table.clock)
     pending = {instant.time for instant in timeline.pending()}
-    slices = view.all_latest_slices()
-    if slices_max is not None and len(slices) > slices_max:
-        slices = slices[:: -(-len(slices) // slices_max)]
-    keys = {piece: _keys(table, piece, reading) for piece in slices}
+    slices = _sampled(view.all_latest_slices(), slices_max)
+    keys = {piece: _read(table, piece, reading) for piece in slices}
+    is_partitioned = has_partitioned_record_index(table)
+    shards = {piece: shard_name(piece.partition) if is_partitioned else None for piece in slices}
     if slices_max is None:
-        records = metadata.read(RECORD_INDEX_PARTITION, pending)
+        places = dict(places_of(metadata.read(RECORD_INDEX_PARTITION, pending)))
     else:
-        wanted = {key for found in keys.values() for key in found}
-        records = metadata.look_up(RECORD_INDEX_PARTITION, wanted, pending)
-    places = dict(places_of(records))
+        places = {}
+        for piece, found in keys.items():
+            shard = shards[piece]
+            records = metadata.look_up(RECORD_INDEX_PARTITION, found, pending, shard)
+            places |= {(shard, key): place for (_, key), place in places_of(records).items()}
     for piece, found in keys.items():
-        said = [places.pop(key, None) for key in found]
+        said = [places.pop((shards[piece], key), None) for key in found]
         wrong = [
             key
             for key, at in zip(found, said, strict=True)
@@ -99,20 +106,71 @@ def wrong_places(
             path = piece.base_file.path if piece.base_file else str(piece.group)
             yield Discrepancy(message, path, piece.base_instant)
     if slices_max is None and places:
-        key, place = next(iter(places.items()))
+        (_, key), place = next(iter(places.items()))
         message = f"{counted(len(places), 'key')} in it that no file has, such as {key!r}"
         yield Discrepancy(message, str(place.group), timeline.instants[-1].time)
 
 
-def _keys(table: HoodieTable, piece: FileSlice, reading: SliceContext) -> Sequence[str]:
+def wrong_values(
+    table: HoodieTable,
+    view: FileSystemView,
+    timeline: ActiveTimeline,
+    slices_max: int | None = None,
+) -> Iterator[Discrepancy]:
+    """Where secondary indexes and the newest slices in `view` differ. Raises likewise."""
+    indexes = secondary_indexes(table) if table.config.keeps_metadata_table else ()
+    schema = table.schemas.newest(timeline) if indexes else None
+    if schema is None:
+        return
+    reading = SliceContext.of(table, timeline, schema)
+    metadata = MetadataTable(table.store, table.clock)
+    pending = {instant.time for instant in timeline.pending()}
+    slices = _sampled(view.all_latest_slices(), slices_max)
+    for index in indexes:
+        if index.column not in schema.names or reading.merge_mode is None:
+            continue
+        texts = {piece: _read(table, piece, reading, index.column) for piece in slices}
+        wanted = {text for found in texts.values() for text in found}
+        if slices_max is None:
+            records = index.merged(metadata.read(index, pending))
+        else:
+            records = index.merged(metadata.look_up(index, wanted, pending))
+        said = {record.key for record in records}
+        for piece, found in texts.items():
+            missing = [text for text in found if text not in said]
+            if missing:
+                message = (
+                    f"{counted(len(missing), 'row')} of {piece.group} "
+                    f"{'is' if len(missing) == 1 else 'are'} not in {index.name}: Hudi's queries "
+                    f"by {index.column} lose {'it' if len(missing) == 1 else 'them'}"
+                )
+                yield Discrepancy(message, str(piece.group), piece.base_instant)
+        left = said - wanted
+        if slices_max is None and left:
+            message = f"{counted(len(left), 'record')} in {index.name} of rows that no file has"
+            yield Discrepancy(message, index.name, timeline.instants[-1].time)
+
+
+def _sampled(slices: Sequence[FileSlice], slices_max: int | None) -> Sequence[FileSlice]:
+    if slices_max is None or len(slices) <= slices_max:
+        return slices
+    return slices[:: -(-len(slices) // slices_max)]
+
+
+def _read(
+    table: HoodieTable, piece: FileSlice, reading: SliceContext, value_column: str | None = None
+) -> Sequence[str]:
+    """The record keys of a slice, or the keys of its rows in a secondary index; none of one that
+    was cleaned since it was listed."""
+    columns = [RECORD_KEY, *filter(None, [value_column])]
     try:
         return [
-            key
-            for batch in read_file_slice(table.store, piece, reading, [RECORD_KEY])
-            for key in batch.column(0).to_pylist()
-            if key is not None
+            text
+            for batch in read_file_slice(table.store, piece, reading, columns)
+            for text in index_texts(batch).to_pylist()
+            if text is not None
         ]
     except CorruptTableError as broken:
         if broken.path is not None and table.store.head(str(broken.path)) is None:
-            return []  # cleaned since it was listed
+            return []
         raise

@@ -14,7 +14,10 @@ def comparison_of_keys(table: HoodieTable, metadata: CommitMetadata) -> CompareK
     """Compares slices of a table, read as the schema that a commit says; raises likewise."""
 
     def compare(
-        before: ActiveTimeline, after: ActiveTimeline, pairs: Sequence[SlicePair]
+        before: ActiveTimeline,
+        after: ActiveTimeline,
+        pairs: Sequence[SlicePair],
+        value_column: str | None = None,
     ) -> Sequence[KeyChange]:
         if not pairs:
             return ()
@@ -26,6 +29,6 @@ def comparison_of_keys(table: HoodieTable, metadata: CommitMetadata) -> CompareK
         if schema_json is None:
             raise ValueError("a commit of rows says their schema")
         schema = read_schema_json(schema_json, table.config)
-        return key_changes(table, before, after, schema, pairs)
+        return key_changes(table, before, after, schema, pairs, value_column)
 
     return compare

@@ -34,20 +34,30 @@ def key_changes(
     after: ActiveTimeline,
     schema: pa.Schema,
     pairs: Sequence[SlicePair],
+    value_column: str | None = None,
 ) -> list[KeyChange]:
     """What each pair of slices gains and loses between two timelines; the table has its meta
-    columns, and `schema` is that of its rows.
+    columns, and `schema` is that of its rows. With a column the keys are those of a secondary index
+    of it.
 
     Raises CorruptTableError, UnsupportedTableError as a read of the slices.
     """
     reading = SliceContext.of(table, before, schema)
-    comparison = _Comparison(
-        table, reading, replace(reading, committed=CommittedInstants.of(after))
-    )
+    shown_after = replace(reading, committed=CommittedInstants.of(after))
+    comparison = _Comparison(table, reading, shown_after, value_column)
     if len(pairs) < 2:
         return [comparison.of(pair) for pair in pairs]
     with ThreadPoolExecutor(min(processors(), len(pairs))) as pool:
         return list(pool.map(comparison.of, pairs))
+
+
+def index_texts(rows: pa.RecordBatch) -> pa.Array:
+    """Record keys, or where there is a column of values the keys of a secondary index."""
+    keys = rows.column(0).cast(pa.string())
+    if rows.num_columns == 1:
+        return keys
+    values = pc.fill_null(_escaped(rows.column(1).cast(pa.string())), "\0")
+    return pc.binary_join_element_wise(values, _escaped(keys), "$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +65,11 @@ class _Comparison:
     table: HoodieTable
     before: SliceContext
     after: SliceContext
+    value_column: str | None
 
     def of(self, pair: SlicePair) -> KeyChange:
         old, new = pair
-        if self._only_replaces(old, new):
+        if self.value_column is None and self._only_replaces(old, new):
             return KeyChange()
         there, now = self._keys(old, self.before), self._keys(new, self.after)
         return KeyChange(added=_without(now, there), removed=_without(there, now))
@@ -72,9 +83,16 @@ class _Comparison:
     def _keys(self, piece: FileSlice | None, reading: SliceContext) -> pa.Array:
         if piece is None:
             return pa.array([], pa.string())
-        merge = FileSliceMerge(self.table.store, piece, reading, [RECORD_KEY])
-        batches = [rows.column(0).cast(pa.string()) for rows in merge.batches()]
+        columns = [RECORD_KEY, *filter(None, [self.value_column])]
+        merge = FileSliceMerge(self.table.store, piece, reading, columns)
+        batches = [index_texts(rows) for rows in merge.batches()]
         return pa.concat_arrays(batches) if batches else pa.array([], pa.string())
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    for sign in ("\\", "$", "\0"):
+        texts = pc.replace_substring(texts, pattern=sign, replacement=f"\\{sign}")
+    return texts
 
 
 def _without(keys: pa.Array, others: pa.Array) -> list[str]:

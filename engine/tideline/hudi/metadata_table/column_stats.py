@@ -56,6 +56,10 @@ class StatisticsPartition:
     here."""
 
     is_in_every_table = False
+    may_be_empty = False
+
+    def hashed(self, key: str) -> str:
+        return key
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
         raise NotImplementedError("statistics are not built here")

@@ -151,10 +151,14 @@ class FilesPartition:
     file_id_prefix = FILES
     groups_made = 1
     is_in_every_table = True
+    may_be_empty = False
 
     def look_up(self, records: Iterable[MetadataRecord]) -> ListedFiles:
         """The files that records list, oldest first. Raises CorruptTableError."""
         return ListedFiles.of(map(FilesRecord.parse, records))
+
+    def hashed(self, key: str) -> str:
+        return key
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
         """All files by a listing of the folder. Those of replaced groups and older slices are among

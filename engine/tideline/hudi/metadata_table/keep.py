@@ -50,7 +50,11 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
+from tideline.hudi.metadata_table.registry import (
+    kept_partitions,
+    needed_by,
+    partitions_of_every_table,
+)
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -200,7 +204,7 @@ def _continue(
     """Steps 3 and 4 for a metadata table that is there; `made` are the records of the partitions
     that every table has. Where another one cannot be read, all others are dropped."""
     writer = MetadataWriter(change.table, guard, per_compaction)
-    kept = kept_partitions(change.table.config.metadata_partitions)
+    kept = kept_partitions(change.table)
     others = {name: partition for name, partition in kept.items() if partition not in made}
     try:
         records, left_out = _followed(others, change, writer.metadata)
@@ -240,6 +244,11 @@ def _followed(
             left_out[name] = found.reason
         else:
             records[partition] = found
+    for partition in tuple(records):
+        for needed in needed_by(partition.name):
+            if needed in left_out:
+                left_out[partition.name] = f"it is of no use without {needed}"
+                records.pop(partition, None)
     return records, left_out
 
 
@@ -247,7 +256,7 @@ def _drop_others(table: HoodieTable, kept: Collection[str], guard: Guard) -> tup
     """Take every partition that is not kept out of the metadata table; the names of what went."""
     others = tuple(sorted({*table.config.metadata_partitions_in_work}.difference(kept)))
     if others:
-        drop_definitions(table, guard=guard)
+        drop_definitions(table, kept, guard)
         only_kept = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
         if RECORD_INDEX in others:
             only_kept |= kept_index(table)

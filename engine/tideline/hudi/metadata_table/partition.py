@@ -29,6 +29,9 @@ from tideline.hudi.timeline.instant_time import InstantTime
 
 Found = TypeVar("Found")
 
+_PARTS_IN_SHARD = 3
+"""Of the id of a file group, behind the prefix: the shard, its number there, and 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
@@ -41,11 +44,20 @@ class KeyChange:
 SlicePair = tuple[FileSlice | None, FileSlice | None]
 """A file group's slice before a change and after it; None where it has none."""
 
-CompareKeys = Callable[[ActiveTimeline, ActiveTimeline, Sequence[SlicePair]], Sequence[KeyChange]]
-"""Compares the keys of pairs of slices, as timelines before and after a change show them, in order.
 
-Raises CorruptTableError for a file that cannot be read.
-"""
+class CompareKeys(Protocol):
+    """Compares the record keys of pairs of slices, as timelines show them before and after a
+    change; with a column the keys of a secondary index, which have its value."""
+
+    def __call__(
+        self,
+        before: ActiveTimeline,
+        after: ActiveTimeline,
+        pairs: Sequence[SlicePair],
+        value_column: str | None = None,
+    ) -> Sequence[KeyChange]:
+        """What each gains and loses, in order. Raises CorruptTableError for a file that cannot be
+        read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,10 @@ class StoredRecords(Protocol):
     def look_up(
         self, partition: MetadataPartition, keys: Collection[str]
     ) -> Iterator[MetadataRecord]:
-        """What it says of these keys."""
+        """What it says of these keys, in a partition without shards."""
+
+    def shards(self, partition: MetadataPartition) -> frozenset[str | None]:
+        """The shards that a partition has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +154,13 @@ class MetadataPartition(Protocol):
     def is_in_every_table(self) -> bool:
         """Whether every metadata table that is made here has it."""
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether it may be in use without a file group."""
+
+    def hashed(self, key: str) -> str:
+        """What of a key decides on its file group."""
+
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> Sequence[MetadataRecord]:
         """The records of all that is committed by `timeline`, for a partition that is made."""
 
@@ -162,9 +184,19 @@ class MetadataPartition(Protocol):
         """Where the table is not as the records say."""
 
 
-def file_group(partition: MetadataPartition, number: int) -> FileGroupId:
-    """One of a partition's file groups."""
-    return FileGroupId(partition.name, f"{partition.file_id_prefix}-{number:04}-0")
+def file_group(partition: MetadataPartition, number: int, shard: str | None = None) -> FileGroupId:
+    """One of a partition's file groups, or of a shard of it."""
+    prefix = partition.file_id_prefix if shard is None else f"{partition.file_id_prefix}-{shard}"
+    return FileGroupId(partition.name, f"{prefix}-{number:04}-0")
+
+
+def shard_of(partition: MetadataPartition, group: FileGroupId) -> str | None:
+    """The shard that a file group belongs to; None in a partition without any.
+
+    The name of a shard has no hyphen, and may be empty.
+    """
+    behind = group.file_id.removeprefix(f"{partition.file_id_prefix}-").split("-")
+    return behind[0] if len(behind) == _PARTS_IN_SHARD else None
 
 
 def group_number(key: str, groups: int) -> int:

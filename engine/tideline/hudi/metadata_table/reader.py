@@ -24,7 +24,12 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedT
 from tideline.formats.hfile_lookup import HFileLookup
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
-from tideline.hudi.metadata_table.partition import MetadataPartition, file_group, group_number
+from tideline.hudi.metadata_table.partition import (
+    MetadataPartition,
+    file_group,
+    group_number,
+    shard_of,
+)
 from tideline.hudi.metadata_table.record import (
     MetadataRecord,
     decode_entries,
@@ -33,7 +38,7 @@ from tideline.hudi.metadata_table.record import (
     encode_record_hfile,
     splice_record_hfile,
 )
-from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH
@@ -87,30 +92,44 @@ class MetadataTable:
         for slices in self.stored(partition, self.timeline()).groups:
             newest = slices[0]
             logs = tuple(log for log in newest.log_files if log.instant not in without)
-            yield from self.read_slice(replace(newest, log_files=logs))
+            shard = shard_of(partition, newest.group)
+            for record in self.read_slice(replace(newest, log_files=logs)):
+                yield record if shard is None else replace(record, shard=shard)
 
     def look_up(
         self,
         partition: MetadataPartition,
         keys: Collection[str],
         without: Collection[InstantTime] = (),
+        shard: str | None = None,
     ) -> Iterator[MetadataRecord]:
-        """What a partition says now of these keys, oldest first, but what logs of some instants
-        say. Raises as `read`.
+        """What a partition says now of these keys, or a shard of it, oldest first, but what logs of
+        some instants say; nothing where there is no such shard. Raises as `read`.
 
         Of a base file only the blocks are read that may have them, unless it is small.
         """
-        groups = self.stored(partition, self.timeline()).groups
-        wanted: dict[int, set[str]] = {}
-        for key in keys:
-            wanted.setdefault(group_number(key, len(groups)), set()).add(key)
-        for number, those in sorted(wanted.items()):
-            newest = groups[number][0]
+        groups = {
+            slices[0].group: slices[0]
+            for slices in self.stored(partition, self.timeline()).groups
+            if shard_of(partition, slices[0].group) == shard
+        }
+        ordered = list(groups)
+        wanted: dict[FileGroupId, set[str]] = {}
+        for key in keys if ordered else ():
+            number = group_number(partition.hashed(key), len(ordered))
+            wanted.setdefault(ordered[number], set()).add(key)
+        for group, those in sorted(wanted.items(), key=lambda item: item[0].file_id):
+            newest = groups[group]
             if newest.base_file is not None:
                 yield from self._of_keys(newest.base_file, those)
             for log in newest.log_files:
                 if log.instant not in without:
                     yield from self._read(log, those)
+
+    def shards(self, partition: MetadataPartition) -> frozenset[str | None]:
+        """The shards that a partition has; None for one that has none. Raises as `read`."""
+        groups = self.stored(partition, self.timeline()).groups
+        return frozenset(shard_of(partition, slices[0].group) for slices in groups)
 
     def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
         """The files of a partition.
@@ -136,9 +155,17 @@ class MetadataTable:
             archived=self._archived_completion,
         )
         newest = view.latest_slices(name)
-        groups_there = tuple(piece.group for piece in newest)
-        expected = tuple(file_group(partition, number) for number in range(len(newest) or 1))
-        if groups_there != expected:
+        numbers: dict[str | None, int] = {}
+        for piece in newest:
+            shard = shard_of(partition, piece.group)
+            number = numbers[shard] = numbers.get(shard, -1) + 1
+            if piece.group != file_group(partition, number, shard):
+                raise CorruptTableError(
+                    f"the metadata table lacks a file group of {name}",
+                    table=self.store.uri,
+                    path=piece.group,
+                )
+        if not numbers and not partition.may_be_empty:
             raise CorruptTableError(
                 f"the metadata table lists no {name}", table=self.store.uri, path=name
             )

@@ -53,6 +53,8 @@ class MetadataRecord:
     key is deleted, where it has neither.
 
     `datum` is what is stored in the schema `written_as`. `path` is where the record was read.
+    `shard` is the part of the partition that it belongs to, where one keeps keys apart; a record
+    without a key says nothing, and makes the file groups of its shard where there are none.
     """
 
     key: str
@@ -60,6 +62,7 @@ class MetadataRecord:
     path: object = field(default=None, compare=False)
     datum: bytes | None = None
     written_as: str | None = field(default=None, compare=False, repr=False)
+    shard: str | None = None
 
     @property
     def is_deleted(self) -> bool:

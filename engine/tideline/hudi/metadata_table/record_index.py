@@ -38,7 +38,12 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
-from tideline.hudi.metadata_table.touched_slices import slices_after, slices_before, written_files
+from tideline.hudi.metadata_table.touched_slices import (
+    slices_after,
+    slices_before,
+    touched_partitions,
+    written_files,
+)
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX, TableType
@@ -52,8 +57,13 @@ _AS_NUMBERS, _AS_TEXT = 0, 1
 """How the id of a file group is stored."""
 _UUID_LENGTH = 36
 _NO_FILE_NUMBER = -1
+_ESCAPED = (*map(chr, range(1, 32)), "\x7f", *"\"#%'*/:=?\\{[]^_-")
+_ESCAPES = str.maketrans({sign: f"%{ord(sign):02X}" for sign in _ESCAPED})
 _COMPACTIONS = ("COMPACT", "LOG_COMPACT")
 _CLUSTER = "CLUSTER"
+
+_Key = tuple[str | None, str]
+"""A shard, and a record key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +87,16 @@ class KeyPlace:
 
 
 class RecordIndexPartition:
-    """`record_index`, with one place for each key of the table."""
+    """`record_index`, of both kinds: the newer one has a shard for each partition of the table."""
 
     name = RECORD_INDEX
     file_id_prefix = "record-index"
     groups_made = 10
     is_in_every_table = False
+    may_be_empty = True
+
+    def hashed(self, key: str) -> str:
+        return key
 
     def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
         raise NotImplementedError("a record index is not built here")
@@ -90,6 +104,8 @@ class RecordIndexPartition:
     def changes(
         self, change: TableChange, stored: StoredRecords | None
     ) -> list[MetadataRecord] | CannotFollow:
+        """A partition of the table that has no shard yet gets one, whether it has keys or not: Hudi
+        makes none for one that `files` has."""
         reason = _why_not(change.table)
         if reason is not None:
             return CannotFollow(reason)
@@ -101,14 +117,20 @@ class RecordIndexPartition:
         before, after = change.once(slices_before, stored), change.once(slices_after, stored)
         pairs = _compared(written, change, before, after)
         found = change.compare_keys(change.timeline, change.timeline_after, pairs)
-        zone, time = change.table.instants.zone, change.completed.time
-        records: dict[str, MetadataRecord] = {}
-        for (_, piece), keys in zip(pairs, found, strict=True):
-            if piece is not None and keys.added:
-                datum = KeyPlace(piece.group, zone.epoch_ms(time)).stored()
-                records |= {key: MetadataRecord(key, datum=datum) for key in keys.added}
-        gone = {key for keys in found for key in keys.removed}.difference(records)
-        return [*records.values(), *(MetadataRecord(key) for key in sorted(gone))]
+        since_ms = change.table.instants.zone.epoch_ms(change.completed.time)
+        is_partitioned = _is_partitioned(change.table)
+        there: dict[_Key, MetadataRecord] = {}
+        gone: set[_Key] = set()
+        for (old, new), keys in zip(pairs, found, strict=True):
+            piece = new or old
+            assert piece is not None, "one of both is there"
+            shard = shard_name(piece.partition) if is_partitioned else None
+            datum = KeyPlace(piece.group, since_ms).stored()
+            for key in keys.added:
+                there[shard, key] = MetadataRecord(key, datum=datum, shard=shard)
+            gone.update((shard, key) for key in keys.removed)
+        deleted = [MetadataRecord(key, shard=shard) for shard, key in gone - there.keys()]
+        return [*there.values(), *deleted, *_new_shards(change, stored, is_partitioned)]
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         newest = {record.key: record for record in records}
@@ -129,6 +151,14 @@ class RecordIndexPartition:
 RECORD_INDEX_PARTITION = RecordIndexPartition()
 
 
+def shard_name(partition: str) -> str:
+    """The shard of the keys of a partition of the table, as ids of file groups spell it.
+
+    Source: Hudi's PartitionPathEncodeUtils.escapeFileName, which escapes hyphens as well.
+    """
+    return partition.translate(_ESCAPES)
+
+
 def has_global_record_index(table: HoodieTable) -> bool:
     """Whether the properties, as they were read last, name a record index of the whole table.
 
@@ -137,10 +167,17 @@ def has_global_record_index(table: HoodieTable) -> bool:
     return RECORD_INDEX in table.config.metadata_partitions_in_work and not _is_partitioned(table)
 
 
-def places_of(records: Iterable[MetadataRecord]) -> Mapping[str, KeyPlace]:
-    """Where records say together that keys are, oldest first. Raises CorruptTableError for records
-    of another form."""
-    newest = {record.key: record for record in records}
+def has_partitioned_record_index(table: HoodieTable) -> bool:
+    """Whether the table has a record index with a place for each partition. Raises likewise."""
+    return RECORD_INDEX in table.config.metadata_partitions and _is_partitioned(table)
+
+
+def places_of(records: Iterable[MetadataRecord]) -> Mapping[tuple[str | None, str], KeyPlace]:
+    """Where records say together that keys are, oldest first, by shard and key.
+
+    Raises CorruptTableError for records of another form.
+    """
+    newest = {(record.shard, record.key): record for record in records}
     found = ((key, KeyPlace.parse(record)) for key, record in newest.items())
     return {key: place for key, place in found if place is not None}
 
@@ -154,8 +191,6 @@ def _why_not(table: HoodieTable) -> str | None:
     config = table.config
     if RECORD_INDEX not in config.metadata_partitions:
         return "the table has no record index"
-    if _is_partitioned(table):
-        return "a record index with a place for each partition is not kept"
     if not config.populate_meta_fields:
         return "files of the table do not hold record keys"
     is_merged = config.table_type is TableType.MERGE_ON_READ
@@ -182,6 +217,17 @@ def _compared(
     replaced = (group for group in before if group not in after)
     both = dict.fromkeys((*groups, *replaced))
     return [(before.get(group), after.get(group)) for group in both]
+
+
+def _new_shards(
+    change: TableChange, stored: StoredRecords, is_partitioned: bool
+) -> list[MetadataRecord]:
+    """What makes the shards of partitions that have none."""
+    if not is_partitioned:
+        return []
+    wanted = {shard_name(partition) for partition in touched_partitions(change)}
+    missing = wanted.difference(stored.shards(RECORD_INDEX_PARTITION))
+    return [MetadataRecord("", shard=shard) for shard in sorted(missing)]
 
 
 @lru_cache(maxsize=4096)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
+from tideline.hudi.metadata_table.secondary_index import SECONDARY_INDEX, secondary_indexes
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 
 PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
@@ -17,6 +20,12 @@ PARTITIONS: tuple[MetadataPartition, ...] = (
     RECORD_INDEX_PARTITION,
 )
 
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    PARTITION_STATS: (COLUMN_STATS,),
+    SECONDARY_INDEX: (RECORD_INDEX,),
+}
+"""What partitions are made of and looked up in, by how their names begin."""
+
 
 def partitions_of_every_table() -> dict[str, MetadataPartition]:
     """Those that a metadata table is made with, by name, as the property of the table lists
@@ -24,9 +33,19 @@ def partitions_of_every_table() -> dict[str, MetadataPartition]:
     return {name: item for name, item in _by_name().items() if item.is_in_every_table}
 
 
-def kept_partitions(listed: Collection[str]) -> dict[str, MetadataPartition]:
-    """Those of the listed ones that are kept, by name."""
-    return {name: item for name, item in _by_name().items() if name in listed}
+def kept_partitions(table: HoodieTable) -> dict[str, MetadataPartition]:
+    """Those that a table lists and that are kept, by name. Raises CorruptTableError where the
+    definitions of indexes that it lists cannot be read."""
+    listed = table.config.metadata_partitions
+    found = {name: item for name, item in _by_name().items() if name in listed}
+    return found | {item.name: item for item in secondary_indexes(table)}
+
+
+def needed_by(name: str) -> tuple[str, ...]:
+    """The partitions without which one is worth nothing."""
+    return tuple(
+        needed for prefix, those in _NEEDED.items() if name.startswith(prefix) for needed in those
+    )
 
 
 def _by_name() -> dict[str, MetadataPartition]:

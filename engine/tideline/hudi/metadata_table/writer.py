@@ -35,7 +35,12 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
-from tideline.hudi.metadata_table.partition import MetadataPartition, file_group, group_number
+from tideline.hudi.metadata_table.partition import (
+    MetadataPartition,
+    file_group,
+    group_number,
+    shard_of,
+)
 from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
 from tideline.hudi.metadata_table.record import (
     MetadataRecord,
@@ -153,7 +158,11 @@ class MetadataWriter:
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         stats = [
-            _log_stat(self._put_log(group, time, block), base_instants[group], len(records[group]))
+            _log_stat(
+                self._put_log(group, time, block),
+                base_instants.get(group, time),
+                len(records[group]),
+            )
             for group, block in blocks.items()
         ]
         self._complete(inflight, _commit_of(stats), at)
@@ -362,14 +371,19 @@ def _by_group(
     groups: Mapping[MetadataPartition, Sequence[FileGroupId]],
 ) -> dict[FileGroupId, list[MetadataRecord]]:
     """Records by the file group that their keys belong to. A partition of every table has one group
-    at least, so that every commit writes something."""
+    at least, so that every commit writes something; a shard that is new gets one."""
     found: dict[FileGroupId, list[MetadataRecord]] = {}
     for partition, those in records.items():
-        its = groups[partition]
         if partition.is_in_every_table:
-            found[its[0]] = []
+            found[groups[partition][0]] = []
+        shards: dict[str | None, list[FileGroupId]] = {}
+        for group in groups[partition]:
+            shards.setdefault(shard_of(partition, group), []).append(group)
         for record in those:
-            group = its[group_number(record.key, len(its))]
+            its = shards.get(record.shard)
+            if its is None:
+                its = shards[record.shard] = [file_group(partition, 0, record.shard)]
+            group = its[group_number(partition.hashed(record.key), len(its))]
             found.setdefault(group, []).append(record)
     return found
 
@@ -382,7 +396,9 @@ def _log_blocks(group: FileGroupId, time: InstantTime, records: Sequence[Metadat
     """A log's blocks with these records: what has content, then what is deleted."""
     headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: record_schema_json()}
     said = [record for record in records if not record.is_deleted]
-    gone = [record.key for record in records if record.is_deleted]
+    gone = [record.key for record in records if record.is_deleted and record.key]
+    if records and not said and not gone:
+        return encode_block(BlockKind.DELETE, headers, _NO_DELETES)
     blocks = b""
     if said or not gone:
         blocks = encode_block(BlockKind.HFILE_DATA, headers, encode_record_hfile(said))

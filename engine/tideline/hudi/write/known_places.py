@@ -12,13 +12,16 @@ conflict. An index that cannot be read is passed over likewise.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import (
     RECORD_INDEX_PARTITION,
     has_global_record_index,
+    has_partitioned_record_index,
     places_of,
+    shard_name,
 )
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -34,20 +37,39 @@ _UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
 def known_places(
-    table: HoodieTable, timeline: ActiveTimeline, engine: WriteEngine
+    table: HoodieTable, timeline: ActiveTimeline, engine: WriteEngine, *, is_global: bool
 ) -> frozenset[FileGroupId] | None:
-    """The file groups that the batch's keys are in; None where all have to be looked into."""
-    listed = table.config.metadata_partitions
+    """The file groups that the batch's keys are in, in the table or in their partitions; None where
+    all have to be looked into."""
     try:
-        if RECORD_INDEX not in listed or not has_global_record_index(table):
-            return None
-        keys = engine.distinct_keys(KEYS_MAX)
-        if keys is None:
-            return None
-        metadata = MetadataTable(table.store, table.clock)
-        pending = {instant.time for instant in timeline.pending()}
-        found = metadata.look_up(RECORD_INDEX_PARTITION, keys, pending)
-        return frozenset(place.group for place in places_of(found).values())
+        if not is_global and has_partitioned_record_index(table):
+            return _looked_up(table, timeline, engine.keys_by_partition(KEYS_MAX), by_shard=True)
+        if RECORD_INDEX in table.config.metadata_partitions and has_global_record_index(table):
+            return _looked_up(table, timeline, engine.keys_by_partition(KEYS_MAX), by_shard=False)
     except _UNUSABLE as error:
         _log.warning("keys are looked up in files, for the record index is not read: %s", error)
         return None
+    return None
+
+
+def _looked_up(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    keys: Mapping[str, Sequence[str]] | None,
+    *,
+    by_shard: bool,
+) -> frozenset[FileGroupId] | None:
+    if keys is None:
+        return None
+    metadata = MetadataTable(table.store, table.clock)
+    pending = {instant.time for instant in timeline.pending()}
+    by_name: dict[str | None, set[str]] = {}
+    for partition, those in keys.items():
+        by_name.setdefault(shard_name(partition) if by_shard else None, set()).update(those)
+    return frozenset(
+        place.group
+        for shard, those in by_name.items()
+        for place in places_of(
+            metadata.look_up(RECORD_INDEX_PARTITION, those, pending, shard)
+        ).values()
+    )

@@ -87,7 +87,7 @@ def _looked_into(
     """The table's files as far as the write has to see them, and those that may have its keys."""
     table, timeline = transaction.table, transaction.timeline
     is_global = transaction.config.index.type.is_global
-    places = known_places(table, timeline, engine)
+    places = known_places(table, timeline, engine, is_global=is_global)
     if places is not None:
         view = table.files.view(timeline, {*engine.partitions, *(at.partition for at in places)})
         candidates = _candidates(transaction, view)

@@ -109,12 +109,15 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
-    def distinct_keys(self, count_max: int) -> Sequence[str] | None:
+    def keys_by_partition(self, count_max: int) -> Mapping[str, Sequence[str]] | None:
         if self._counts.rows > count_max:
             return None
         with raised_errors():
-            rows = self._rows.select(RECORD_KEY).distinct().collect()
-        return [row[RECORD_KEY] for row in rows]
+            rows = self._rows.select(PARTITION_PATH, RECORD_KEY).collect()
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            found.setdefault(row[PARTITION_PATH], []).append(row[RECORD_KEY])
+        return found
 
     def leave_out_stored(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline

@@ -11,6 +11,8 @@ _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
 _STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
+_KEYS = ("engine/tests/hudi/metadata_table/test_record_index.py",)
+_PLACES = ("engine/tests/hudi/write/test_known_places.py",)
 _LOOKED_UP = ("engine/tests/formats/test_hfile.py",)
 
 METADATA_FAULTS = (
@@ -206,5 +208,82 @@ METADATA_FAULTS = (
         "        if not statistics.has_min_max:\n"
         "            return ColumnRange(kind, None, None, 0, 0)\n",
         _STATISTICS,
+    ),
+    Fault(
+        "keys that a write deletes stay in the record index",
+        f"{_ROOM}/record_index.py",
+        "            gone.update((shard, key) for key in keys.removed)\n",
+        "            gone.update(())\n",
+        _KEYS,
+    ),
+    Fault(
+        "a key that moves is deleted from the record index",
+        f"{_ROOM}/record_index.py",
+        "for shard, key in gone - there.keys()]\n",
+        "for shard, key in gone]\n",
+        _KEYS,
+    ),
+    Fault(
+        "keys of replaced file groups stay in the record index",
+        f"{_ROOM}/record_index.py",
+        "    both = dict.fromkeys((*groups, *replaced))\n",
+        "    both = dict.fromkeys(groups)\n",
+        _KEYS,
+    ),
+    Fault(
+        "a clustering leaves keys at their old places",
+        f"{_ROOM}/record_index.py",
+        '_COMPACTIONS = ("COMPACT", "LOG_COMPACT")\n',
+        '_COMPACTIONS = ("COMPACT", "LOG_COMPACT", "CLUSTER")\n',
+        _KEYS,
+    ),
+    Fault(
+        "a partition without keys has no shard",
+        f"{_ROOM}/record_index.py",
+        '    return [MetadataRecord("", shard=shard) for shard in sorted(missing)]\n',
+        "    return []\n",
+        _KEYS,
+    ),
+    Fault(
+        "a delete in a log counts whether it wins or not",
+        "engine/tideline/hudi/file_group/key_changes.py",
+        "        return not may_delete(selected, self.after)\n",
+        "        return True\n",
+        _KEYS,
+    ),
+    Fault(
+        "a place that the table does not have is believed",
+        "engine/tideline/hudi/write/write_by_location.py",
+        "        if places <= found:\n",
+        "        if places:\n",
+        _PLACES,
+    ),
+    Fault(
+        "a block that is copied loses a change that falls into it",
+        "engine/tideline/formats/hfile_splice.py",
+        "            if not its and number < len(blocks) - 1:\n",
+        "            if number < len(blocks) - 1:\n",
+        ("engine/tests/formats/test_hfile_splice.py",),
+    ),
+    Fault(
+        "rows of statistics that are added up replace each other in a compaction",
+        f"{_ROOM}/column_row.py",
+        "    return list(newest.values()) if is_replaced else None\n",
+        "    return list(newest.values())\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "a value that is replaced stays in a secondary index",
+        f"{_ROOM}/secondary_index.py",
+        "        return [*said, *(MetadataRecord(key) for key in gone)]\n",
+        "        return said\n",
+        _KEYS,
+    ),
+    Fault(
+        "records of a secondary index are in the file group of their whole key",
+        f"{_ROOM}/secondary_index.py",
+        "        return value_part(key) if self.hashes_value else key\n",
+        "        return key\n",
+        _KEYS,
     ),
 )

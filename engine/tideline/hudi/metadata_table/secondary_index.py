@@ -1,0 +1,186 @@
+r"""Partitions `secondary_index_<name>`: which record keys have a value of a column.
+
+A record says all in its key: the value, `$`, the record key. Within both `\`, `$` and NUL are
+behind a `\`; a NUL alone stands for null. Queries look for the keys with a value, then for the
+places of these keys in the record index: without a record a row is not found. So a commit compares
+key and value of the rows of the file groups that it touches, before it and after it.
+
+In the second version of the index all records of a value are in one file group, in the first the
+whole key decides.
+
+Only columns of texts, whole numbers and booleans are followed. Of other types the writers of Hudi's
+have several spellings of one value.
+
+Source: Hudi's SecondaryIndexKeyUtils, SecondaryIndexRecordGenerationUtils, HoodieIndexDefinition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tideline.formats.avro import encode_records
+from tideline.hudi.metadata_table.index_definitions import read_definitions
+from tideline.hudi.metadata_table.partition import (
+    CannotFollow,
+    Discrepancy,
+    SeenTable,
+    SlicePair,
+    StoredRecords,
+    TableChange,
+)
+from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
+from tideline.hudi.metadata_table.record_index import has_global_record_index
+from tideline.hudi.metadata_table.touched_slices import slices_after, slices_before, written_files
+from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.active import ActiveTimeline
+
+SECONDARY_INDEX = "secondary_index_"
+"""How their names begin."""
+
+_RECORD = 7
+_FIELD = "SecondaryIndexMetadata"
+_NULL = "\0"
+_SEPARATOR = "$"
+_ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in ("\\", _SEPARATOR, _NULL)})
+_FOLLOWED = frozenset({"string", "int", "long", "boolean"})
+_WITHOUT_CHANGES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+
+
+@dataclass(frozen=True, slots=True)
+class SecondaryIndexPartition:
+    """One of them. `column` is None where its definition is not understood; `hashes_value`: a file
+    group has all records of a value."""
+
+    name: str
+    column: str | None
+    hashes_value: bool
+
+    groups_made = 10
+    is_in_every_table = False
+    may_be_empty = False
+
+    @property
+    def file_id_prefix(self) -> str:
+        return self.name.replace("_", "-")
+
+    @classmethod
+    def defined(cls, name: str, definitions: Mapping[str, Any]) -> SecondaryIndexPartition:
+        """The partition of this name, as the definitions of indexes have it."""
+        found = definitions.get(name)
+        found = found if isinstance(found, Mapping) else {}
+        fields = found.get("sourceFields")
+        columns = fields if isinstance(fields, list) and len(fields) == 1 else [None]
+        column = columns[0] if isinstance(columns[0], str) else None
+        return cls(name, column, found.get("version") == "V2")
+
+    def hashed(self, key: str) -> str:
+        """What of a key decides on its file group."""
+        return value_part(key) if self.hashes_value else key
+
+    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
+        raise NotImplementedError("a secondary index is not built here")
+
+    def changes(
+        self, change: TableChange, stored: StoredRecords | None
+    ) -> list[MetadataRecord] | CannotFollow:
+        column = self._followed(change)
+        if isinstance(column, CannotFollow):
+            return column
+        written = change.written
+        if written is None or stored is None or written.operation_type in _WITHOUT_CHANGES:
+            return []
+        if change.compare_keys is None:
+            return CannotFollow("the rows of its files are not read here")
+        before, after = change.once(slices_before, stored), change.once(slices_after, stored)
+        touched = (
+            FileGroupId(stat.partition_path or "", stat.file_id or "")
+            for stat in written_files(change)
+        )
+        replaced = (group for group in before if group not in after)
+        groups = dict.fromkeys((*touched, *replaced))
+        pairs: list[SlicePair] = [(before.get(group), after.get(group)) for group in groups]
+        found = change.compare_keys(change.timeline, change.timeline_after, pairs, column)
+        there = {key for keys in found for key in keys.added}
+        gone = {key for keys in found for key in keys.removed} - there
+        said = [MetadataRecord(key, datum=_datum()) for key in there]
+        return [*said, *(MetadataRecord(key) for key in gone)]
+
+    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+        return [record for record in self.replacing(records) if not record.is_deleted]
+
+    def replacing(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
+        return tuple({record.key: record for record in records}.values())
+
+    def verify(
+        self,
+        records: Iterable[MetadataRecord],  # noqa: ARG002
+        seen: SeenTable,  # noqa: ARG002
+    ) -> Iterator[Discrepancy]:
+        """Records are compared with files where these are read (`check.record_index`)."""
+        return iter(())
+
+    def _followed(self, change: TableChange) -> str | CannotFollow:
+        """The column, where every commit can follow its values."""
+        table = change.table
+        if self.column is None:
+            return CannotFollow("the definition of the index is not understood")
+        if self.name not in table.config.metadata_partitions:
+            return CannotFollow("the table does not list it")
+        if not has_global_record_index(table):
+            return CannotFollow("the table has no record index of all keys")
+        if not table.config.populate_meta_fields:
+            return CannotFollow("files of the table do not hold record keys")
+        is_merged = table.config.table_type is TableType.MERGE_ON_READ
+        if is_merged and table.config.known_merge_mode is None:
+            return CannotFollow("rows are merged in a way of their own when they are read")
+        schema_json = change.written.schema_json if change.written is not None else None
+        schema_json = schema_json or table.schemas.newest_json(change.timeline)
+        kind = None if schema_json is None else _type_of(schema_json, self.column)
+        if kind not in _FOLLOWED:
+            return CannotFollow(f"values of {self.column} have several spellings, or none")
+        return self.column
+
+
+def secondary_indexes(table: HoodieTable) -> tuple[SecondaryIndexPartition, ...]:
+    """Those that the table lists. Raises CorruptTableError where definitions cannot be read."""
+    names = [name for name in table.config.metadata_partitions if name.startswith(SECONDARY_INDEX)]
+    definitions = read_definitions(table) if names else {}
+    return tuple(SecondaryIndexPartition.defined(name, definitions) for name in names)
+
+
+def secondary_key(value: str | None, record_key: str) -> str:
+    """The key of the record of a row."""
+    spelled = _NULL if value is None else value.translate(_ESCAPES)
+    return f"{spelled}{_SEPARATOR}{record_key.translate(_ESCAPES)}"
+
+
+def value_part(key: str) -> str:
+    """What a key says of the value, up to the separator and with it."""
+    at = 0
+    while at < len(key) and key[at] != _SEPARATOR:
+        at += 2 if key[at] == "\\" else 1
+    return key[: at + 1]
+
+
+@cache
+def _datum() -> bytes:
+    record = {"key": "", "type": _RECORD, _FIELD: {"isDeleted": False}}
+    return encode_records(record_schema_json(), [record])[0]
+
+
+def _type_of(schema_json: str, column: str) -> str | None:
+    """The plain type of a column; None of one that is not there, or has another kind of type."""
+    fields = json.loads(schema_json).get("fields") or ()
+    found = next((item["type"] for item in fields if item.get("name") == column), None)
+    if isinstance(found, list):
+        others = [item for item in found if item != "null"]
+        found = others[0] if len(others) == 1 else None
+    if isinstance(found, Mapping):
+        found = None if "logicalType" in found else found.get("type")
+    return found if isinstance(found, str) else None
