@@ -22,7 +22,6 @@ from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.index_definitions import believed_without_partition
-from tideline.hudi.table.table_config import FILES
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.json_line_process import PeerFailureError, PeerLostError

@@ -14,6 +14,7 @@ from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_sl
 from tideline.hudi.file_group.key_changes import index_texts
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.index_definitions import read_definitions
+from tideline.hudi.metadata_table.partition import group_number
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.record_index import (
@@ -24,6 +25,7 @@ from tideline.hudi.metadata_table.record_index import (
     shard_name,
 )
 from tideline.hudi.metadata_table.secondary_index import (
+    SecondaryIndexPartition,
     secondary_indexes,
     secondary_key,
     value_part,
@@ -250,3 +252,12 @@ def test_a_secondary_index_goes_with_the_record_index() -> None:
     small.lake().write(rows([1, 3], 2), "upsert")
     assert opened(small).config.metadata_partitions == (FILES,)
     assert not [name for name in read_definitions(opened(small)) if name in SECONDARY]
+
+
+@pytest.mark.parametrize(("version", "number"), [("V1", 1), ("V2", 5)])
+def test_file_groups_of_a_secondary_index_are_those_of_hudi(version: str, number: int) -> None:
+    """Seen in tables that Hudi 1.2 wrote, with ten file groups."""
+    name = "secondary_index_s"
+    defined = {name: {"sourceFields": ["s"], "version": version}}
+    index = SecondaryIndexPartition.defined(name, defined)
+    assert group_number(index.hashed("n1$k1"), 10) == number
