@@ -172,8 +172,8 @@ def test_queries_by_an_index_find_what_we_wrote(
     assert ("k004", DAY) in table.found()
     assert table.found() == table.expected()
     assert table.errors() == []
-    # Hudi writes on, and does not make an index again that is gone. A record index that its settings
-    # do not name it drops itself.
+    # Hudi writes on, and makes no index again. It drops a record index that its settings do not
+    # name.
     table.sql(f"insert into {{}} values ('k005', {DAY + 7}, 'p1')")
     table.sql(f"update {{}} set v = {DAY + 9} where id = 'k002'")
     assert table.found() == table.expected()
