@@ -4,6 +4,7 @@ What is touched stays the same along each axis, or grows with the input; the las
 many times the work grew for each time that the input did. Above 1 it grows faster than its input.
 
 - groups: file groups in the table (bucket index); eight of them are touched.
+- indexed: file groups in a table with a record index; 100 keys in eight of them are updated.
 - partitions: a tenth of the rows, in every partition.
 - rows: a tenth of the rows, in eight partitions.
 - columns: a tenth of 50,000 rows with so many columns.
@@ -35,6 +36,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.indexed_table import add_file_groups, begin_indexed
 from bench.measurement import machine_object
 from bench.quiet import LOAD_MAX, wait_for_quiet
 from tideline.lake_table import LakeTable
@@ -44,6 +46,7 @@ from tideline.testing.minio_server import MinioServer
 ROUNDS = 3
 SIZES = {
     "groups": (10, 100, 1_000, 10_000),
+    "indexed": (100, 1_000, 10_000, 100_000),
     "partitions": (1, 10, 100, 1_000, 10_000),
     "rows": (40_000, 400_000, 2_000_000),
     "columns": (12, 100, 300),
@@ -66,6 +69,7 @@ class Case:
     input: int
     partitions: int = 8
     buckets: int | None = None
+    indexed_groups: int = 0
     columns: int = 12
     text_characters: int = 0
     structs: int = 0
@@ -91,11 +95,17 @@ class Case:
             properties=properties,
             storage_options=storage,
         )
+        if self.indexed_groups:
+            begin_indexed(uri, storage)
         made.write(self._table(np.arange(self.rows), 0), "insert", options=_NO_SERVICES)
+        if self.indexed_groups:
+            add_file_groups(uri, storage, self.indexed_groups, self.partitions)
         return LakeTable.open(uri, storage_options=storage)
 
     def batch(self, table: LakeTable, number: int) -> pa.Table:
         """The rows of one upsert."""
+        if self.indexed_groups:
+            return self._table(np.arange(number, number + 100), number)
         if not self.buckets:
             return self._table(np.arange(number, self.rows, 10), number)
         stored = table.to_arrow(["_hoodie_file_name", "id"])
@@ -123,6 +133,7 @@ class Case:
 
 _AXES: Mapping[str, Callable[[int], Case]] = {
     "groups": lambda size: Case(size * _ROWS_OF_A_GROUP, _TOUCHED, 1, buckets=size),
+    "indexed": lambda size: Case(1_600, _TOUCHED, indexed_groups=size),
     "partitions": lambda size: Case(50_000, size, size),
     "rows": lambda size: Case(size, size // 10),
     "columns": lambda size: Case(50_000, size, columns=size),
