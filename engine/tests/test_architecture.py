@@ -99,6 +99,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.index.xx_hash.",
     "tideline.hudi.placement.stored_buckets.",
     "tideline.hudi.placement.hashed_fields.",
+    "tideline.hudi.file_group.file_contents.",
     "tideline.hudi.file_group.file_slice_merge",
     "tideline_operator.controller.main.",
 )

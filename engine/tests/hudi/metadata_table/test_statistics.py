@@ -13,7 +13,7 @@ import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ranges_of
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, typed_ranges
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
@@ -26,7 +26,6 @@ from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import FILES, KEPT_IN_METADATA_TABLE, TableType
 from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
-from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import (
     begin_statistics,
@@ -234,10 +233,11 @@ def test_statistics_that_cannot_be_read_end_without_the_list_of_files(
 
 def test_a_column_that_came_while_a_task_ran_may_be_missing_of_its_file() -> None:
     known = ColumnRange(ValueType(ValueKind.LONG), 1, 2, values=2, nulls=0)
-    stat = WriteStat(path="p0/a.parquet", column_ranges={"v": known})
+    path, ranges = "p0/a.parquet", {"v": known}
     types = {"v": known.type, "w": known.type}
-    assert ranges_of(stat, IndexedColumns(types, listed=("v",))) == {"v": known}
-    assert isinstance(ranges_of(stat, IndexedColumns(types, listed=("v", "w"))), CannotFollow)
+    assert typed_ranges(path, ranges, IndexedColumns(types, listed=("v",))) == ranges
+    both = IndexedColumns(types, listed=("v", "w"))
+    assert isinstance(typed_ranges(path, ranges, both), CannotFollow)
 
 
 def test_keys_are_hashed_as_hudi_does() -> None:

@@ -36,4 +36,17 @@ class MetadataTableConfig:
         return cls(**read.declared(cls))
 
 
+@dataclass(frozen=True, slots=True)
+class StatisticsConfig:
+    """The columns that statistics are made of: those that are named, or the first so many."""
+
+    columns: tuple[str, ...] = declared("hoodie.metadata.index.column.stats.column.list")
+    columns_max: int = declared("hoodie.metadata.index.column.stats.max.columns.to.index")
+
+    @classmethod
+    def from_settings(cls, read: Settings) -> StatisticsConfig:
+        """Raises ConfigError naming the setting that cannot be read."""
+        return cls(**read.declared(cls))
+
+
 KEEP_AS_IT_IS = MetadataTableConfig()

@@ -38,26 +38,22 @@ from tideline.hudi.metadata_table.config import (
 from tideline.hudi.metadata_table.disable import (
     disable_if_it_knows,
     disable_metadata_table,
-    kept_index,
 )
 from tideline.hudi.metadata_table.index_build import require_no_index_build
-from tideline.hudi.metadata_table.index_definitions import drop_definitions
+from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     MetadataPartition,
     StoredRecords,
     TableChange,
+    TableContents,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
 from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     FILES,
-    METADATA_PARTITIONS,
-    METADATA_PARTITIONS_INFLIGHT,
-    METADATA_TABLE_PATH,
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -102,11 +98,13 @@ def record_commit(
     timeline: ActiveTimeline,
     config: MetadataTableConfig = KEEP_AS_IT_IS,
     guard: Guard = unguarded,
+    contents: TableContents | None = None,
 ) -> MetadataOutcome:
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
-    in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
-    step that others would believe, and ConflictError while Hudi builds an index."""
-    change = TableChange(table, completed, timeline, written=metadata)
+    in `timeline` as it is under the lock. `contents` reads back what tasks did not measure. Raises
+    what `guard` raises, which is asked before each step that others would believe, and
+    ConflictError while Hudi builds an index."""
+    change = TableChange(table, completed, timeline, written=metadata, contents=contents)
     return _record(change, config, guard)
 
 
@@ -244,16 +242,5 @@ def _drop_others(table: HoodieTable, kept: Collection[str], guard: Guard) -> tup
     """Take every partition that is not kept out of the metadata table; the names of what went."""
     others = tuple(sorted({*table.config.metadata_partitions_in_work}.difference(kept)))
     if others:
-        drop_definitions(table, guard=guard)
-        only_kept = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
-        if RECORD_INDEX_PARTITION in others:
-            only_kept |= kept_index(table)
-        table.properties.update(only_kept, guard)
-        folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
-        scope = table.files.delete_scope(
-            "dropping partitions of the metadata table", control=folders
-        )
-        for folder in folders:
-            guard()
-            scope.remove_below(folder)
+        drop_partitions(table, others, kept, guard)
     return others

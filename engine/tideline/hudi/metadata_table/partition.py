@@ -12,15 +12,24 @@ that is listed and not kept up to date would hide rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.column_range import ColumnRanges, ValueType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -28,10 +37,34 @@ from tideline.hudi.timeline.instant_time import InstantTime
 Found = TypeVar("Found")
 
 
+class TableContents(Protocol):
+    """What data files hold, read back. What was read once is remembered."""
+
+    def ranges(
+        self, paths: Collection[str], columns: Mapping[str, ValueType]
+    ) -> Mapping[str, ColumnRanges | None]:
+        """The ranges of these columns in base files and logs, by path; None of a file that does not
+        tell them, nothing of one that is gone. A file without a column holds nulls of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTable:
+    """All that is committed by `timeline`, for a partition that is made of it. `contents` is None
+    where only names of files are looked at; `columns` are those that statistics are asked for, None
+    for those of a rule."""
+
+    table: HoodieTable
+    timeline: ActiveTimeline
+    contents: TableContents | None = None
+    columns: tuple[str, ...] | None = None
+    columns_max: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """What an instant changes that is about to complete as `completed`: files that it wrote, files
-    that it deleted, partitions that it emptied. `timeline` is that of the table before."""
+    that it deleted, partitions that it emptied. `timeline` is that of the table before. `contents`
+    reads back what the tasks that wrote files did not find out."""
 
     table: HoodieTable
     completed: Instant
@@ -39,6 +72,7 @@ class TableChange:
     written: CommitMetadata | None = None
     deleted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
+    contents: TableContents | None = None
 
     _found: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -58,7 +92,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class CannotFollow:
-    """Why a partition cannot be kept at a change, so that it is dropped."""
+    """Why a partition cannot be made, or cannot be kept at a change, so that it is dropped."""
 
     reason: str
 
@@ -116,8 +150,8 @@ class MetadataPartition(Protocol):
     def is_in_every_table(self) -> bool:
         """Whether every metadata table that is made here has it."""
 
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> Sequence[MetadataRecord]:
-        """The records of all that is committed by `timeline`, for a partition that is made."""
+    def initial(self, whole: WholeTable) -> Sequence[MetadataRecord] | CannotFollow:
+        """The records of a partition that is made, or what is in the way."""
 
     def changes(
         self, change: TableChange, stored: StoredRecords | None
@@ -133,6 +167,14 @@ class MetadataPartition(Protocol):
 
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Where the table is not as the records say."""
+
+
+@runtime_checkable
+class DefinedPartition(Protocol):
+    """A partition that Hudi has a definition of beside it."""
+
+    def definition(self, whole: WholeTable) -> Mapping[str, Any]:
+        """The entry under its name in the definitions of indexes, for one that is made."""
 
 
 def file_group(partition: MetadataPartition, number: int) -> FileGroupId:

@@ -22,17 +22,19 @@ from collections.abc import Collection, Mapping
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import (
     StatisticsPartition,
+    files_with_rows,
     measured_files,
     written_files,
 )
-from tideline.hudi.metadata_table.file_ranges import FileRows, rows_of_files
+from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
-from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
+from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
     TableChange,
+    WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import join_path, replaced_groups, split_path
@@ -48,6 +50,36 @@ class PartitionStatsPartition(StatisticsPartition):
     name = PARTITION_STATS
     file_id_prefix = "partition-stats"
     groups_made = 1
+
+    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+        """From the rows of files, which must be there."""
+        table, timeline = whole.table, whole.timeline
+        if not table.config.partition_fields:
+            return CannotFollow("the table has no partitions")
+        schema_json = table.schemas.newest_json(timeline)
+        if schema_json is None:
+            return CannotFollow("no commit says the table's schema")
+        indexed = indexed_columns(table, schema_json)
+        if isinstance(indexed, str):
+            return CannotFollow(indexed)
+        view = table.files.view_of(table.files.listing(), timeline)
+        live = {
+            partition: [
+                file.path
+                for piece in view.latest_slices(partition)
+                for file in files_with_rows(piece)
+            ]
+            for partition in view.partitions
+        }
+        paths = [path for those in live.values() for path in those]
+        known = ranges_of_files(table, indexed.names, paths)
+        records: list[MetadataRecord] = []
+        for partition, those in live.items():
+            rows = _rows(partition, [_ranges(known, path) for path in those], indexed)
+            if isinstance(rows, CannotFollow):
+                return rows
+            records += (row for row in rows if not row.is_deleted)
+        return records
 
     def changes(
         self, change: TableChange, stored: StoredRecords | None
@@ -108,7 +140,7 @@ def _live_files(
         partition: tuple(
             join_path(partition, file.name)
             for file_slice in view.latest_slices(partition)
-            for file in file_slice.files
+            for file in files_with_rows(file_slice)
         )
         for partition in partitions
     }

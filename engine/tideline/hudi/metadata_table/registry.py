@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
+from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS
 
 PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
     COLUMN_STATS_PARTITION,
     PARTITION_STATS_PARTITION,
 )
+
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    PARTITION_STATS: (COLUMN_STATS,),
+    "secondary_index_": ("record_index",),
+}
+"""What partitions are made of and looked up in, by how their names begin."""
+
+
+def makeable_partitions() -> dict[str, MetadataPartition]:
+    """Those that are made on demand, by name."""
+    return {name: item for name, item in _by_name().items() if not item.is_in_every_table}
+
+
+def needed_by(name: str) -> tuple[str, ...]:
+    """The partitions without which one is worth nothing."""
+    return tuple(
+        needed for prefix, those in _NEEDED.items() if name.startswith(prefix) for needed in those
+    )
 
 
 def partitions_of_every_table() -> dict[str, MetadataPartition]:

@@ -30,6 +30,7 @@ from tideline.hudi.commit.finalize import delete_unreported_files
 from tideline.hudi.commit.outcome import Unknown, unknown_error
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import save_history, unchanged_history
+from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
     execute_attempt_rollback,
@@ -183,7 +184,8 @@ class ServiceTransaction:
             completed = self._pending.completed_now(timeline)
             guard = self._pending.guard(lease)
             wanted = self._config.metadata_table
-            record_commit(self.table, completed, metadata, timeline, wanted, guard)
+            contents = StoredContents(self.table.store)
+            record_commit(self.table, completed, metadata, timeline, wanted, guard, contents)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             body = self.table.timelines.layout.encode_commit(metadata)
             self._pending.complete(completed, body, lease)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, harmless, integer, refused, word
+from tideline.settings.entries import OFF, harmless, integer, names, refused, word
 
 _NONE = (
     "of a metadata table Tideline keeps `files` and the statistics of columns that Hudi made, in "
@@ -25,6 +25,17 @@ SETTINGS = (
         f"{_M}compact.max.delta.commits",
         10,
         "the metadata table is compacted when it has so many commits since its last compaction",
+        at_least=1,
+    ),
+    names(
+        f"{_M}index.column.stats.column.list",
+        "the columns that statistics are made of, where tideline index makes them; without it the "
+        "first ones whose values have an order",
+    ),
+    integer(
+        f"{_M}index.column.stats.max.columns.to.index",
+        32,
+        "how many columns statistics are made of where no list names them",
         at_least=1,
     ),
     *refused(
@@ -68,10 +79,8 @@ SETTINGS = (
         f"{_M}index.bloom.filter.file.group.count",
         f"{_M}index.bloom.filter.parallelism",
         f"{_M}index.check.timeout.seconds",
-        f"{_M}index.column.stats.column.list",
         f"{_M}index.column.stats.file.group.count",
         f"{_M}index.column.stats.inMemory.projection.threshold",
-        f"{_M}index.column.stats.max.columns.to.index",
         f"{_M}index.column.stats.parallelism",
         f"{_M}index.column.stats.processing.mode.override",
         f"{_M}index.expression.file.group.count",

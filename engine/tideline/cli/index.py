@@ -1,0 +1,109 @@
+"""`tideline index`: make, list and drop the indexes that queries of Hudi's leave files out by."""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.command import TidelineCommand, WholeWordContext
+from tideline.cli.consent import ask, is_asked, yes_option
+from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
+from tideline.cli.output import print_json, print_line, print_table
+from tideline.cli.progress import progress
+from tideline.lake_table import LakeTable
+from tideline.settings.setting import SettingPlace
+from tideline.wording import counted, size_text
+
+_COLUMNS = "hoodie.metadata.index.column.stats.column.list"
+
+
+@click.group("index")
+def index_command() -> None:
+    """Make, list and drop indexes of a table, which are partitions of Hudi's metadata table."""
+
+
+index_command.context_class = WholeWordContext
+
+
+@index_command.command("create", cls=TidelineCommand)
+@table_options
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option(
+    "--columns",
+    metavar="A,B",
+    help=f"The columns that statistics are made of, instead of the first 32: {_COLUMNS}.",
+)
+@click.option(
+    "--option",
+    "options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    shell_complete=complete_settings(SettingPlace.SERVICE),
+    help="A setting over the table's own, such as hoodie.* of Hudi; may be repeated.",
+)
+def create_command(
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    names: tuple[str, ...],
+    columns: str | None,
+    options: tuple[str, ...],
+) -> None:
+    """Make indexes of the table at URI, one after another; every commit keeps them from then on.
+
+    NAME is column_stats, bounds of the columns of every file, or partition_stats, the same of every
+    partition, which is made of column_stats. Writers may be at work meanwhile.
+    """
+    settings = parse_pairs(options, option="--option")
+    if columns is not None:
+        settings[_COLUMNS] = ",".join(split_names(columns))
+    indexes = LakeTable.open(uri, storage_options=storage).indexes(settings)
+    made = []
+    for name in names:
+        with progress(f"making {name}"):
+            made.append(indexes.create(name))
+        if not as_json:
+            print_line(f"Made {name}: {counted(made[-1].records, 'record')}.")
+    if as_json:
+        print_json({"created": [index.to_json_object() for index in made]})
+
+
+@index_command.command("list", cls=TidelineCommand)
+@table_options
+def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
+    """List the indexes of the table at URI, whoever made them."""
+    found = LakeTable.open(uri, storage_options=storage).indexes().list()
+    if as_json:
+        print_json({"indexes": [index.to_json_object() for index in found]})
+        return
+    if not found:
+        print_line("No indexes: the table has no metadata table.")
+        return
+    rows = [
+        [
+            index.name,
+            "in use" if index.is_in_use else "unfinished",
+            "yes" if index.is_kept else "no",
+            "" if index.made_at is None else str(index.made_at),
+            str(index.file_groups),
+            size_text(index.size_bytes),
+            ", ".join(index.columns),
+        ]
+        for index in found
+    ]
+    print_table(("index", "state", "kept", "made at", "file groups", "size", "columns"), rows)
+
+
+@index_command.command("drop", cls=TidelineCommand)
+@table_options
+@click.argument("name")
+@yes_option
+def drop_command(uri: str, storage: dict[str, str], as_json: bool, name: str, yes: bool) -> None:
+    """Drop the index NAME of the table at URI, with those that are worth nothing without it."""
+    indexes = LakeTable.open(uri, storage_options=storage).indexes()
+    if is_asked(yes=yes):
+        ask(f"Drop {name}, which has to be made of all files again to come back?", yes=yes)
+    gone = indexes.drop(name)
+    if as_json:
+        print_json({"dropped": list(gone)})
+        return
+    print_line(f"Dropped {', '.join(gone)}.")
