@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.errors import ConfigError, ConflictError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
 from tideline.hudi.indexes.table_indexes import TableIndexes
@@ -30,21 +28,23 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.column_range import ordered
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.kept_statistics import statistics_of_files, statistics_of_partitions
-from tideline.testing.small_table import QUIET, SmallTable, batch
+from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
 from tideline.testing.table_audit import stale_listing
 
 BOTH = (COLUMN_STATS, PARTITION_STATS)
+IMPATIENT = {
+    **QUIET,
+    "hoodie.write.lock.wait_time_ms": "1",
+    "hoodie.write.lock.client.num_retries": "0",
+}
+"""Of work that gives up at once where another process has the lock."""
 COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
 
 
 @pytest.fixture(
-    params=[
-        (9, TableType.COPY_ON_WRITE),
-        (9, TableType.MERGE_ON_READ),
-        (8, TableType.COPY_ON_WRITE),
-        (8, TableType.MERGE_ON_READ),
-    ],
+    params=[(9, TableType.MERGE_ON_READ), (8, TableType.COPY_ON_WRITE)],
     ids="v{0[0]} {0[1]}".format,
 )
 def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
@@ -113,3 +113,121 @@ def test_bounds_are_those_of_the_values(small: SmallTable) -> None:
     rows = statistics_of_partitions(opened(small))
     assert (rows["p1", "v"].range.least, rows["p1", "v"].range.greatest) == (1, 5)
     assert rows["p0", "id"].range.least == "k000"
+
+
+@pytest.mark.parametrize("moment", ["before_files", "after_files"])
+def test_a_write_that_began_before_brings_its_files(small: SmallTable, moment: str) -> None:
+    hooks: dict[str, Any] = {moment: lambda: make_both(small)}
+    small.write("upsert", batch([1, 2, 9], 77), **hooks)
+    assert_right(small)
+    assert ("k009", 77) in small.values()
+
+
+@pytest.mark.parametrize("service", ["clustering", "compaction", "cleaning"])
+def test_a_service_that_is_under_way_brings_its_files(small: SmallTable, service: str) -> None:
+    options = {**ONCE, "hoodie.clean.commits.retained": "1"}
+    rehearsed = small.copy()
+    rehearsal = InterruptedStore(rehearsed.store(), 0, lambda: None)
+    rehearsed.lake(rehearsal).run(service, options=options)
+    moments = list(rehearsal.moments(25))
+    assert moments
+    for moment in moments[:: max(1, len(moments) // 12)]:
+        twin = small.copy()
+        store = InterruptedStore(twin.store(), moment, partial(in_turn, lambda t=twin: make(t)))
+        twin.lake(store).run(service, options=options)
+        make(twin)
+        assert_right(twin)
+        twin.forget()
+
+
+def test_two_writers_beside_the_build_lose_nothing(small: SmallTable) -> None:
+    rehearsed = small.copy()
+    rehearsal = InterruptedStore(rehearsed.store(), 0, lambda: None)
+    make_both(rehearsed, rehearsal)
+    for moment in range(1, len(rehearsal.steps) + 1, 5):
+        twin = small.copy()
+        first = batch([1, 20 + moment], moment + 100)
+        second = batch([2, 21 + moment], moment + 100)
+
+        def work(twin: SmallTable = twin, one: Any = first, other: Any = second) -> None:
+            # The first one begins before the other, and completes after it.
+            after = partial(in_turn, lambda: twin.write("upsert", other, options=IMPATIENT))
+            in_turn(lambda: twin.write("upsert", one, options=IMPATIENT, after_files=after))
+
+        make_both(twin, InterruptedStore(twin.store(), moment, work))
+        assert_right(twin)
+        twin.write("upsert", batch([3], 1))
+        assert_right(twin)
+        twin.forget()
+
+
+@pytest.mark.parametrize("when", ["crash_before_write", "crash_after_write"])
+def test_what_a_death_leaves_is_believed_by_none(small: SmallTable, when: str) -> None:
+    rehearsed = small.copy()
+    rehearsal = FaultyStore(rehearsed.store())
+    make_both(rehearsed, rehearsal)
+    for number in range(1, len(rehearsal.writes) + 1):
+        twin = small.copy()
+        dying = FaultyStore(twin.store(), FaultPlan(**{when: number}))
+        with contextlib.suppress(SimulatedCrash):
+            make_both(twin, dying)
+        assert dying.is_dead
+        twin.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
+        assert_sound(twin)
+        if number % 2:
+            twin.write("upsert", batch([0, 9], number + 100))
+            assert_sound(twin)
+            assert stale_listing(opened(twin)) == []
+        listed = opened(twin).config.metadata_partitions
+        for name in BOTH:
+            if name not in listed:
+                indexes(twin).create(name)
+        assert_right(twin)
+        assert {index.is_in_use for index in indexes(twin).list()} == {True}
+        twin.forget()
+
+
+@pytest.mark.parametrize("when", ["crash_before_write", "crash_after_write"])
+def test_a_drop_that_died_is_finished_by_another(small: SmallTable, when: str) -> None:
+    make_both(small)
+    rehearsed = small.copy()
+    rehearsal = FaultyStore(rehearsed.store())
+    indexes(rehearsed, rehearsal).drop(COLUMN_STATS)
+    assert opened(rehearsed).config.metadata_partitions == (FILES,)
+    for number in range(1, len(rehearsal.writes) + 1):
+        twin = small.copy()
+        dying = FaultyStore(twin.store(), FaultPlan(**{when: number}))
+        with contextlib.suppress(SimulatedCrash):
+            indexes(twin, dying).drop(COLUMN_STATS)
+        twin.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
+        assert_sound(twin)
+        for name in BOTH:
+            with contextlib.suppress(ConfigError):
+                indexes(twin).drop(name)
+        assert not list(twin.store().list(".hoodie/metadata/column_stats"))
+        assert not list(twin.store().list(".hoodie/metadata/partition_stats"))
+        assert COLUMN_STATS not in read_definitions(opened(twin))
+        make_both(twin)
+        assert_right(twin)
+        twin.forget()
+
+
+def assert_sound(small: SmallTable) -> None:
+    """What the list names is right; nothing else is looked at."""
+    table = opened(small)
+    assert not [finding for finding in check_table(table) if finding.check == "statistics"]
+    if PARTITION_STATS in table.config.metadata_partitions:
+        assert_right(small)
+
+
+def make(small: SmallTable) -> None:
+    """Make what is not there yet."""
+    for name in BOTH:
+        if name not in opened(small).config.metadata_partitions:
+            indexes(small, **IMPATIENT).create(name)
+
+
+def in_turn(work: Callable[[], object]) -> None:
+    """Work that others may be in the way of, whose turn it is then."""
+    with contextlib.suppress(ConflictError):
+        work()

@@ -114,7 +114,7 @@ class TableIndexes:
         whole = self._whole(timeline, contents)
         require_makeable(made, whole)
         initial_records(made, whole)
-        with table.lock().acquire() as lease:
+        with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
             self._require_metadata_table()
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
@@ -141,7 +141,7 @@ class TableIndexes:
                 "write, switches the metadata table off as a whole",
                 table=table.uri,
             )
-        with table.lock().acquire() as lease:
+        with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
             require_no_index_build(table, timeline)
             there = {*table.config.metadata_partitions_in_work}
