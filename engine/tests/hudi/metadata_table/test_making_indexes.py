@@ -133,7 +133,7 @@ def test_a_service_that_is_under_way_brings_its_files(small: SmallTable, service
     assert moments
     for moment in moments[:: max(1, len(moments) // 12)]:
         twin = small.copy()
-        store = InterruptedStore(twin.store(), moment, partial(in_turn, lambda t=twin: make(t)))
+        store = InterruptedStore(twin.store(), moment, partial(in_turn, partial(make, twin)))
         twin.lake(store).run(service, options=options)
         make(twin)
         assert_right(twin)
@@ -144,21 +144,29 @@ def test_two_writers_beside_the_build_lose_nothing(small: SmallTable) -> None:
     rehearsed = small.copy()
     rehearsal = InterruptedStore(rehearsed.store(), 0, lambda: None)
     make_both(rehearsed, rehearsal)
+    beside = 0
     for moment in range(1, len(rehearsal.steps) + 1, 5):
         twin = small.copy()
-        first = batch([1, 20 + moment], moment + 100)
-        second = batch([2, 21 + moment], moment + 100)
+        done: list[int] = []
 
-        def work(twin: SmallTable = twin, one: Any = first, other: Any = second) -> None:
-            # The first one begins before the other, and completes after it.
-            after = partial(in_turn, lambda: twin.write("upsert", other, options=IMPATIENT))
-            in_turn(lambda: twin.write("upsert", one, options=IMPATIENT, after_files=after))
+        def upsert(
+            key: int, after: Callable[[], object], twin: SmallTable = twin, done: Any = done
+        ) -> None:
+            rows = batch([key], 100 + key)
+            with contextlib.suppress(ConflictError):
+                twin.write("upsert", rows, options=IMPATIENT, after_files=after)
+                done.append(key)
 
-        make_both(twin, InterruptedStore(twin.store(), moment, work))
+        # The first one begins before the other, and completes after it.
+        both = partial(upsert, 1, partial(upsert, 2, lambda: None))
+        make_both(twin, InterruptedStore(twin.store(), moment, both))
         assert_right(twin)
+        assert {(f"k{key:03}", 100 + key) for key in done} <= {*twin.values()}
+        beside += len(done) == 2
         twin.write("upsert", batch([3], 1))
         assert_right(twin)
         twin.forget()
+    assert beside
 
 
 @pytest.mark.parametrize("when", ["crash_before_write", "crash_after_write"])
@@ -168,7 +176,7 @@ def test_what_a_death_leaves_is_believed_by_none(small: SmallTable, when: str) -
     make_both(rehearsed, rehearsal)
     for number in range(1, len(rehearsal.writes) + 1):
         twin = small.copy()
-        dying = FaultyStore(twin.store(), FaultPlan(**{when: number}))
+        dying = FaultyStore(twin.store(), dying_at(when, number))
         with contextlib.suppress(SimulatedCrash):
             make_both(twin, dying)
         assert dying.is_dead
@@ -196,7 +204,7 @@ def test_a_drop_that_died_is_finished_by_another(small: SmallTable, when: str) -
     assert opened(rehearsed).config.metadata_partitions == (FILES,)
     for number in range(1, len(rehearsal.writes) + 1):
         twin = small.copy()
-        dying = FaultyStore(twin.store(), FaultPlan(**{when: number}))
+        dying = FaultyStore(twin.store(), dying_at(when, number))
         with contextlib.suppress(SimulatedCrash):
             indexes(twin, dying).drop(COLUMN_STATS)
         twin.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
@@ -210,6 +218,12 @@ def test_a_drop_that_died_is_finished_by_another(small: SmallTable, when: str) -
         make_both(twin)
         assert_right(twin)
         twin.forget()
+
+
+def dying_at(when: str, number: int) -> FaultPlan:
+    if when == "crash_before_write":
+        return FaultPlan(crash_before_write=number)
+    return FaultPlan(crash_after_write=number)
 
 
 def assert_sound(small: SmallTable) -> None:
