@@ -9,11 +9,10 @@ from tideline.cli.consent import ask, is_asked, yes_option
 from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
+from tideline.hudi.metadata_table.config import COLUMN_LIST
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
 from tideline.wording import counted, size_text
-
-_COLUMNS = "hoodie.metadata.index.column.stats.column.list"
 
 
 @click.group("index")
@@ -30,7 +29,7 @@ index_command.context_class = WholeWordContext
 @click.option(
     "--columns",
     metavar="A,B",
-    help=f"The columns that statistics are made of, instead of the first 32: {_COLUMNS}.",
+    help=f"The columns that statistics are made of, instead of the first 32: {COLUMN_LIST}.",
 )
 @click.option(
     "--option",
@@ -55,7 +54,7 @@ def create_command(
     """
     settings = parse_pairs(options, option="--option")
     if columns is not None:
-        settings[_COLUMNS] = ",".join(split_names(columns))
+        settings[COLUMN_LIST] = ",".join(split_names(columns))
     indexes = LakeTable.open(uri, storage_options=storage).indexes(settings)
     made = []
     for name in names:
@@ -63,6 +62,8 @@ def create_command(
             made.append(indexes.create(name))
         if not as_json:
             print_line(f"Made {name}: {counted(made[-1].records, 'record')}.")
+            if made[-1].advice is not None:
+                print_line(f"Note: {made[-1].advice}.")
     if as_json:
         print_json({"created": [index.to_json_object() for index in made]})
 
@@ -70,7 +71,7 @@ def create_command(
 @index_command.command("list", cls=TidelineCommand)
 @table_options
 def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
-    """List the indexes of the table at URI, whoever made them."""
+    """List the indexes of the table at URI, those of Hudi among them."""
     found = LakeTable.open(uri, storage_options=storage).indexes().list()
     if as_json:
         print_json({"indexes": [index.to_json_object() for index in found]})

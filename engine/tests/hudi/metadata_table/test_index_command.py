@@ -80,7 +80,9 @@ def test_indexes_are_made_listed_and_dropped(tmp_path: Any, capsys: Captured) ->
 
 def test_columns_are_chosen(small: SmallTable) -> None:
     indexes = small.lake().indexes({LIST: "v, part"})
-    indexes.create(COLUMN_STATS)
+    advice = indexes.create(COLUMN_STATS).advice
+    assert advice is not None
+    assert advice.startswith(f"give writers of Hudi {LIST}=part,v too")
     assert listed_columns(small) == ["part", "v"]
     small.write("upsert", batch([1, 9], 7))
     assert {column for _, column in statistics_of_files(opened(small))} >= {"part", "v"}
@@ -102,8 +104,10 @@ def test_what_is_in_the_way_is_named(small: SmallTable) -> None:
     with pytest.raises(ConfigError, match="switches its metadata table off"):
         small.lake().indexes({"hoodie.metadata.enable": "false"}).create(COLUMN_STATS)
     assert opened(small).config.metadata_partitions == ()
-    assert indexes.create(COLUMN_STATS).has_new_metadata_table
-    with pytest.raises(ConfigError, match="has column_stats already; to make it anew, drop it"):
+    made = indexes.create(COLUMN_STATS)
+    assert made.has_new_metadata_table
+    assert made.advice is None
+    with pytest.raises(ConfigError, match="has column_stats already; to make it again, drop it"):
         indexes.create(COLUMN_STATS)
     with pytest.raises(ConfigError, match="=false, given to a write"):
         indexes.drop(FILES)
@@ -202,3 +206,42 @@ def test_a_definition_of_another_index_stays(small: SmallTable) -> None:
     assert read_definitions(opened(small)).keys() == {"other", COLUMN_STATS}
     small.lake().indexes().drop(COLUMN_STATS)
     assert read_definitions(opened(small)) == {"other": other}
+
+
+STATISTICS = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_table_may_have_statistics_from_its_first_commit_on(version: int) -> None:
+    small = SmallTable.in_memory({**STATISTICS, LIST: "v,id"}, table_version=version)
+    small.write("insert", batch(range(4), 1))
+    assert opened(small).config.metadata_partitions == KEPT_IN_METADATA_TABLE
+    assert listed_columns(small) == ["id", "v"]
+    small.write("upsert", batch([1], 7))
+    bounds = statistics_of_partitions(opened(small))["p1", "v"].range
+    assert (bounds.least, bounds.greatest) == (1, 7)
+    small.forget()
+
+
+def test_a_first_commit_says_the_schema_of_statistics() -> None:
+    lake = LakeTable.create(memory_place()[0].uri, record_key="id", properties=STATISTICS)
+    lake.write(pa.table({"id": ["a", "b"], "v": [1, 2]}), "insert")
+    assert [index.name for index in lake.indexes().list()] == [COLUMN_STATS, FILES]
+
+
+def test_a_first_commit_with_nan_has_no_statistics_and_says_so() -> None:
+    lake = LakeTable.create(memory_place()[0].uri, record_key="id", properties=STATISTICS)
+    report = lake.write(pa.table({"id": ["a"], "v": [float("nan")]}), "insert")
+    assert [index.name for index in lake.indexes().list()] == [FILES]
+    assert any("no statistics, as v of" in note and "NaN" in note for note in report.notes)
+
+
+def test_a_commit_of_a_table_with_rows_makes_no_statistics(
+    small: SmallTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    small.write("upsert", batch([1], 2), options=STATISTICS)
+    assert opened(small).config.metadata_partitions == (FILES,)
+    assert "tideline index create makes them" in caplog.text

@@ -1,4 +1,4 @@
-"""Statistics that are made here: of what is committed, beside live writers, whoever dies."""
+"""Statistics that are made here: of what is committed, beside live writers, and after deaths."""
 
 from __future__ import annotations
 

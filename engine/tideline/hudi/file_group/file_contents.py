@@ -1,7 +1,7 @@
 """What committed data files hold, read back for partitions of the metadata table.
 
 1. Of a base file the footer says most. Columns are read where it has no bounds, and numbers with a
-   floating point where the writer is none of which it is known that its bounds show NaN.
+   floating point where bounds of the file's writer may leave NaN out.
 2. Of a log all blocks of rows are read, those of instants that were undone as well: bounds are then
    wider than they need to be. Deletes count for nothing.
 3. A column that came after a file, or after a block of a log, is null in all its rows.

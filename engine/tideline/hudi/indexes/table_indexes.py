@@ -20,6 +20,8 @@ from tideline.hudi.commit.completion import require_lease
 from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
+    COLUMN_LIST,
+    COLUMNS_MAX,
     MetadataTableConfig,
     MetadataTableMode,
     StatisticsConfig,
@@ -32,6 +34,7 @@ from tideline.hudi.metadata_table.index_making import (
     make_partition,
     require_makeable,
 )
+from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
 from tideline.hudi.metadata_table.partition import WholeTable
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.registry import kept_partitions, makeable_partitions, needed_by
@@ -48,15 +51,18 @@ from tideline.plain_json import members
 @dataclass(frozen=True, slots=True)
 class IndexMade:
     """An index that was made: how many records it has. `has_new_metadata_table`: the table had
-    none before."""
+    none before. `advice` is what other writers of the table need, None where that is nothing."""
 
     name: str
     records: int
     has_new_metadata_table: bool = False
+    advice: str | None = None
 
     def to_json_object(self) -> dict[str, Any]:
         """For machines."""
-        return members(self, "name", "records", new_metadata_table="has_new_metadata_table")
+        return members(
+            self, "name", "records", "advice", new_metadata_table="has_new_metadata_table"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class TableIndexes:
         """Make an index of all that is committed; every commit keeps it from then on.
 
         Where the table has no metadata table, one is made before. Died in between: nothing is
-        believed of what is left, and calling it again begins anew. Raises ConfigError for a name
+        believed of what is left, and calling it again starts over. Raises ConfigError for a name
         that none has, an index that is there, or one that another has to be made before;
         UnsupportedTableError naming what is in the way, such as NaN; ConflictError while Hudi
         builds an index, or when the lock was lost.
@@ -124,7 +130,7 @@ class TableIndexes:
             if is_new:
                 bootstrap_metadata_table(table, timeline, guard)
             records = make_partition(made, whole, guard)
-        return IndexMade(name, records, is_new)
+        return IndexMade(name, records, is_new, self._advice(name))
 
     def drop(self, name: str) -> tuple[str, ...]:
         """Drop an index, those that are worth nothing without it, and what an attempt to make it
@@ -214,6 +220,20 @@ class TableIndexes:
         asked = StatisticsConfig.from_settings(self._settings())
         columns = asked.columns or None
         return WholeTable(self._table, timeline, contents, columns, asked.columns_max)
+
+    def _advice(self, name: str) -> str | None:
+        """Hudi's writers index by their own settings, and add columns to the definition that files
+        from before have no rows of."""
+        if not any(map(self._settings().is_set, (COLUMN_LIST, COLUMNS_MAX))):
+            return None
+        fields = _columns(read_definitions(self._table).get(name))
+        own = ",".join(column for column in fields if column not in META_COLUMNS)
+        if not own:
+            return None
+        return (
+            f"give writers of Hudi {COLUMN_LIST}={own} too: with its defaults they add columns "
+            "that older files have no rows of, and queries of Hudi lose rows of these"
+        )
 
     def _folders(self) -> Collection[str]:
         """The partitions that the metadata table has folders of, in use or not."""

@@ -236,15 +236,14 @@ def _columns_of_new(whole: WholeTable) -> IndexedColumns | CannotFollow:
     definition = _definition(whole)
     if isinstance(definition, CannotFollow):
         return definition
-    schema_json = whole.table.schemas.newest_json(whole.timeline) or ""
-    found = columns_defined(whole.table, schema_json, definition)
+    found = columns_defined(whole.table, whole.schema_json or "", definition)
     return CannotFollow(found) if isinstance(found, str) else found
 
 
 def _definition(whole: WholeTable) -> Mapping[str, Any] | CannotFollow:
     table = whole.table
     reason = _without_bounds(table) or _without_columns(whole)
-    schema_json = table.schemas.newest_json(whole.timeline)
+    schema_json = whole.schema_json
     if reason is not None or schema_json is None:
         return CannotFollow(reason or "no commit says the table's schema")
     found = column_definition(table, schema_json, whole.columns, whole.columns_max)

@@ -1,10 +1,10 @@
 """Taking partitions out of a metadata table, under the lock of the table.
 
-1. Definitions that queries of Hudi's believe without the list. Died after: the list still names the
+1. Definitions that queries of Hudi's use without the list. Died after: the list still names the
    partitions, and they go with the next commit.
-2. The list. From here on nobody believes them. A record index of the whole table says that keys are
+2. The list. From here on no reader uses them. A record index of the whole table says that keys are
    unique there, which is kept in the same update.
-3. Their folders. Died in between: what is left is not believed, and goes when the partition is made
+3. Their folders. Died in between: what is left is not used, and goes when the partition is made
    or dropped again.
 4. Definitions that count for nothing without the list.
 """

@@ -6,8 +6,8 @@ Under the lock of the table, so that no commit completes meanwhile:
    and no instant of the table's, then the partition's folder. No list names it.
 2. Its records go into the metadata table, as a commit at the first instant of zeros that is free.
    Died in between: a pending commit, which the next write takes back, or a folder as in 1.
-3. Its definition, where it has one. Queries of Hudi's believe none of these without the list.
-4. The list. From here on readers believe the partition, and every commit goes into it.
+3. Its definition, where it has one. Queries of Hudi's use none of these without the list.
+4. The list. From here on readers use the partition, and every commit goes into it.
 
 A commit reads the list under the lock, when it is about to complete. So a write of ours, or of
 Hudi's, that is pending meanwhile adds its own records; ours reads back what its tasks had no
@@ -56,7 +56,7 @@ def require_makeable(partition: MetadataPartition, whole: WholeTable) -> None:
     listed = whole.table.config.metadata_partitions
     if partition.name in listed:
         raise ConfigError(
-            f"the metadata table has {partition.name} already; to make it anew, drop it first",
+            f"the metadata table has {partition.name} already; to make it again, drop it first",
             table=whole.table.uri,
         )
     missing = [name for name in needed_by(partition.name) if name not in listed]

@@ -27,7 +27,8 @@ COLUMNS_MAX = 32
 """How many of the table's own columns are indexed where no list says otherwise."""
 
 _DECIMAL_DIGITS_MAX, _DECIMAL_SCALE_MAX = 30, 15
-_META_PREFIX = "_hoodie_"
+_NOT_OWN = (*META_COLUMNS, "_hoodie_commit_seqno", "_hoodie_file_name", "_hoodie_operation")
+_PLAIN = (ValueKind.BYTES, ValueKind.FIXED, ValueKind.DECIMAL)
 _PRIMITIVES = {
     "boolean": ValueKind.BOOLEAN,
     "int": ValueKind.INT,
@@ -91,10 +92,9 @@ def columns_defined(table: HoodieTable, schema_json: str, defined: Any) -> Index
     unknown = [name for name in listed if known.get(name) is None and _is_in(name, known)]
     if unknown:
         return f"values of {', '.join(map(repr, unknown))} have no order here"
-    added = _by_rule(known, has_types=has_types)
     own = [name for name in there if name not in META_COLUMNS]
-    if own != added[: len(own)]:
-        added = []
+    rules = (rule for rule in _rules(known, has_types=has_types) if len(rule) <= COLUMNS_MAX)
+    added = next((rule for rule in rules if own == rule[: len(own)]), [])
     names = dict.fromkeys((*there, *added))
     types = {name: found for name in names if (found := known[name]) is not None}
     too_long = [name for name, found in types.items() if not has_types and not _fits(found)]
@@ -109,13 +109,19 @@ def column_definition(
     columns: Collection[str] | None = None,
     columns_max: int | None = None,
 ) -> dict[str, Any] | str:
-    """The definition of `column_stats` for a table that gets it: of these columns, or of the first
-    so many that can be compared; or what is in the way."""
+    """The definition of `column_stats` for a table that gets it: of these columns, or of all that
+    any writer of Hudi's would index; or what is in the way.
+
+    Where one of these adds a column later, files from before have no row of it.
+    """
     has_types = table.layout.table_version >= 9
     known = _known_columns(table, schema_json)
-    own = _supported(known, has_types=has_types)
+    rules = _rules(known, has_types=has_types)
+    own = rules[-1]
     if columns is None:
-        own = own[: COLUMNS_MAX if columns_max is None else columns_max]
+        limit = COLUMNS_MAX if columns_max is None else columns_max
+        wanted = {name for rule in rules for name in rule[:limit]}
+        own = [name for name in own if name in wanted]
     else:
         unknown = [name for name in columns if name not in own and name not in META_COLUMNS]
         if unknown:
@@ -141,22 +147,19 @@ def column_types(schema_json: str) -> Iterator[tuple[str, ValueType | None]]:
         yield column["name"], _type_of(column["type"])
 
 
-def _by_rule(known: Mapping[str, ValueType | None], *, has_types: bool) -> list[str]:
-    """What Hudi's writers index of the table's own columns by default."""
-    own = _supported(known, has_types=has_types)
-    return own if len(own) <= COLUMNS_MAX else []
-
-
-def _supported(known: Mapping[str, ValueType | None], *, has_types: bool) -> list[str]:
-    """The table's own columns that a version of the index may have."""
-    plain = (ValueKind.BYTES, ValueKind.FIXED, ValueKind.DECIMAL)
-    return [
-        name
-        for name, found in known.items()
-        if found is not None
-        and not name.startswith(_META_PREFIX)
-        and (has_types or found.kind not in plain)
-    ]
+def _rules(known: Mapping[str, ValueType | None], *, has_types: bool) -> tuple[list[str], ...]:
+    """What Hudi's writers index of the table's own columns where no list and no limit says
+    otherwise. In the first version of the index that depends on how they hold rows: as records of
+    Avro, then the last rule counts, or not."""
+    own = {
+        name: found for name, found in known.items() if found is not None and name not in _NOT_OWN
+    }
+    if has_types:
+        return (list(own),)
+    return (
+        [name for name, found in own.items() if found.kind not in _PLAIN],
+        [name for name, found in own.items() if _fits(found)],
+    )
 
 
 def _known_columns(table: HoodieTable, schema_json: str) -> dict[str, ValueType | None]:

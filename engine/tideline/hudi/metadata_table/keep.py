@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.errors import (
     ConfigError,
@@ -29,6 +29,7 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
+from tideline.hudi.metadata_table.begin_statistics import begin_statistics
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
     KEEP_AS_IT_IS,
@@ -185,8 +186,9 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
             if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
-    MetadataWriter(table, guard, per_compaction).commit(change.completed, made, timeline)
-    return MetadataOutcome(is_new=True)
+    if config.begins_statistics:
+        begin_statistics(change, config.statistics, guard)
+    return replace(_continue(change, made, per_compaction, guard), is_new=True)
 
 
 def _continue(

@@ -51,13 +51,19 @@ class TableContents(Protocol):
 class WholeTable:
     """All that is committed by `timeline`, for a partition that is made of it. `contents` is None
     where only names of files are looked at; `columns` are those that statistics are asked for, None
-    for those of a rule."""
+    for those of a rule. `first_schema_json` is that of the first commit, which is to complete."""
 
     table: HoodieTable
     timeline: ActiveTimeline
     contents: TableContents | None = None
     columns: tuple[str, ...] | None = None
     columns_max: int | None = None
+    first_schema_json: str | None = None
+
+    @property
+    def schema_json(self) -> str | None:
+        """Avro JSON of the table's schema; None where no commit says it."""
+        return self.table.schemas.newest_json(self.timeline) or self.first_schema_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class PartitionStatsPartition(StatisticsPartition):
         table, timeline = whole.table, whole.timeline
         if not table.config.partition_fields:
             return CannotFollow("the table has no partitions")
-        schema_json = table.schemas.newest_json(timeline)
+        schema_json = whole.schema_json
         if schema_json is None:
             return CannotFollow("no commit says the table's schema")
         indexed = indexed_columns(table, schema_json)

@@ -189,8 +189,8 @@ METADATA_FAULTS = (
     Fault(
         "statistics are made of what was committed before the lock",
         "engine/tideline/hudi/indexes/table_indexes.py",
-        "            timeline = self._admitted()\n            self._require_metadata_table()\n",
-        "            self._admitted()\n            self._require_metadata_table()\n",
+        "            whole = self._whole(timeline, contents)\n            require_makeable",
+        "            require_makeable",
         _MADE,
     ),
     Fault(
