@@ -12,7 +12,7 @@ import pytest
 from tideline.errors import ConfigError, ConflictError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
-from tideline.hudi.indexes.table_indexes import TableIndexes
+from tideline.hudi.metadata_indexes.table_indexes import TableIndexes
 from tideline.hudi.metadata_table.index_definitions import (
     DEFINITIONS_PATH_PROPERTY,
     read_definitions,

@@ -102,7 +102,7 @@ METADATA_FAULTS = (
     Fault(
         "a partition that Hudi is building is swept away",
         _WRITER,
-        "            if instant.time > _LAST_BUILD or not self._is_built():\n",
+        "            if instant.time > LAST_BUILD or not self._is_built():\n",
         "            if instant.time:\n",
         _KEEPING,
     ),
@@ -188,9 +188,9 @@ METADATA_FAULTS = (
     ),
     Fault(
         "statistics are made of what was committed before the lock",
-        "engine/tideline/hudi/indexes/table_indexes.py",
-        "            whole = self._whole(timeline, contents)\n            require_makeable",
-        "            require_makeable",
+        "engine/tideline/hudi/metadata_indexes/table_indexes.py",
+        "next_time(timeline))\n            whole = self._whole(timeline, contents)\n",
+        "next_time(timeline))\n",
         _MADE,
     ),
     Fault(
