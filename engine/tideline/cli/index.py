@@ -5,11 +5,13 @@ from __future__ import annotations
 import click
 
 from tideline.cli.command import TidelineCommand, WholeWordContext
-from tideline.cli.consent import ask, is_asked, yes_option
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
+from tideline.hudi.metadata_indexes.table_indexes import IndexMade, TableIndexes
 from tideline.hudi.metadata_table.config import COLUMN_LIST
+from tideline.hudi.metadata_table.registry import needed_by
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
 from tideline.wording import counted, size_text
@@ -39,6 +41,7 @@ index_command.context_class = WholeWordContext
     shell_complete=complete_settings(SettingPlace.SERVICE),
     help="A setting over the table's own, such as hoodie.* of Hudi; may be repeated.",
 )
+@dry_run_option("Read what they would be made of; change nothing.")
 def create_command(
     uri: str,
     storage: dict[str, str],
@@ -46,6 +49,7 @@ def create_command(
     names: tuple[str, ...],
     columns: str | None,
     options: tuple[str, ...],
+    dry_run: bool,
 ) -> None:
     """Make indexes of the table at URI, one after another; every commit keeps them from then on.
 
@@ -56,16 +60,15 @@ def create_command(
     if columns is not None:
         settings[COLUMN_LIST] = ",".join(split_names(columns))
     indexes = LakeTable.open(uri, storage_options=storage).indexes(settings)
-    made = []
+    made: list[IndexMade] = []
     for name in names:
         with progress(f"making {name}"):
-            made.append(indexes.create(name))
+            made.append(_looked_at(indexes, name, names) if dry_run else indexes.create(name))
         if not as_json:
-            print_line(f"Made {name}: {counted(made[-1].records, 'record')}.")
-            if made[-1].advice is not None:
-                print_line(f"Note: {made[-1].advice}.")
+            _print(made[-1], dry_run=dry_run)
     if as_json:
-        print_json({"created": [index.to_json_object() for index in made]})
+        created = [index.to_json_object() for index in made]
+        print_json({"created": created, "dry_run": dry_run})
 
 
 @index_command.command("list", cls=TidelineCommand)
@@ -97,14 +100,33 @@ def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
 @index_command.command("drop", cls=TidelineCommand)
 @table_options
 @click.argument("name")
+@dry_run_option("Show what would be dropped; change nothing.")
 @yes_option
-def drop_command(uri: str, storage: dict[str, str], as_json: bool, name: str, yes: bool) -> None:
+def drop_command(
+    uri: str, storage: dict[str, str], as_json: bool, name: str, dry_run: bool, yes: bool
+) -> None:
     """Drop the index NAME of the table at URI, with those that are worth nothing without it."""
     indexes = LakeTable.open(uri, storage_options=storage).indexes()
-    if is_asked(yes=yes):
-        ask(f"Drop {name}, which has to be made of all files again to come back?", yes=yes)
-    gone = indexes.drop(name)
+    if not dry_run and is_asked(yes=yes):
+        gone = ", ".join(indexes.drop(name, dry_run=True))
+        ask(f"Drop {gone}, to be made of all files again if it is to come back?", yes=yes)
+    dropped = indexes.drop(name, dry_run=dry_run)
     if as_json:
-        print_json({"dropped": list(gone)})
+        print_json({"dropped": list(dropped), "dry_run": dry_run})
         return
-    print_line(f"Dropped {', '.join(gone)}.")
+    print_line(f"{'Would drop' if dry_run else 'Dropped'} {', '.join(dropped)}.")
+
+
+def _looked_at(indexes: TableIndexes, name: str, names: tuple[str, ...]) -> IndexMade:
+    """What would be made; nothing is known of one that is made of another of these."""
+    if set(needed_by(name)).isdisjoint(names):
+        return indexes.preview(name)
+    return IndexMade(name, None)
+
+
+def _print(made: IndexMade, *, dry_run: bool) -> None:
+    verb = "Would make" if dry_run else "Made"
+    records = "" if made.records is None else f": {counted(made.records, 'record')}"
+    print_line(f"{verb} {made.name}{records}.")
+    if made.advice is not None:
+        print_line(f"Note: {made.advice}.")

@@ -56,6 +56,11 @@ def test_indexes_are_made_listed_and_dropped(tmp_path: Any, capsys: Captured) ->
     uri = small.location.uri
     assert run(["index", "list", uri]) == 0
     assert capsys.readouterr().out == "No indexes: the table has no metadata table.\n"
+    assert run(["index", "create", uri, COLUMN_STATS, PARTITION_STATS, "--dry-run"]) == 0
+    assert capsys.readouterr().out == (
+        "Would make column_stats: 12 records.\nWould make partition_stats.\n"
+    )
+    assert opened(small).config.metadata_partitions == ()
     assert run(["index", "create", uri, COLUMN_STATS, PARTITION_STATS]) == 0
     # Two files, two partitions: each with three meta columns and three own.
     assert capsys.readouterr().out == (
@@ -71,6 +76,9 @@ def test_indexes_are_made_listed_and_dropped(tmp_path: Any, capsys: Captured) ->
     assert found[COLUMN_STATS]["columns"][-3:] == ["id", "part", "v"]
     assert run(["index", "list", uri]) == 0
     assert "_hoodie_commit_time, _hoodie_partition_path" in capsys.readouterr().out
+    assert run(["index", "drop", uri, COLUMN_STATS, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "Would drop column_stats, partition_stats.\n"
+    assert opened(small).config.metadata_partitions == KEPT_IN_METADATA_TABLE
     assert run(["index", "drop", uri, COLUMN_STATS, "--yes"]) == 0
     assert capsys.readouterr().out == "Dropped column_stats, partition_stats.\n"
     assert opened(small).config.metadata_partitions == (FILES,)

@@ -30,7 +30,7 @@ from tideline.hudi.timeline.column_range import ordered
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.kept_statistics import statistics_of_files, statistics_of_partitions
-from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
+from tideline.testing.small_table import COMPACTED_OFTEN, ONCE, QUIET, SmallTable, batch
 from tideline.testing.table_audit import stale_listing
 
 BOTH = (COLUMN_STATS, PARTITION_STATS)
@@ -40,7 +40,13 @@ IMPATIENT = {
     "hoodie.write.lock.client.num_retries": "0",
 }
 """Of work that gives up at once where another process has the lock."""
-COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
+ARCHIVED = {
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.parquet.small.file.limit": "0",
+}
+"""Of writes that archive all but a few instants, of the metadata table as well."""
 
 
 @pytest.fixture(
@@ -53,7 +59,7 @@ def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
     table = SmallTable.in_memory(
         table_version=version,
         table_type=table_type,
-        properties={"hoodie.metadata.enable": "true"},
+        properties=COMPACTED_OFTEN,
     )
     table.write("insert", batch(range(6), 1))
     table.write("upsert", batch([1, 2, 3], 5), options=QUIET)
@@ -113,6 +119,17 @@ def test_bounds_are_those_of_the_values(small: SmallTable) -> None:
     rows = statistics_of_partitions(opened(small))
     assert (rows["p1", "v"].range.least, rows["p1", "v"].range.greatest) == (1, 5)
     assert rows["p0", "id"].range.least == "k000"
+
+
+def test_they_outlast_compactions_and_archives_of_the_metadata_table(small: SmallTable) -> None:
+    for v in range(10, 24):
+        small.lake().write(batch([v % 7, v], v), "upsert", options=ARCHIVED)
+    archived = small.store().list_directory(".hoodie/metadata/.hoodie/timeline/history").objects
+    assert [info for info in archived if info.path.endswith(".parquet")]
+    make_both(small)
+    for v in range(24, 38):
+        small.lake().write(batch([v % 7, v], v), "upsert", options=ARCHIVED)
+        assert_right(small)
 
 
 @pytest.mark.parametrize("moment", ["before_files", "after_files"])

@@ -9,7 +9,7 @@ were committed meanwhile are left to be read; and the partition is written
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from tideline.hudi.metadata_table.index_making import (
     require_makeable,
 )
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
-from tideline.hudi.metadata_table.partition import WholeTable
+from tideline.hudi.metadata_table.partition import MetadataPartition, WholeTable
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.registry import kept_partitions, makeable_partitions, needed_by
 from tideline.hudi.metadata_table.writer import LAST_BUILD
@@ -50,11 +50,14 @@ from tideline.plain_json import members
 
 @dataclass(frozen=True, slots=True)
 class IndexMade:
-    """An index that was made: how many records it has. `has_new_metadata_table`: the table had
-    none before. `advice` is what other writers of the table need, None where that is nothing."""
+    """An index that was made: how many records it has, None where that is not known.
+
+    `has_new_metadata_table`: the table had none before. `advice` is what other writers of the table
+    need, None where that is nothing.
+    """
 
     name: str
-    records: int
+    records: int | None
     has_new_metadata_table: bool = False
     advice: str | None = None
 
@@ -98,6 +101,13 @@ class TableIndexes:
         self._table = table
         self._given = given
 
+    def preview(self, name: str) -> IndexMade:
+        """What `create` would make now, without making it. Raises as it does, but ConflictError."""
+        partition, whole = self._readable(name)
+        records = initial_records(partition, whole)
+        is_new = not self._table.config.keeps_metadata_table
+        return IndexMade(name, len(records), is_new)
+
     def create(self, name: str) -> IndexMade:
         """Make an index of all that is committed; every commit keeps it from then on.
 
@@ -107,24 +117,14 @@ class TableIndexes:
         UnsupportedTableError naming what is in the way, such as NaN; ConflictError while Hudi
         builds an index, or when the lock was lost.
         """
-        table, known = self._table, makeable_partitions()
-        if name not in known:
-            raise ConfigError(
-                f"no index of this name is made here; known: {', '.join(sorted(known))}",
-                table=table.uri,
-                value=name,
-            )
-        made, contents = known[name], StoredContents(table.store)
-        timeline = self._admitted()
-        self._require_metadata_table()
-        whole = self._whole(timeline, contents)
-        require_makeable(made, whole)
+        table = self._table
+        made, whole = self._readable(name)
         initial_records(made, whole)
         with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
             self._require_metadata_table()
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
-            whole = self._whole(timeline, contents)
+            whole = replace(whole, timeline=timeline)
             require_makeable(made, whole)
             is_new = not table.config.keeps_metadata_table
             if is_new:
@@ -132,9 +132,9 @@ class TableIndexes:
             records = make_partition(made, whole, guard)
         return IndexMade(name, records, is_new, self._advice(name))
 
-    def drop(self, name: str) -> tuple[str, ...]:
+    def drop(self, name: str, *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop an index, those that are worth nothing without it, and what an attempt to make it
-        left; their names.
+        left; their names. `dry_run` changes nothing.
 
         Died in between: nothing is believed of what is left, and calling it again drops the rest.
         Raises ConfigError for `files`, which lists what the table has, and for what is not there;
@@ -159,7 +159,8 @@ class TableIndexes:
                 )
             gone = (name, *sorted(other for other in there if name in needed_by(other)))
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
-            drop_partitions(table, gone, there.difference(gone), guard)
+            if not dry_run:
+                drop_partitions(table, gone, there.difference(gone), guard)
         return gone
 
     def list(self) -> tuple[TableIndex, ...]:
@@ -216,10 +217,22 @@ class TableIndexes:
                 table=table.uri,
             )
 
-    def _whole(self, timeline: ActiveTimeline, contents: StoredContents) -> WholeTable:
+    def _readable(self, name: str) -> tuple[MetadataPartition, WholeTable]:
+        """The partition of a name, and what it is made of now. Raises where it cannot be made."""
+        table, known = self._table, makeable_partitions()
+        if name not in known:
+            raise ConfigError(
+                f"no index of this name is made here; known: {', '.join(sorted(known))}",
+                table=table.uri,
+                value=name,
+            )
+        timeline = self._admitted()
+        self._require_metadata_table()
         asked = StatisticsConfig.from_settings(self._settings())
-        columns = asked.columns or None
-        return WholeTable(self._table, timeline, contents, columns, asked.columns_max)
+        contents, columns = StoredContents(table.store), asked.columns or None
+        whole = WholeTable(table, timeline, contents, columns, asked.columns_max)
+        require_makeable(known[name], whole)
+        return known[name], whole
 
     def _advice(self, name: str) -> str | None:
         """Hudi's writers index by their own settings, and add columns to the definition that files

@@ -189,7 +189,7 @@ METADATA_FAULTS = (
     Fault(
         "statistics are made of what was committed before the lock",
         "engine/tideline/hudi/metadata_indexes/table_indexes.py",
-        "next_time(timeline))\n            whole = self._whole(timeline, contents)\n",
+        "next_time(timeline))\n            whole = replace(whole, timeline=timeline)\n",
         "next_time(timeline))\n",
         _MADE,
     ),
