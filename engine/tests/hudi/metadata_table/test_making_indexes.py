@@ -17,6 +17,7 @@ from tideline.hudi.metadata_table.index_definitions import (
     DEFINITIONS_PATH_PROPERTY,
     read_definitions,
 )
+from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -27,6 +28,7 @@ from tideline.hudi.table.table_config import (
     TableType,
 )
 from tideline.hudi.timeline.column_range import ordered
+from tideline.hudi.timeline.instant import Action
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.kept_statistics import statistics_of_files, statistics_of_partitions
@@ -138,6 +140,23 @@ def test_a_write_that_began_before_brings_its_files(small: SmallTable, moment: s
     small.write("upsert", batch([1, 2, 9], 77), **hooks)
     assert_right(small)
     assert ("k009", 77) in small.values()
+
+
+def test_a_write_of_hudi_that_is_under_way_is_in_the_way(small: SmallTable) -> None:
+    indexes(small).create(COLUMN_STATS)
+    table = opened(small)
+    metadata = MetadataTable(table.store, table.clock)
+    begun = table.instants.reserve_time(table.timeline())
+    for timelines in (table.timelines, metadata.timelines):
+        requested = timelines.create_requested(begun, Action.DELTACOMMIT)
+    with pytest.raises(ConflictError, match="may not know of partition_stats: try again"):
+        indexes(small).create(PARTITION_STATS)
+    assert opened(small).config.metadata_partitions == (COLUMN_STATS, FILES)
+    indexes(small).drop(COLUMN_STATS)
+    indexes(small).create(COLUMN_STATS)
+    metadata.timelines.remove(requested)
+    indexes(small).create(PARTITION_STATS)
+    assert_right(small)
 
 
 @pytest.mark.parametrize("service", ["clustering", "compaction", "cleaning"])

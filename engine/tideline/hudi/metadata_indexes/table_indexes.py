@@ -119,18 +119,21 @@ class TableIndexes:
         """
         table = self._table
         made, whole = self._readable(name)
-        initial_records(made, whole)
+        # What speaks against it now may have gone when the table is locked.
+        made.initial(whole)
         with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
             self._require_metadata_table()
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
             whole = replace(whole, timeline=timeline)
+            require_no_index_build(table, timeline)
             require_makeable(made, whole)
+            records = initial_records(made, whole)
             is_new = not table.config.keeps_metadata_table
             if is_new:
                 bootstrap_metadata_table(table, timeline, guard)
-            records = make_partition(made, whole, guard)
-        return IndexMade(name, records, is_new, self._advice(name))
+            make_partition(made, records, whole, guard)
+        return IndexMade(name, len(records), is_new, self._advice(name))
 
     def drop(self, name: str, *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop an index, those that are worth nothing without it, and what an attempt to make it

@@ -11,7 +11,7 @@ import logging
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.config import StatisticsConfig
-from tideline.hudi.metadata_table.index_making import make_partition
+from tideline.hudi.metadata_table.index_making import initial_records, make_partition
 from tideline.hudi.metadata_table.partition import TableChange, WholeTable
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
@@ -41,6 +41,6 @@ def begin_statistics(change: TableChange, asked: StatisticsConfig, guard: Guard)
     partitions = (COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION)
     try:
         for partition in partitions if table.config.partition_fields else partitions[:1]:
-            make_partition(partition, whole, guard)
+            make_partition(partition, initial_records(partition, whole), whole, guard)
     except UnsupportedTableError as error:
         _log.warning("no statistics are made: %s", error)

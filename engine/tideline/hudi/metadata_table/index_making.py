@@ -9,9 +9,10 @@ Under the lock of the table, so that no commit completes meanwhile:
 3. Its definition, where it has one. Queries of Hudi's use none of these without the list.
 4. The list. From here on readers use the partition, and every commit goes into it.
 
-A commit reads the list under the lock, when it is about to complete. So a write of ours, or of
-Hudi's, that is pending meanwhile adds its own records; ours reads back what its tasks had no
-reason to measure.
+A commit reads the list under the lock, when it is about to complete. So a write that is pending
+meanwhile adds its own records; one of ours reads back what its tasks had no reason to measure.
+Writes of Hudi's that stream records while they run have chosen their partitions as they began. They
+show in the metadata table, and are in the way where a file without records would be lost.
 
 Source: Hudi's HoodieBackedTableMetadataWriter.initializeFilegroupsAndCommit.
 """
@@ -20,8 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.hudi.metadata_table.index_build import require_no_index_build
+from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
 from tideline.hudi.metadata_table.index_definitions import (
     DEFINITIONS_PATH_PROPERTY,
     define,
@@ -36,8 +36,16 @@ from tideline.hudi.metadata_table.partition import (
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import needed_by
 from tideline.hudi.metadata_table.writer import MetadataWriter
-from tideline.hudi.table.table_config import METADATA_PARTITIONS, METADATA_TABLE_PATH
+from tideline.hudi.table.table_config import (
+    COLUMN_STATS,
+    METADATA_PARTITIONS,
+    METADATA_TABLE_PATH,
+)
+from tideline.hudi.timeline.instant import Action
 from tideline.storage.lock import Guard, unguarded
+
+_SAFE_WITHOUT_RECORDS = (COLUMN_STATS, "bloom_filters")
+"""Partitions whose readers look into every file that they say nothing of."""
 
 
 def initial_records(partition: MetadataPartition, whole: WholeTable) -> Sequence[MetadataRecord]:
@@ -67,22 +75,38 @@ def require_makeable(partition: MetadataPartition, whole: WholeTable) -> None:
         )
 
 
-def make_partition(
-    partition: MetadataPartition, whole: WholeTable, guard: Guard = unguarded
-) -> int:
-    """Make a partition of a table as it is under the lock; how many records it has.
+def _require_no_streamed_write(
+    partition: MetadataPartition, whole: WholeTable, writer: MetadataWriter
+) -> None:
+    """Raise ConflictError for a commit to the metadata table that is under way, as Hudi's are while
+    they write rows."""
+    streamed = writer.metadata.timeline().of(Action.DELTACOMMIT).pending().first()
+    if streamed is not None and partition.name not in _SAFE_WITHOUT_RECORDS:
+        raise ConflictError(
+            f"a write of Hudi is under way that may not know of {partition.name}: try again when "
+            "it is done",
+            table=whole.table.uri,
+            instant=streamed.time,
+        )
 
-    Raises as `require_makeable` and `initial_records`, ConflictError while Hudi builds an index,
-    what `guard` raises, and as `MetadataWriter`.
+
+def make_partition(
+    partition: MetadataPartition,
+    records: Sequence[MetadataRecord],
+    whole: WholeTable,
+    guard: Guard = unguarded,
+) -> None:
+    """Make a partition with its initial records, while Hudi builds none.
+
+    Raises ConflictError while a write of Hudi's is under way that may leave it out, what `guard`
+    raises, and as `MetadataWriter`.
     """
     table = whole.table
-    require_makeable(partition, whole)
-    require_no_index_build(table, whole.timeline)
     definition = partition.definition(whole) if isinstance(partition, DefinedPartition) else None
-    records = initial_records(partition, whole)
     writer = MetadataWriter(table, guard)
     guard()
     writer.sweep(whole.timeline)
+    _require_no_streamed_write(partition, whole, writer)
     folder = f"{METADATA_TABLE_PATH}/{partition.name}"
     scope = table.files.delete_scope("making an index", control=(folder,))
     scope.remove_below(folder)
@@ -93,4 +117,3 @@ def make_partition(
         changes[DEFINITIONS_PATH_PROPERTY] = definitions_path(table)
         define(table, partition.name, definition, guard)
     table.properties.update(changes, guard)
-    return len(records)
