@@ -57,6 +57,8 @@ NEEDS_AN_EXTRA = (
     "tideline.formats.row_dataset.",
     "tideline.hudi.check.base_files.",
     "tideline.hudi.check.keys.",
+    "tideline.hudi.check.record_index.",
+    "tideline.hudi.file_group.key_changes.",
     "tideline.hudi.check.statistics.",
     "tideline.hudi.read.",
     "tideline.hudi.write.pieces.",

@@ -125,6 +125,24 @@ def decode_records(
     return found
 
 
+def decode_record(
+    schema_json: str, datum: bytes, *, path: object = None, names_records: bool = False
+) -> dict[str, Any]:
+    """One of such records, which `admit_records` has let in. Raises likewise."""
+    body = BytesIO(datum)
+    with faults_named(_MISFIT, path=path, also=FASTAVRO_FAULTS):
+        record: Any = fastavro.schemaless_reader(
+            body,
+            _parsed_json(schema_json),
+            None,
+            return_record_name=names_records,
+            return_record_name_override=names_records,
+        )
+    if not isinstance(record, dict) or body.tell() != len(datum):
+        raise CorruptTableError(_MISFIT, path=path)
+    return record
+
+
 def admit_records(schema_json: str, datums: Sequence[bytes], *, path: object = None) -> None:
     """Let these records be decoded, all of them at once, as metadata is.
 

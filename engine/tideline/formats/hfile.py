@@ -92,7 +92,7 @@ def encode_hfile(
     `info` is what the owner says of the file; what readers need is added. Raises InvalidDataError
     for keys out of order.
     """
-    writer = _Writer(_GZIP if is_compressed else _PLAIN, block_bytes_max)
+    writer = HFileWriter(is_compressed=is_compressed, block_bytes_max=block_bytes_max)
     for key, value in entries:
         writer.add(key, value)
     return writer.finish(info)
@@ -118,6 +118,26 @@ class Trailer:
     @property
     def codec(self) -> int:
         return self.number(_CODEC, _PLAIN)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether blocks are compressed as they are here."""
+        return self.codec == _GZIP
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where a data block lies, and the first of its keys."""
+
+    first_key: bytes
+    offset: int
+    size_bytes: int
+
+    def has_checksums(self, body: bytes) -> bool:
+        """Whether its bytes are not to be changed; also where they are not those of one block."""
+        magic, on_disk, _, _, kind, _, _ = _HEADER.unpack_from(body, self.offset)
+        is_plain = magic == _DATA and kind == 0 and on_disk + _HEADER.size == self.size_bytes
+        return not is_plain
 
 
 def read_trailer(body: bytes) -> Trailer:
@@ -147,6 +167,29 @@ def _data_blocks(body: bytes, trailer: Trailer, path: object) -> Iterator[bytes]
 def info_at(tail: bytes, trailer: Trailer, start: int, path: object) -> dict[str, bytes]:
     """What is said of a file whose bytes from `start` on are `tail`."""
     return _read_info(block_at(tail, trailer.number(_INFO_AT) - start, trailer.codec, path))
+
+
+def entry_count(trailer: Trailer) -> int:
+    """How many entries a file says that it has."""
+    return trailer.number(_ENTRIES, 0)
+
+
+def blocks_of(tail: bytes, trailer: Trailer, path: object, start: int = 0) -> tuple[Block, ...]:
+    """The data blocks of a file whose bytes from `start` on are `tail`.
+
+    Raises CorruptTableError where keys or places are out of order, UnsupportedTableError for an
+    index of several levels.
+    """
+    blocks = tuple(Block(*entry) for entry in index_entries(tail, trailer, start, path))
+    end = 0
+    for number, block in enumerate(blocks):
+        is_after = number == 0 or blocks[number - 1].first_key <= block.first_key
+        if not is_after or block.offset < end or block.size_bytes <= 0:
+            raise CorruptTableError("the index of an HFile is not that of its blocks", path=path)
+        end = block.offset + block.size_bytes
+    if end > trailer.number(LOAD_AT):
+        raise CorruptTableError("the index of an HFile is not that of its blocks", path=path)
+    return blocks
 
 
 def index_entries(
@@ -219,11 +262,13 @@ def _read_info(block: bytes) -> dict[str, bytes]:
     return found
 
 
-class _Writer:
+class HFileWriter:
     """A file in the making: blocks so far, and entries of the one under way."""
 
-    def __init__(self, codec: int, block_bytes_max: int) -> None:
-        self._codec = codec
+    def __init__(
+        self, *, is_compressed: bool = True, block_bytes_max: int = BLOCK_BYTES_MAX
+    ) -> None:
+        self._codec = _GZIP if is_compressed else _PLAIN
         self._block_bytes_max = block_bytes_max
         self._blocks = bytearray()
         self._index: list[tuple[int, int, bytes]] = []
@@ -231,9 +276,10 @@ class _Writer:
         self._first_key = b""
         self._last_key: bytes | None = None
         self._previous = _NO_BLOCK
-        self._count = self._key_bytes = self._value_bytes = 0
+        self._added = self._copied = self._key_bytes = self._value_bytes = 0
 
     def add(self, key: bytes, value: bytes) -> None:
+        """Add an entry. Raises InvalidDataError where its key is not above all before."""
         if self._last_key is not None and key <= self._last_key:
             raise InvalidDataError("keys of an HFile must ascend", value=key)
         if len(self._current) + len(key) + len(value) > self._block_bytes_max:
@@ -244,17 +290,34 @@ class _Writer:
         self._current += _ENTRY.pack(field_bytes, len(value), len(key))
         self._current += key + _KEY_TAIL + value + b"\0"
         self._last_key = key
-        self._count += 1
+        self._added += 1
         self._key_bytes += len(key)
         self._value_bytes += len(value)
 
+    def copy(self, body: bytes, block: Block) -> None:
+        """Add a data block of another file, as it is stored there."""
+        if self._last_key is not None and block.first_key <= self._last_key:
+            raise InvalidDataError("keys of an HFile must ascend", value=block.first_key)
+        self._end_block()
+        at = len(self._blocks)
+        magic, on_disk, content_bytes, _, *rest = _HEADER.unpack_from(body, block.offset)
+        self._blocks += _HEADER.pack(magic, on_disk, content_bytes, self._previous, *rest)
+        self._blocks += body[block.offset + _HEADER.size : block.offset + block.size_bytes]
+        self._index.append((at, block.size_bytes, block.first_key))
+        self._previous, self._last_key = at, block.first_key
+
+    def count_copied(self, entries: int) -> None:
+        """Say how many entries the blocks that were copied hold together."""
+        self._copied += entries
+
     def finish(self, info: Mapping[str, bytes]) -> bytes:
+        """The file, with what its owner says of it."""
         self._end_block()
         last = self._last_key or b""
-        means = max(self._count, 1)
+        means = max(self._added, 1)
         said = {
             **info,
-            "hfile.LASTKEY": struct.pack(">h", len(last)) + last if self._count else b"",
+            "hfile.LASTKEY": struct.pack(">h", len(last)) + last if self._index else b"",
             "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // means),
             "hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // means),
             "MAX_MEMSTORE_TS_KEY": bytes(8),
@@ -285,7 +348,7 @@ class _Writer:
             _INDEX_BYTES: self._key_bytes + self._value_bytes,
             _DATA_BLOCKS: len(self._index),
             _META_BLOCKS: 0,
-            _ENTRIES: self._count,
+            _ENTRIES: self._added + self._copied,
             _LEVELS: 1,
             _FIRST_AT: first % 2**64,
             _LAST_AT: last,

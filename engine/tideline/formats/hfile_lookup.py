@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
 
 from tideline.bounded.parsing import faults_named
 from tideline.bounded.read_limits import admit
@@ -21,8 +19,9 @@ from tideline.errors import CorruptTableError
 from tideline.formats.hfile import (
     LOAD_AT,
     TRAILER_BYTES,
+    Block,
     block_at,
-    index_entries,
+    blocks_of,
     info_at,
     read_entries,
     read_trailer,
@@ -34,13 +33,6 @@ ReadRange = Callable[[int, int], bytes]
 _TAIL_BYTES = 64 * 1024
 _GAP_BYTES_MAX = 64 * 1024
 """Blocks that are no further apart come with one request: less than one costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    first_key: bytes
-    offset: int
-    size_bytes: int
 
 
 class HFileLookup:
@@ -62,15 +54,8 @@ class HFileLookup:
                 admit(size_bytes - load_at, path=path, what="index of an HFile")
                 start, tail = load_at, read_range(load_at, size_bytes - load_at)
             self.info: Mapping[str, bytes] = info_at(tail, self._trailer, start, path)
-            found = index_entries(tail, self._trailer, start, path)
-            self._blocks = [_Block(*entry) for entry in found]
+            self._blocks = blocks_of(tail, self._trailer, path, start)
         self._first_keys = [block.first_key for block in self._blocks]
-        ends = [block.offset + block.size_bytes for block in self._blocks]
-        if any(later < earlier for earlier, later in pairwise(self._first_keys)) or any(
-            not 0 <= block.offset < end <= load_at
-            for block, end in zip(self._blocks, ends, strict=True)
-        ):
-            raise CorruptTableError("the index of an HFile is not that of its blocks", path=path)
 
     def of_keys(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The entries with these keys, ascending. Raises as the constructor."""
@@ -110,9 +95,9 @@ def _after(prefix: bytes) -> bytes:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
 
 
-def _neighbours(blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
+def _neighbours(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Blocks in the order of the file, those together that lie close to each other."""
-    run: list[_Block] = []
+    run: list[Block] = []
     for block in blocks:
         if run and block.offset - (run[-1].offset + run[-1].size_bytes) > _GAP_BYTES_MAX:
             yield run

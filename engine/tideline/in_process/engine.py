@@ -96,6 +96,11 @@ class InProcessWriteEngine:
     def release(self) -> None:
         """Nothing is kept beyond the engine itself."""
 
+    def distinct_keys(self, count_max: int) -> Sequence[str] | None:
+        keys = self._codes.keys
+        found: list[str] | None = keys.to_pylist() if len(keys) <= count_max else None
+        return found
+
     def profile(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
     ) -> WorkloadProfile:

@@ -26,7 +26,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
-from tideline.testing.kept_statistics import begin_statistics
+from tideline.testing.kept_statistics import begin_record_index, begin_statistics
 from tideline.testing.table_audit import Row, open_fresh, read_rows
 from tideline.testing.write_batch import InterruptedEngine, batch_engine, write_batch
 
@@ -133,7 +133,9 @@ class SmallTable:
         )
         small = cls(location, clock)
         if NEW_TABLES.keeps_metadata_table and (table_version or NEW_TABLES.version) > 6:
-            begin_statistics(open_table(location, clock, small.store()), ["v"])
+            table = open_table(location, clock, small.store())
+            begin_statistics(table, ["v"])
+            begin_record_index(table)
         return small
 
     @classmethod

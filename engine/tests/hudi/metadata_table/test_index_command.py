@@ -19,7 +19,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     COLUMN_STATS,
     FILES,
-    KEPT_IN_METADATA_TABLE,
     PARTITION_STATS,
     TableType,
 )
@@ -29,6 +28,7 @@ from tideline.testing.kept_statistics import statistics_of_files, statistics_of_
 from tideline.testing.small_table import SmallTable, batch, memory_place
 
 Captured = pytest.CaptureFixture[str]
+ALL = (COLUMN_STATS, FILES, PARTITION_STATS)
 LIST = "hoodie.metadata.index.column.stats.column.list"
 MAX = "hoodie.metadata.index.column.stats.max.columns.to.index"
 
@@ -68,7 +68,7 @@ def test_indexes_are_made_listed_and_dropped(tmp_path: Any, capsys: Captured) ->
     )
     assert run(["index", "list", uri, "--json"]) == 0
     found = {item["name"]: item for item in json.loads(capsys.readouterr().out)["indexes"]}
-    assert tuple(found) == KEPT_IN_METADATA_TABLE
+    assert tuple(found) == ALL
     assert found[COLUMN_STATS]["in_use"]
     assert found[COLUMN_STATS]["kept"]
     assert found[COLUMN_STATS]["made_at"] is not None
@@ -78,7 +78,7 @@ def test_indexes_are_made_listed_and_dropped(tmp_path: Any, capsys: Captured) ->
     assert "_hoodie_commit_time, _hoodie_partition_path" in capsys.readouterr().out
     assert run(["index", "drop", uri, COLUMN_STATS, "--dry-run"]) == 0
     assert capsys.readouterr().out == "Would drop column_stats, partition_stats.\n"
-    assert opened(small).config.metadata_partitions == KEPT_IN_METADATA_TABLE
+    assert opened(small).config.metadata_partitions == ALL
     assert run(["index", "drop", uri, COLUMN_STATS, "--yes"]) == 0
     assert capsys.readouterr().out == "Dropped column_stats, partition_stats.\n"
     assert opened(small).config.metadata_partitions == (FILES,)
@@ -226,7 +226,7 @@ STATISTICS = {
 def test_a_table_may_have_statistics_from_its_first_commit_on(version: int) -> None:
     small = SmallTable.in_memory({**STATISTICS, LIST: "v,id"}, table_version=version)
     small.write("insert", batch(range(4), 1))
-    assert opened(small).config.metadata_partitions == KEPT_IN_METADATA_TABLE
+    assert opened(small).config.metadata_partitions == ALL
     assert listed_columns(small) == ["id", "v"]
     small.write("upsert", batch([1], 7))
     bounds = statistics_of_partitions(opened(small))["p1", "v"].range

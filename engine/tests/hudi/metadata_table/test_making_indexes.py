@@ -23,7 +23,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     COLUMN_STATS,
     FILES,
-    KEPT_IN_METADATA_TABLE,
     PARTITION_STATS,
     TableType,
 )
@@ -36,6 +35,7 @@ from tideline.testing.small_table import COMPACTED_OFTEN, ONCE, QUIET, SmallTabl
 from tideline.testing.table_audit import stale_listing
 
 BOTH = (COLUMN_STATS, PARTITION_STATS)
+ALL = (COLUMN_STATS, FILES, PARTITION_STATS)
 IMPATIENT = {
     **QUIET,
     "hoodie.write.lock.wait_time_ms": "1",
@@ -86,7 +86,7 @@ def make_both(small: SmallTable, store: Any = None) -> None:
 def assert_right(small: SmallTable) -> None:
     """Every file of the newest slices has rows of all listed columns, and bounds hold all rows."""
     table = opened(small)
-    assert table.config.metadata_partitions == KEPT_IN_METADATA_TABLE
+    assert table.config.metadata_partitions == ALL
     files, partitions = statistics_of_files(table), statistics_of_partitions(table)
     listed = read_definitions(table)[COLUMN_STATS]["sourceFields"]
     slices = table.files.view(table.timeline()).all_latest_slices()

@@ -65,6 +65,9 @@ class FileSizes:
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return [size_of(name, size) for name, size in self.look_up(records).items()]
 
+    def replacing(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+        return list({record.key: record for record in records}.values())
+
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         found = self.look_up(records)
         for partition in seen.view.partitions:

@@ -24,7 +24,13 @@ from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.registry import PARTITIONS
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import FILES, KEPT_IN_METADATA_TABLE, TableType
+from tideline.hudi.table.table_config import (
+    COLUMN_STATS,
+    FILES,
+    KEPT_IN_METADATA_TABLE,
+    PARTITION_STATS,
+    TableType,
+)
 from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import (
@@ -88,7 +94,7 @@ def opened(small: SmallTable) -> HoodieTable:
 def assert_right(small: SmallTable) -> None:
     """Every live file, and every partition with rows, has bounds that hold its values."""
     table = opened(small)
-    assert table.config.metadata_partitions == KEPT_IN_METADATA_TABLE
+    assert table.config.metadata_partitions == (COLUMN_STATS, FILES, PARTITION_STATS)
     found = small.lake().scan().read_all()
     of_files, of_partitions = (
         statistics_of_files(opened(small)),
@@ -255,4 +261,4 @@ def test_the_partitions_that_are_said_to_be_kept_are_those_of_the_registry() -> 
     assert tuple(sorted(item.name for item in PARTITIONS)) == KEPT_IN_METADATA_TABLE
     names = [str(file_group(item, 1)) for item in PARTITIONS]
     assert names[0].endswith("files-0001-0")
-    assert list(PARTITIONS) == [FILES_PARTITION, COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION]
+    assert PARTITIONS[:3] == (FILES_PARTITION, COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION)

@@ -73,12 +73,14 @@ def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:
     # Arrow is an optional dependency that only these need.
     from tideline.hudi.check.base_files import check_base_files
     from tideline.hudi.check.keys import check_keys, check_keys_across_partitions
+    from tideline.hudi.check.record_index import check_record_index, check_whole_record_index
     from tideline.hudi.check.statistics import check_statistics
 
     always = (check_schema, check_base_files, check_statistics)
     if not keys:
-        return always
-    return (*always, check_keys_across_partitions if across_partitions else check_keys)
+        return (*always, check_record_index)
+    chosen = check_keys_across_partitions if across_partitions else check_keys
+    return (*always, check_whole_record_index, chosen)
 
 
 def _skipped(_: Inspection) -> Iterator[Finding]:

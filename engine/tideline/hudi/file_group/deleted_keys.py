@@ -39,7 +39,7 @@ def deleted_keys(
     if not candidate.later_logs:
         return None
     whole = candidate.whole
-    if not _may_delete(FileSliceMerge(store, whole, reading, columns).select_blocks(), reading):
+    if not may_delete(FileSliceMerge(store, whole, reading, columns).select_blocks(), reading):
         return None
     gone = np.ones(len(wanted), dtype=np.bool_)
     for rows in read_file_slice(store, whole, reading, columns):
@@ -48,7 +48,7 @@ def deleted_keys(
     return gone
 
 
-def _may_delete(selected: SelectedBlocks, reading: SliceContext) -> bool:
+def may_delete(selected: SelectedBlocks, reading: SliceContext) -> bool:
     """Whether any block can delete, going by headers alone."""
     marks = [IS_DELETED_COLUMN, OPERATION_COLUMN, *filter(None, [reading.delete_field])]
     return any(

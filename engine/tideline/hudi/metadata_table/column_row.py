@@ -140,33 +140,49 @@ def merged_rows(records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
 
     Raises CorruptTableError for records of another form.
     """
-    return [_added(found) for found in _by_key(records).values()]
+    return [_added(found) for found in _by_key(records).values() if not found[-1].is_deleted]
+
+
+def replacing_rows(records: Iterable[MetadataRecord]) -> list[MetadataRecord] | None:
+    """The newest of each key, where each is tight or deletes; None where one is not: it may be
+    added to what was said before."""
+    newest = {record.key: record for record in records}
+    said = (None if record.is_deleted else _said(record) for record in newest.values())
+    is_replaced = all(row is None or row.get("isTightBound") for row in said)
+    return list(newest.values()) if is_replaced else None
 
 
 def rows_of(records: Iterable[MetadataRecord]) -> Mapping[str, ColumnRow]:
     """The rows that records say together, oldest first, by their keys. Raises likewise."""
-    return {key: _sum(found) for key, found in _by_key(records).items()}
+    sums = {key: _sum(found) for key, found in _by_key(records).items()}
+    return {key: row for key, row in sums.items() if row is not None}
 
 
 def _by_key(records: Iterable[MetadataRecord]) -> Mapping[str, list[MetadataRecord]]:
-    """The records that count of each key that has any."""
+    """The records that count of each key, a deletion among them. What is said once is not decoded,
+    for that is nearly all."""
     found: dict[str, list[MetadataRecord]] = {}
     for record in records:
-        said = _said(record)
-        if said is not None and not said.get("isTightBound") and record.key in found:
-            found[record.key].append(record)
-        elif said is not None:
+        before = found.get(record.key)
+        if before is None or not _is_added(before[-1], record):
             found[record.key] = [record]
         else:
-            found.pop(record.key, None)
+            before.append(record)
     return found
+
+
+def _is_added(before: MetadataRecord, record: MetadataRecord) -> bool:
+    """Whether a record is added to the one before, instead of replacing it."""
+    said = None if _said(before) is None else _said(record)
+    return said is not None and not said.get("isTightBound")
 
 
 def _said(record: MetadataRecord) -> Mapping[str, Any] | None:
     """What a record says; None where the row is deleted."""
-    if record.content is None:
+    content = record.content
+    if content is None:
         return None
-    said: Mapping[str, Any] | None = record.content.get(_FIELD)
+    said: Mapping[str, Any] | None = content.get(_FIELD)
     if said is None:
         raise CorruptTableError("a record of another kind among statistics", path=record.path)
     return None if said["isDeleted"] else said
@@ -175,17 +191,20 @@ def _said(record: MetadataRecord) -> Mapping[str, Any] | None:
 def _added(records: list[MetadataRecord]) -> MetadataRecord:
     """Rows of one key as one."""
     newest = records[-1]
-    if len(records) == 1 or newest.content is None:
+    if len(records) == 1:
         return newest
-    row = _sum(records)
-    return row.stored(newest.key, newest.content["type"], has_types=row.has_type)
+    row, content = _sum(records), newest.content
+    assert row is not None, "only rows are added"
+    assert content is not None, "only rows are added"
+    return row.stored(newest.key, content["type"], has_types=row.has_type)
 
 
-def _sum(records: list[MetadataRecord]) -> ColumnRow:
+def _sum(records: list[MetadataRecord]) -> ColumnRow | None:
+    """The row that records of one key are together; None of one that is deleted."""
     rows = [row for record in records if (row := ColumnRow.parse(record)) is not None]
+    if len(rows) < 2:
+        return rows[0] if rows else None
     newest = rows[-1]
-    if len(rows) == 1:
-        return newest
     whole = united((row.range for row in rows), newest.range.type)
     return replace(newest, range=whole)
 

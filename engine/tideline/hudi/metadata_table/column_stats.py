@@ -27,7 +27,7 @@ from math import isnan
 from typing import Any
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows
+from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, replacing_rows
 from tideline.hudi.metadata_table.hash_id import column_id, file_id_hash, partition_id
 from tideline.hudi.metadata_table.indexed_columns import (
     IndexedColumns,
@@ -44,12 +44,12 @@ from tideline.hudi.metadata_table.partition import (
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.metadata_table.touched_slices import written_files
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, TableType
 from tideline.hudi.timeline.column_range import ColumnRanges, retyped
-from tideline.hudi.timeline.commit_metadata import WriteStat
 
 COLUMN_RECORD = 3
 """The type of a row of a column of a file."""
@@ -70,6 +70,9 @@ class StatisticsPartition:
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return merged_rows(records)
+
+    def replacing(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord] | None:
+        return replacing_rows(records)
 
     def verify(
         self,
@@ -166,12 +169,6 @@ def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] 
         return None
     found = indexed_columns(table, schema_json)
     return None if isinstance(found, str) else found.names
-
-
-def written_files(change: TableChange) -> Iterator[WriteStat]:
-    """The stats of the files that a change adds."""
-    stats = change.written.write_stats if change.written is not None else ()
-    return (stat for stat in stats if stat.path)
 
 
 def files_with_rows(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:

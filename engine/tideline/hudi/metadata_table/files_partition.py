@@ -66,11 +66,12 @@ class FilesRecord:
     @classmethod
     def parse(cls, record: MetadataRecord) -> FilesRecord:
         """Raises CorruptTableError for a record of another partition, or of another form."""
-        if record.content is None:
+        content = record.content
+        if content is None:
             return cls(record.key, None)
         with faults_named("records of a metadata table are not understood", path=record.path):
-            states = record.content["filesystemMetadata"]
-            if states is None or record.content["type"] not in (_PARTITION_LIST, _FILE_LIST):
+            states = content["filesystemMetadata"]
+            if states is None or content["type"] not in (_PARTITION_LIST, _FILE_LIST):
                 raise CorruptTableError("a record of another kind in `files`")
             found = {
                 name: FileState(state["size"], state["isDeleted"]) for name, state in states.items()
@@ -179,6 +180,9 @@ class FilesPartition:
 
     def merged(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
         return _stored(self.look_up(records).records())
+
+    def replacing(self, records: Iterable[MetadataRecord]) -> None:
+        """Files that are listed together are added to those from before."""
 
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Files that readers with a metadata table miss, and files that are listed and gone."""

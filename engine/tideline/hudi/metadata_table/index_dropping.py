@@ -15,12 +15,12 @@ from collections.abc import Collection
 
 from tideline.hudi.metadata_table.disable import kept_index
 from tideline.hudi.metadata_table.index_definitions import drop_definitions, undefine
-from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
+    RECORD_INDEX,
 )
 from tideline.storage.lock import Guard, unguarded
 
@@ -34,7 +34,7 @@ def drop_partitions(
     """Take partitions out, so that the list names those that are `kept`."""
     drop_definitions(table, kept, guard)
     listed = {METADATA_PARTITIONS: ",".join(sorted(kept)), METADATA_PARTITIONS_INFLIGHT: ""}
-    if RECORD_INDEX_PARTITION in names:
+    if RECORD_INDEX in names:
         listed |= kept_index(table)
     table.properties.update(listed, guard)
     folders = [f"{METADATA_TABLE_PATH}/{name}" for name in names]

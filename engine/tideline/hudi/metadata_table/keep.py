@@ -44,6 +44,7 @@ from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
+    CompareKeys,
     MetadataPartition,
     StoredRecords,
     TableChange,
@@ -99,13 +100,21 @@ def record_commit(
     timeline: ActiveTimeline,
     config: MetadataTableConfig = KEEP_AS_IT_IS,
     guard: Guard = unguarded,
+    compare_keys: CompareKeys | None = None,
     contents: TableContents | None = None,
 ) -> MetadataOutcome:
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
-    in `timeline` as it is under the lock. `contents` reads back what tasks did not measure. Raises
-    what `guard` raises, which is asked before each step that others would believe, and
-    ConflictError while Hudi builds an index."""
-    change = TableChange(table, completed, timeline, written=metadata, contents=contents)
+    in `timeline` as it is under the lock. `contents` reads back what tasks did not measure; without
+    `compare_keys` a record index is dropped. Raises what `guard` raises, which is asked before each
+    step that others would believe, and ConflictError while Hudi builds an index."""
+    change = TableChange(
+        table,
+        completed,
+        timeline,
+        written=metadata,
+        contents=contents,
+        compare_keys=compare_keys,
+    )
     return _record(change, config, guard)
 
 

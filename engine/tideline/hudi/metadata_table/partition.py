@@ -22,10 +22,12 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from operator import mul
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -67,6 +69,24 @@ class WholeTable:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyChange:
+    """The keys that a slice has and the one before has not, and the other way round."""
+
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+
+
+SlicePair = tuple[FileSlice | None, FileSlice | None]
+"""A file group's slice before a change and after it; None where it has none."""
+
+CompareKeys = Callable[[ActiveTimeline, ActiveTimeline, Sequence[SlicePair]], Sequence[KeyChange]]
+"""Compares the keys of pairs of slices, as timelines before and after a change show them, in order.
+
+Raises CorruptTableError for a file that cannot be read.
+"""
+
+
+@dataclass(frozen=True, slots=True)
 class TableChange:
     """What an instant changes that is about to complete as `completed`: files that it wrote, files
     that it deleted, partitions that it emptied. `timeline` is that of the table before. `contents`
@@ -79,13 +99,16 @@ class TableChange:
     deleted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
     contents: TableContents | None = None
+    compare_keys: CompareKeys | None = field(default=None, repr=False, compare=False)
+    """Finds out which keys of slices differ; None where no row is written."""
 
     _found: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def once(self, find: Callable[[TableChange], Found]) -> Found:
-        """What `find` finds of this change, found once for all partitions that need it."""
+    def once(self, find: Callable[..., Found], *given: object) -> Found:
+        """What `find` finds of this change and what else it is given, found once for all partitions
+        that need it."""
         if find not in self._found:
-            self._found[find] = find(self)
+            self._found[find] = find(self, *given)
         found: Found = self._found[find]
         return found
 
@@ -171,6 +194,10 @@ class MetadataPartition(Protocol):
     def merged(self, records: Iterable[MetadataRecord]) -> Sequence[MetadataRecord]:
         """The records of a base file that says the same as all these, oldest first."""
 
+    def replacing(self, records: Iterable[MetadataRecord]) -> Sequence[MetadataRecord] | None:
+        """Of these, oldest first, those that replace whatever was said before of their keys; None
+        where what was said has to be known."""
+
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Where the table is not as the records say."""
 
@@ -195,9 +222,15 @@ def group_number(key: str, groups: int) -> int:
     """
     if groups == 1:
         return 0
-    units = key.encode("utf-16-le")
-    code = 0
-    for low, high in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    units: bytes | memoryview[int] = (
+        key.encode() if key.isascii() else memoryview(key.encode("utf-16-le")).cast("H")
+    )
+    code: int = sum(map(mul, units, _powers(len(units)))) & 0xFFFFFFFF
     signed = code - (1 << 32) if code >> 31 else code
     return abs(signed) % groups
+
+
+@lru_cache(maxsize=256)
+def _powers(count: int) -> tuple[int, ...]:
+    """What each of so many units counts in Java's hash of a text."""
+    return tuple(pow(31, exponent, 1 << 32) for exponent in reversed(range(count)))

@@ -17,17 +17,15 @@ files that were just replaced.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import (
     StatisticsPartition,
     files_with_rows,
     measured_files,
-    written_files,
 )
 from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
-from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
 from tideline.hudi.metadata_table.partition import (
@@ -37,7 +35,7 @@ from tideline.hudi.metadata_table.partition import (
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.table.file_group import join_path, replaced_groups, split_path
+from tideline.hudi.metadata_table.touched_slices import slices_after, touched_partitions
 from tideline.hudi.table.table_config import PARTITION_STATS
 from tideline.hudi.timeline.column_range import ColumnRanges, retyped, united
 
@@ -87,11 +85,13 @@ class PartitionStatsPartition(StatisticsPartition):
         measured = change.once(measured_files)
         if isinstance(measured, CannotFollow):
             return measured
-        touched = _touched(change)
+        touched = touched_partitions(change)
         if not touched or stored is None:
             return []
         written, indexed = measured.ranges, measured.indexed
-        live = _live_files(change, stored, touched)
+        live: dict[str, list[str]] = {partition: [] for partition in touched}
+        for piece in change.once(slices_after, stored).values():
+            live[piece.partition] += [file.path for file in files_with_rows(piece)]
         others = {path for paths in live.values() for path in paths if path not in written}
         known = rows_of_files(stored, indexed.names, others)
         records: list[MetadataRecord] = []
@@ -110,40 +110,6 @@ PARTITION_STATS_PARTITION = PartitionStatsPartition()
 def key_of_partition(column: str, partition: str) -> str:
     """The key of a row of a partition."""
     return column_id(column) + partition_id(partition)
-
-
-def _touched(change: TableChange) -> frozenset[str]:
-    """The partitions whose live files a change adds to or replaces."""
-    if change.written is None:
-        return frozenset()
-    replaced = change.written.partition_to_replace_file_ids or {}
-    return frozenset((*change.written.partition_to_write_stats, *replaced))
-
-
-def _live_files(
-    change: TableChange, stored: StoredRecords, partitions: Collection[str]
-) -> Mapping[str, tuple[str, ...]]:
-    """Paths of the files of the newest slices after a change, by partition."""
-    keys = [key_of_files(partition) for partition in partitions]
-    listed = FILES_PARTITION.look_up(stored.look_up(FILES_PARTITION, keys)).listing(partitions)
-    sizes = {partition: dict(files) for partition, files in listed.items()}
-    for stat in written_files(change):
-        partition, name = split_path(stat.path or "")
-        sizes[partition][name] = stat.file_size_in_bytes
-    commits = change.table.commits
-    replaced = dict(commits.replaced_groups(change.timeline))
-    if change.written is not None:
-        replaced |= dict.fromkeys(replaced_groups(change.written), change.completed.time)
-    listing = {partition: tuple(files.items()) for partition, files in sizes.items()}
-    view = change.table.files.view_of(listing, change.timeline_after, replaced)
-    return {
-        partition: tuple(
-            join_path(partition, file.name)
-            for file_slice in view.latest_slices(partition)
-            for file in files_with_rows(file_slice)
-        )
-        for partition in partitions
-    }
 
 
 def _ranges(known: FileRows, path: str) -> ColumnRanges:

@@ -30,6 +30,8 @@ from tideline.hudi.metadata_table.record import (
     decode_entries,
     decode_record_block,
     decode_record_hfile,
+    encode_record_hfile,
+    splice_record_hfile,
 )
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
@@ -88,9 +90,13 @@ class MetadataTable:
             yield from self.read_slice(replace(newest, log_files=logs))
 
     def look_up(
-        self, partition: MetadataPartition, keys: Collection[str]
+        self,
+        partition: MetadataPartition,
+        keys: Collection[str],
+        without: Collection[InstantTime] = (),
     ) -> Iterator[MetadataRecord]:
-        """What a partition says now of these keys, oldest first. Raises as `read`.
+        """What a partition says now of these keys, oldest first, but what logs of some instants
+        say. Raises as `read`.
 
         Of a base file only the blocks are read that may have them, unless it is small.
         """
@@ -103,7 +109,8 @@ class MetadataTable:
             if newest.base_file is not None:
                 yield from self._of_keys(newest.base_file, those)
             for log in newest.log_files:
-                yield from self._read(log, those)
+                if log.instant not in without:
+                    yield from self._read(log, those)
 
     def stored(self, partition: MetadataPartition, timeline: ActiveTimeline) -> StoredPartition:
         """The files of a partition.
@@ -142,6 +149,24 @@ class MetadataTable:
             now = self.timeline()
             strays = [file for file in strays if _is_stray(file, now)]
         return StoredPartition(slices, tuple(file.path for file in strays))
+
+    def compacted(self, partition: MetadataPartition, piece: FileSlice) -> bytes | None:
+        """The base file that a slice becomes; None of one that has no records and never had any.
+
+        Where the logs replace what the base file says, its blocks are copied. Raises as `read`.
+        """
+        base = piece.base_file
+        if base is not None:
+            body = self.store.get(base.path)
+            logged = (record for log in piece.log_files for record in self._read(log))
+            changes = partition.replacing(logged)
+            found = None
+            if changes is not None:
+                found = splice_record_hfile(body, changes, path=base.path)
+            if found is not None:
+                return found
+        records = partition.merged(self.read_slice(piece))
+        return encode_record_hfile(records) if records or base is not None else None
 
     def read_slice(self, piece: FileSlice) -> Iterator[MetadataRecord]:
         """What one slice says. Raises as `read`."""

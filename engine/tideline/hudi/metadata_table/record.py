@@ -10,15 +10,30 @@ Source: Hudi's HoodieMetadataPayload, HoodieMetadataRecord, HoodieTableMetadataU
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from tideline.bounded.parsing import faults_named
-from tideline.errors import CorruptTableError
-from tideline.formats.avro import admit_records, decode_records, encode_records, schema
-from tideline.formats.hfile import decode_hfile, encode_hfile
+from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.formats.avro import (
+    admit_records,
+    decode_record,
+    decode_records,
+    encode_records,
+    schema,
+)
+from tideline.formats.hfile import (
+    decode_hfile,
+    encode_hfile,
+    entry_count,
+    info_at,
+    read_trailer,
+)
+from tideline.formats.hfile_lookup import HFileLookup
+from tideline.formats.hfile_splice import splice_hfile
 from tideline.formats.log_block import (
     BlockKind,
     encode_delete_content,
@@ -34,20 +49,38 @@ _BLOCK_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MetadataRecord:
-    """What a partition says of one key: `type` and the field of that type.
+    """What a partition says of one key: its content, as a record or as it is stored, or that the
+    key is deleted, where it has neither.
 
-    `datum` is the same as it is stored in the schema of this module; a record that is made may have
-    that alone. Without either the key is deleted. `path` is where the record was read.
+    `datum` is what is stored in the schema `written_as`. `path` is where the record was read.
     """
 
     key: str
-    content: Mapping[str, Any] | None = field(hash=False)
+    said: Mapping[str, Any] | None = field(default=None, hash=False)
     path: object = field(default=None, compare=False)
-    datum: bytes | None = field(default=None, compare=False, repr=False)
+    datum: bytes | None = None
+    written_as: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_deleted(self) -> bool:
-        return self.content is None and self.datum is None
+        return self.said is None and self.datum is None
+
+    @property
+    def content(self) -> Mapping[str, Any] | None:
+        """`type` and the field of that type; None where the key is deleted.
+
+        Raises CorruptTableError for what does not fit its schema.
+        """
+        if self.said is not None or self.datum is None:
+            return self.said
+        schema_json = self.written_as or record_schema_json()
+        return decode_record(schema_json, self.datum, path=self.path, names_records=True)
+
+    @property
+    def current_datum(self) -> bytes | None:
+        """As it is stored, where that is in the schema of this module."""
+        is_current = self.written_as in (None, record_schema_json())
+        return self.datum if is_current else None
 
 
 @cache
@@ -59,11 +92,33 @@ def record_schema_json() -> str:
 def encode_record_hfile(records: Iterable[MetadataRecord]) -> bytes:
     """An HFile of records with content, each key once."""
     kept = sorted(records, key=lambda record: record.key.encode())
-    new = [record for record in kept if record.datum is None]
+    new = [record for record in kept if record.current_datum is None]
     encoded = iter(encode_records(record_schema_json(), [_to_avro(record) for record in new]))
-    pairs = ((record.key.encode(), record.datum or next(encoded)) for record in kept)
+    pairs = ((record.key.encode(), record.current_datum or next(encoded)) for record in kept)
     info = {_SCHEMA: record_schema_json().encode()}
     return encode_hfile(pairs, info, block_bytes_max=_BLOCK_BYTES_MAX)
+
+
+def splice_record_hfile(
+    body: bytes, records: Iterable[MetadataRecord], *, path: object = None
+) -> bytes | None:
+    """An HFile of records with others in their places, or without those that are deleted; None
+    where it was written in another way, so that all of it has to be decoded. Raises as
+    `decode_record_hfile`."""
+    schema_json = record_schema_json().encode()
+    if not body or info_at(body, read_trailer(body), 0, path).get(_SCHEMA) != schema_json:
+        return None
+    ordered = sorted(records, key=lambda record: record.key.encode())
+    changes = ((record.key.encode(), _datum(record)) for record in ordered)
+    try:
+        return splice_hfile(body, tuple(changes), block_bytes_max=_BLOCK_BYTES_MAX, path=path)
+    except UnsupportedTableError:
+        return None
+
+
+def record_count(body: bytes) -> int:
+    """How many records an HFile has that was made here."""
+    return entry_count(read_trailer(body))
 
 
 def encode_deletes(partition: str, keys: Iterable[str]) -> bytes:
@@ -83,11 +138,15 @@ def decode_record_hfile(
     Raises CorruptTableError naming `path` when they cannot be read, UnsupportedTableError beyond
     the limits on metadata.
     """
+    if keys is not None and body:
+        with suppress(UnsupportedTableError):
+            # Of a large file most blocks have none of the keys.
+            lookup = HFileLookup(lambda at, size: body[at : at + size], len(body), path=path)
+            entries = lookup.of_keys([key.encode() for key in keys])
+            return decode_entries(lookup.info, entries, path=path)
     found = decode_hfile(body, path=path)
-    if keys is None:
-        return decode_entries(found.info, found.entries, path=path)
-    wanted = frozenset(key.encode() for key in keys)
-    some = (entry for entry in found.entries if entry[0] in wanted)
+    wanted = None if keys is None else frozenset(key.encode() for key in keys)
+    some = (entry for entry in found.entries if wanted is None or entry[0] in wanted)
     return decode_entries(found.info, some, path=path)
 
 
@@ -99,7 +158,12 @@ def decode_entries(
     with faults_named("the schema of an HFile is no text", path=path):
         schema_json = info.get(_SCHEMA, b"").decode()
         keys = [key.decode() for key, _ in found]
-    return tuple(_read(schema_json, keys, [datum for _, datum in found], path))
+    if found:
+        admit_records(schema_json, [datum for _, datum in found], path=path)
+    return tuple(
+        MetadataRecord(key, path=path, datum=datum, written_as=schema_json)
+        for key, (_, datum) in zip(keys, found, strict=True)
+    )
 
 
 def decode_record_block(
@@ -114,8 +178,12 @@ def decode_record_block(
     if kind is BlockKind.HFILE_DATA:
         return decode_record_hfile(content, path=path, keys=keys)
     if kind is BlockKind.AVRO_DATA:
-        found = _read(schema_json, None, split_avro_content(content, path=path), path)
-        return tuple(record for record in found if keys is None or record.key in keys)
+        datums = split_avro_content(content, path=path)
+        admit_records(schema_json, datums, path=path)
+        found = decode_records(schema_json, datums, path=path, names_records=True)
+        with faults_named("records of a metadata table are not understood", path=path):
+            records = [MetadataRecord(record["key"], record, path) for record in found]
+        return tuple(record for record in records if keys is None or record.key in keys)
     if kind is BlockKind.DELETE:
         gone = _deleted(content, path)
         return tuple(record for record in gone if keys is None or record.key in keys)
@@ -127,26 +195,17 @@ def _deletes_json() -> str:
     return json.dumps(schema("HoodieDeleteRecordList"), separators=(",", ":"))
 
 
+def _datum(record: MetadataRecord) -> bytes | None:
+    if record.is_deleted:
+        return None
+    return record.current_datum or encode_records(record_schema_json(), [_to_avro(record)])[0]
+
+
 def _to_avro(record: MetadataRecord) -> dict[str, Any]:
-    if record.content is None:
+    content = record.content
+    if content is None:
         raise ValueError(f"{record.key} is deleted, which is no record")
-    return {"key": "", **record.content}
-
-
-def _read(
-    schema_json: str, keys: Sequence[str] | None, datums: Sequence[bytes], path: object
-) -> Iterator[MetadataRecord]:
-    """`keys` are those of the HFile; in Avro blocks the records have them."""
-    if not datums:
-        return
-    admit_records(schema_json, datums, path=path)
-    found = decode_records(schema_json, datums, path=path, names_records=True)
-    # As it is stored where the key is that of an HFile's entry, the field for it empty.
-    is_current = keys is not None and schema_json == record_schema_json()
-    with faults_named("records of a metadata table are not understood", path=path):
-        for at, record in enumerate(found):
-            key = record["key"] if keys is None else keys[at]
-            yield MetadataRecord(key, record, path, datums[at] if is_current else None)
+    return {**content, "key": ""}
 
 
 def _deleted(content: bytes, path: object) -> Iterator[MetadataRecord]:

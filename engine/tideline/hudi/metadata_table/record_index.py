@@ -1,19 +1,132 @@
-"""Does Hudi keep a record index of the table, and what does that say about its keys?
+"""The partition `record_index`: in which file group each record key of the table is.
 
-A record index is a partition of the metadata table that holds one place for each record key. Hudi's
-older kind, the only one before 1.1, holds one for the whole table: a key in two partitions makes it
-wrong, and rebuilding it fails. The newer kind, recognised by `isPartitioned` in the index
-definitions, holds one for each partition of the table.
+A record stands for one key. Writers of Hudi's take its place as it is: a key without a record is
+stored a second time, one whose record is left over is updated in a file group that lacks it. So a
+commit compares the keys of the file groups that it touches, before it and after it:
 
-Source: Hudi's HoodieIndexDefinition, MetadataPartitionType.RECORD_INDEX (1.2).
+1. A key that a file group has now has a record with this place, whatever was said of it before.
+2. A key that a file group had and no other has now loses its record.
+3. Files whose stats say that only rows were replaced are not read. A compaction changes no key, and
+   a clustering only places.
+
+Hudi's older kind, the only one before 1.1, holds one place for each key of the table: a key in two
+partitions makes it wrong, and rebuilding it fails. The newer kind, recognised by `isPartitioned` in
+the index definitions, holds one for each partition of the table.
+
+Source: Hudi's HoodieIndexDefinition, MetadataPartitionType.RECORD_INDEX,
+HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords (1.2), which compares base files alone.
 """
 
 from __future__ import annotations
 
-from tideline.hudi.metadata_table.index_definitions import has_option
-from tideline.hudi.table.hoodie_table import HoodieTable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
 
-RECORD_INDEX_PARTITION = "record_index"
+from tideline.bounded.parsing import faults_named
+from tideline.errors import CorruptTableError
+from tideline.formats.avro import decode_record, encode_records
+from tideline.hudi.metadata_table.index_definitions import has_option
+from tideline.hudi.metadata_table.partition import (
+    CannotFollow,
+    Discrepancy,
+    SeenTable,
+    SlicePair,
+    StoredRecords,
+    TableChange,
+    WholeTable,
+)
+from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
+from tideline.hudi.metadata_table.touched_slices import slices_after, slices_before, written_files
+from tideline.hudi.table.file_group import FileGroupId, FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import RECORD_INDEX, TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+
+_RECORD = 5
+"""The type of a record of a key."""
+_FIELD = "recordIndexMetadata"
+_AS_NUMBERS, _AS_TEXT = 0, 1
+"""How the id of a file group is stored."""
+_UUID_LENGTH = 36
+_NO_FILE_NUMBER = -1
+_COMPACTIONS = ("COMPACT", "LOG_COMPACT")
+_CLUSTER = "CLUSTER"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """What a record says: the file group, and when the key came there, milliseconds since the
+    epoch."""
+
+    group: FileGroupId
+    since_ms: int
+
+    @classmethod
+    def parse(cls, record: MetadataRecord) -> KeyPlace | None:
+        """None where the key is deleted. Raises CorruptTableError for a record of another form."""
+        if record.datum is not None:
+            return _parsed(record.datum, record.written_as or record_schema_json(), record.path)
+        return None if record.said is None else _place(record.said, record.path)
+
+    def stored(self) -> bytes:
+        """The record as it is written, without its key."""
+        return _stored(self)
+
+
+class RecordIndexPartition:
+    """`record_index`, with one place for each key of the table."""
+
+    name = RECORD_INDEX
+    file_id_prefix = "record-index"
+    groups_made = 10
+    is_in_every_table = False
+
+    def initial(self, whole: WholeTable) -> CannotFollow:  # noqa: ARG002
+        return CannotFollow("Hudi's writers make record indexes")
+
+    def changes(
+        self, change: TableChange, stored: StoredRecords | None
+    ) -> list[MetadataRecord] | CannotFollow:
+        reason = _why_not(change.table)
+        if reason is not None:
+            return CannotFollow(reason)
+        written = change.written
+        if written is None or stored is None or written.operation_type in _COMPACTIONS:
+            return []
+        if change.compare_keys is None:
+            return CannotFollow("the keys of its files are not read here")
+        before, after = change.once(slices_before, stored), change.once(slices_after, stored)
+        pairs = _compared(written, change, before, after)
+        found = change.compare_keys(change.timeline, change.timeline_after, pairs)
+        zone, time = change.table.instants.zone, change.completed.time
+        records: dict[str, MetadataRecord] = {}
+        for (_, piece), keys in zip(pairs, found, strict=True):
+            if piece is not None and keys.added:
+                datum = KeyPlace(piece.group, zone.epoch_ms(time)).stored()
+                records |= {key: MetadataRecord(key, datum=datum) for key in keys.added}
+        gone = {key for keys in found for key in keys.removed}.difference(records)
+        return [*records.values(), *(MetadataRecord(key) for key in sorted(gone))]
+
+    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+        newest = {record.key: record for record in records}
+        return [record for record in newest.values() if not record.is_deleted]
+
+    def replacing(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
+        return tuple({record.key: record for record in records}.values())
+
+    def verify(
+        self,
+        records: Iterable[MetadataRecord],  # noqa: ARG002
+        seen: SeenTable,  # noqa: ARG002
+    ) -> Iterator[Discrepancy]:
+        """Records are compared with files where these are read (`check.record_index`)."""
+        return iter(())
+
+
+RECORD_INDEX_PARTITION = RecordIndexPartition()
 
 
 def has_global_record_index(table: HoodieTable) -> bool:
@@ -21,7 +134,116 @@ def has_global_record_index(table: HoodieTable) -> bool:
 
     Also one that is being built. Raises CorruptTableError when its definition cannot be read.
     """
-    partitions = table.config.metadata_partitions_in_work
-    return RECORD_INDEX_PARTITION in partitions and not has_option(
-        table, RECORD_INDEX_PARTITION, "isPartitioned"
+    return RECORD_INDEX in table.config.metadata_partitions_in_work and not _is_partitioned(table)
+
+
+def places_of(records: Iterable[MetadataRecord]) -> Mapping[str, KeyPlace]:
+    """Where records say together that keys are, oldest first. Raises CorruptTableError for records
+    of another form."""
+    newest = {record.key: record for record in records}
+    found = ((key, KeyPlace.parse(record)) for key, record in newest.items())
+    return {key: place for key, place in found if place is not None}
+
+
+def _is_partitioned(table: HoodieTable) -> bool:
+    return has_option(table, RECORD_INDEX, "isPartitioned")
+
+
+def _why_not(table: HoodieTable) -> str | None:
+    """Why no commit of a table can follow with its keys."""
+    config = table.config
+    if RECORD_INDEX not in config.metadata_partitions:
+        return "the table has no record index"
+    if _is_partitioned(table):
+        return "a record index with a place for each partition is not kept"
+    if not config.populate_meta_fields:
+        return "files of the table do not hold record keys"
+    is_merged = config.table_type is TableType.MERGE_ON_READ
+    if is_merged and config.known_merge_mode is None:
+        return "rows are merged in a way of their own when they are read"
+    return None
+
+
+def _compared(
+    written: CommitMetadata,
+    change: TableChange,
+    before: Mapping[FileGroupId, FileSlice],
+    after: Mapping[FileGroupId, FileSlice],
+) -> list[SlicePair]:
+    """The slices whose keys may differ, and those of file groups that are replaced."""
+    groups = dict.fromkeys(
+        FileGroupId(stat.partition_path or "", stat.file_id or "")
+        for stat in written_files(change)
+        if stat.log_version is not None or stat.num_inserts or stat.num_deletes
     )
+    if written.operation_type == _CLUSTER:
+        # All rows of what it replaces are in the new file groups.
+        return [(None, after[group]) for group in groups if group in after]
+    replaced = (group for group in before if group not in after)
+    both = dict.fromkeys((*groups, *replaced))
+    return [(before.get(group), after.get(group)) for group in both]
+
+
+@lru_cache(maxsize=4096)
+def _parsed(datum: bytes, schema_json: str, path: object) -> KeyPlace:
+    """Keys of one file group have equal records, so that few are decoded."""
+    return _place(decode_record(schema_json, datum, path=path, names_records=True), path)
+
+
+def _place(content: Mapping[str, Any], path: object) -> KeyPlace:
+    with faults_named("records of a metadata table are not understood", path=path):
+        said = content[_FIELD]
+        if said is None:
+            raise CorruptTableError("a record of another kind in `record_index`")
+        group = FileGroupId(said["partitionName"], _file_id(said))
+        return KeyPlace(group, said["instantTime"])
+
+
+@lru_cache(maxsize=1024)
+def _stored(place: KeyPlace) -> bytes:
+    file_id, number = _split_id(place.group.file_id)
+    half = 1 << 63
+    halves = (
+        (None, None)
+        if file_id is None
+        else tuple((part + half) % (2 * half) - half for part in (file_id.int >> 64, file_id.int))
+    )
+    content: dict[str, Any] = {
+        "partitionName": place.group.partition,
+        "fileIdHighBits": _NO_FILE_NUMBER if file_id is None else halves[0],
+        "fileIdLowBits": _NO_FILE_NUMBER if file_id is None else halves[1],
+        "fileIndex": number,
+        "fileId": place.group.file_id if file_id is None else "",
+        "instantTime": place.since_ms,
+        "fileIdEncoding": _AS_TEXT if file_id is None else _AS_NUMBERS,
+        "position": None,
+    }
+    record = {"key": "", "type": _RECORD, _FIELD: content}
+    return encode_records(record_schema_json(), [record])[0]
+
+
+def _split_id(file_id: str) -> tuple[UUID | None, int]:
+    """The UUID that an id of a file group begins with, and the number behind it; no UUID where it
+    has another form."""
+    text, number = file_id[:_UUID_LENGTH], file_id[_UUID_LENGTH:]
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None, _NO_FILE_NUMBER
+    index = int(number[1:]) if number[1:].isdecimal() else _NO_FILE_NUMBER
+    if _joined(found, index) != file_id:
+        return None, _NO_FILE_NUMBER
+    return found, index
+
+
+def _file_id(said: Mapping[str, Any]) -> str:
+    if said["fileIdEncoding"] == _AS_TEXT:
+        return str(said["fileId"])
+    half = 1 << 64
+    number = said["fileIndex"]
+    halves = said["fileIdHighBits"] % half << 64 | said["fileIdLowBits"] % half
+    return _joined(UUID(int=halves), number)
+
+
+def _joined(file_id: UUID, number: int) -> str:
+    return f"{file_id}" if number == _NO_FILE_NUMBER else f"{file_id}-{number}"

@@ -8,18 +8,20 @@ from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
-from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS
+from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
+from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 
 PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
     COLUMN_STATS_PARTITION,
     PARTITION_STATS_PARTITION,
+    RECORD_INDEX_PARTITION,
 )
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     PARTITION_STATS: (COLUMN_STATS,),
-    "secondary_index_": ("record_index",),
+    "secondary_index_": (RECORD_INDEX,),
 }
 """What partitions are made of and looked up in, by how their names begin."""
 

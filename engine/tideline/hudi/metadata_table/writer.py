@@ -41,6 +41,7 @@ from tideline.hudi.metadata_table.record import (
     MetadataRecord,
     encode_deletes,
     encode_record_hfile,
+    record_count,
     record_schema_json,
 )
 from tideline.hudi.table.file_group import (
@@ -180,7 +181,7 @@ class MetadataWriter:
             for group in made:
                 self._put_log(group, time, no_deletes)
         stats = [
-            self._put_base_file(group, time, records)
+            self._put_base_file(group, time, encode_record_hfile(records))
             for group, records in _by_group(initial, groups).items()
         ]
         metadata = _commit_of(stats, operation_type="BULK_INSERT")
@@ -280,25 +281,25 @@ class MetadataWriter:
         """
         timelines = self._metadata.timelines
         self._undo_compactions(timeline)
-        merged = [
-            (slices[0], partition.merged(self._metadata.read_slice(slices[0])))
-            for partition, found in stored.items()
-            for slices in found.groups
+        newest = [
+            (partition, slices[0]) for partition, found in stored.items() for slices in found.groups
         ]
-        plan = encode_container("HoodieCompactionPlan", _plan(piece for piece, _ in merged))
+        plan = encode_container("HoodieCompactionPlan", _plan(piece for _, piece in newest))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
-        # A file group that never had a record gets no base file, as in Hudi.
-        written = [(piece, records) for piece, records in merged if records or piece.base_file]
-        stats = [
-            self._put_base_file(piece.group, time, records, piece) for piece, records in written
-        ]
+        stats, compacted = [], []
+        for partition, piece in newest:
+            body = self._metadata.compacted(partition, piece)
+            # A file group that never had a record gets no base file, as in Hudi.
+            if body is not None:
+                stats.append(self._put_base_file(piece.group, time, body, piece))
+                compacted.append(piece.group)
         metadata = _commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
         self._guard()
         groups = [slices for found in stored.values() for slices in found.groups]
         self._delete(file.path for _, *older in groups for piece in older for file in piece.files)
-        return tuple(piece.group for piece, _ in written)
+        return tuple(compacted)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
         """Delete what compactions left that died."""
@@ -309,20 +310,20 @@ class MetadataWriter:
         self,
         group: FileGroupId,
         time: InstantTime,
-        records: Sequence[MetadataRecord],
+        body: bytes,
         before: FileSlice | None = None,
     ) -> WriteStat:
         """Write the base file of `time`; what a commit says of it."""
         file = BaseFile(group.partition, group.file_id, _WRITE_TOKEN, time, 0, _HFILE)
-        body = encode_record_hfile(records)
+        records = record_count(body)
         self._metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None
         return WriteStat(
             file_id=file.file_id,
             path=file.path,
             prev_commit=str(before.base_instant) if before is not None else NO_PREVIOUS_COMMIT,
-            num_writes=len(records),
-            num_inserts=len(records),
+            num_writes=records,
+            num_inserts=records,
             total_write_bytes=len(body),
             partition_path=group.partition,
             file_size_in_bytes=len(body),

@@ -24,6 +24,7 @@ from tideline.errors import ConflictError
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.commit.carried_metadata import carried_metadata
+from tideline.hudi.commit.compared_keys import comparison_of_keys
 from tideline.hudi.commit.completion import CommitState
 from tideline.hudi.commit.conflict import find_undoing
 from tideline.hudi.commit.finalize import delete_unreported_files
@@ -184,8 +185,9 @@ class ServiceTransaction:
             completed = self._pending.completed_now(timeline)
             guard = self._pending.guard(lease)
             wanted = self._config.metadata_table
+            keys = comparison_of_keys(self.table, metadata)
             contents = StoredContents(self.table.store)
-            record_commit(self.table, completed, metadata, timeline, wanted, guard, contents)
+            record_commit(self.table, completed, metadata, timeline, wanted, guard, keys, contents)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             body = self.table.timelines.layout.encode_commit(metadata)
             self._pending.complete(completed, body, lease)

@@ -44,6 +44,9 @@ class WriteEngine(Protocol):
     def matched(self) -> MatchedRows | None:
         """The rows that a condition matched, where the batch is these, each key once."""
 
+    def distinct_keys(self, count_max: int) -> Sequence[str] | None:
+        """The keys of the batch, each once; None where there may be more than `count_max`."""
+
     def profile(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
     ) -> WorkloadProfile:

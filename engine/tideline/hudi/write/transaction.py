@@ -35,6 +35,7 @@ from tideline.errors import ConflictError, InvalidDataError, UnsupportedTableErr
 from tideline.formats.avro import encode_container
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.commit.carried_metadata import carried_metadata
+from tideline.hudi.commit.compared_keys import comparison_of_keys
 from tideline.hudi.commit.completion import CommitState
 from tideline.hudi.commit.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.commit.finalize import delete_unreported_files
@@ -229,8 +230,11 @@ class WriteTransaction:
             leftovers = delete_unreported_files(self.table.store, self.instant, written.stats)
             completed = self.pending.completed_now(timeline)
             wanted, guard = self.config.metadata_table, self.pending.guard(lease)
+            keys = comparison_of_keys(self.table, metadata)
             contents = StoredContents(self.table.store)
-            kept = record_commit(self.table, completed, metadata, timeline, wanted, guard, contents)
+            kept = record_commit(
+                self.table, completed, metadata, timeline, wanted, guard, keys, contents
+            )
             committed = Committed(completed, metadata, leftovers, kept)
             self._completing = committed
             self.pending.complete(completed, encode_commit(metadata), lease)

@@ -1,6 +1,7 @@
 """Upsert, insert and delete through an index that reads base files.
 
-1. Tag: find which incoming keys are stored, and where.
+1. Tag: find which incoming keys are stored, and where. A record index says which file groups
+   have to be looked into; else these are all of the partitions, or of the table.
 2. Profile: count rows per partition and file group.
 3. Partition: assign updates to their file groups, inserts to small files and new ones. File groups
    that a pending clustering is going to replace are left to it, or it is withdrawn, by policy.
@@ -25,10 +26,12 @@ from tideline.hudi.placement.workload_profile import (
     WorkloadProfile,
     inflight_metadata,
 )
+from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.write.config import InsertDuplicates
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
+from tideline.hudi.write.known_places import known_places
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WrittenFiles
@@ -45,19 +48,8 @@ from tideline.wording import counted
 def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Upsert, insert and delete through an index that reads base files."""
     operation, config, table = transaction.operation, transaction.config, transaction.table
-    matched = transaction.request.matched
-    scope = None if config.index.type.is_global else engine.partitions
-    view = table.files.view(transaction.timeline, scope)
-    table_type, index = table.config.table_type, config.index
-    candidates = lookup_candidates(
-        view,
-        table_type,
-        is_global=index.type.is_global,
-        separates_deleted=operation is WriteOperation.INSERT,
-        has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline)
-        if matched is None
-        else lambda _: True,
-    )
+    matched, table_type = transaction.request.matched, table.config.table_type
+    view, candidates = _looked_into(transaction, engine)
     if operation is WriteOperation.INSERT:
         _settle_duplicates(transaction, engine, candidates)
     profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
@@ -87,6 +79,37 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
     if matched is not None:
         matched.require_deleted(sum(stat.num_deletes for stat in stats), table.uri)
     return WrittenFiles(stats)
+
+
+def _looked_into(
+    transaction: WriteTransaction, engine: WriteEngine
+) -> tuple[FileSystemView, tuple[LookupCandidate, ...]]:
+    """The table's files as far as the write has to see them, and those that may have its keys."""
+    table, timeline = transaction.table, transaction.timeline
+    is_global = transaction.config.index.type.is_global
+    places = known_places(table, timeline, engine)
+    if places is not None:
+        view = table.files.view(timeline, {*engine.partitions, *(at.partition for at in places)})
+        candidates = _candidates(transaction, view)
+        found = {candidate.piece.group for candidate in candidates}
+        if places <= found:
+            kept = (candidate for candidate in candidates if candidate.piece.group in places)
+            return view, tuple(kept)
+    view = table.files.view(timeline, None if is_global else engine.partitions)
+    return view, _candidates(transaction, view)
+
+
+def _candidates(transaction: WriteTransaction, view: FileSystemView) -> tuple[LookupCandidate, ...]:
+    table, matched = transaction.table, transaction.request.matched
+    return lookup_candidates(
+        view,
+        table.config.table_type,
+        is_global=transaction.config.index.type.is_global,
+        separates_deleted=transaction.operation is WriteOperation.INSERT,
+        has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline)
+        if matched is None
+        else lambda _: True,
+    )
 
 
 def _settle_duplicates(

@@ -109,6 +109,13 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
+    def distinct_keys(self, count_max: int) -> Sequence[str] | None:
+        if self._counts.rows > count_max:
+            return None
+        with raised_errors():
+            rows = self._rows.select(RECORD_KEY).distinct().collect()
+        return [row[RECORD_KEY] for row in rows]
+
     def leave_out_stored(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
     ) -> int:

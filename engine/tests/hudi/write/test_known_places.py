@@ -1,0 +1,119 @@
+"""Keys that are looked up by the record index: what it says is looked at, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION, KeyPlace
+from tideline.hudi.metadata_table.writer import MetadataWriter
+from tideline.hudi.open_table import open_table
+from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH, RECORD_INDEX, TableType
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.testing.faulty_store import FaultyStore
+from tideline.testing.kept_statistics import begin_record_index, places_of_keys
+from tideline.testing.small_table import QUIET, SmallTable, batch, memory_place
+
+
+@pytest.fixture(params=[TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ], ids=str)
+def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
+    made = indexed(request.param)
+    yield made
+    made.forget()
+
+
+def indexed(table_type: TableType) -> SmallTable:
+    """A table without rows that has a record index."""
+    location, clock = memory_place()
+    made = SmallTable.create(location, clock, table_type=table_type, table_version=9)
+    table = opened(made)
+    bootstrap_metadata_table(table, table.timeline())
+    begin_record_index(table)
+    return made
+
+
+def opened(small: SmallTable) -> HoodieTable:
+    return open_table(small.location, small.clock, small.store())
+
+
+def write(small: SmallTable, keys: list[int], v: int, partitions: int = 2) -> int:
+    """Upsert rows; how many calls of the store that takes."""
+    store = FaultyStore(small.store())
+    small.lake(store).write(batch(keys, v, partitions=partitions), "upsert", options=QUIET)
+    return store.calls
+
+
+def tamper(small: SmallTable, *records: MetadataRecord) -> None:
+    """Let the index say something else."""
+    table = opened(small)
+    time = table.instants.next_time()
+    completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, time)
+    MetadataWriter(table).commit(completed, {RECORD_INDEX_PARTITION: records}, table.timeline())
+
+
+def values(small: SmallTable) -> dict[str, int]:
+    rows = small.lake().scan(columns=["id", "v"]).read_all().to_pylist()
+    found = {row["id"]: row["v"] for row in rows}
+    assert len(found) == len(rows), "a key is there twice"
+    return found
+
+
+def test_an_upsert_of_few_keys_costs_the_same_in_a_table_of_many_file_groups(
+    small: SmallTable,
+) -> None:
+    """As many as in one of few: what it reads is what it writes to."""
+    table_type = opened(small).config.table_type
+    few, many = indexed(table_type), indexed(table_type)
+    write(few, list(range(4)), 1, partitions=4)
+    write(many, list(range(64)), 1, partitions=64)
+    assert write(many, [1, 2], 2, partitions=64) == write(few, [1, 2], 2, partitions=4)
+    found = values(many)
+    assert [found[key] for key in ("k001", "k002", "k003", "k063")] == [2, 2, 1, 1]
+    few.forget()
+    many.forget()
+
+
+def test_a_record_that_is_left_over_costs_a_look_and_no_row(small: SmallTable) -> None:
+    write(small, [0, 1, 2], 1)
+    there = next(iter(places_of_keys(opened(small)).values()))
+    tamper(small, MetadataRecord("k007", datum=there.stored()))
+    write(small, [2, 7], 2)
+    assert values(small) == {"k000": 1, "k001": 1, "k002": 2, "k007": 2}
+
+
+@pytest.mark.parametrize("partition", ["p0", "gone"])
+def test_a_place_that_the_table_does_not_have_lets_all_files_be_looked_into(
+    small: SmallTable, partition: str
+) -> None:
+    write(small, [0, 1, 2], 1)
+    place = KeyPlace(FileGroupId(partition, "768e683a-88c2-4d9a-996f-272326887e97-0"), 0)
+    tamper(small, MetadataRecord("k002", datum=place.stored()))
+    write(small, [2, 4], 2)
+    assert values(small) == {"k000": 1, "k001": 1, "k002": 2, "k004": 2}
+
+
+def test_an_index_that_cannot_be_read_is_passed_over(small: SmallTable) -> None:
+    write(small, [0, 1, 2], 1)
+    for info in small.store().list(f"{METADATA_TABLE_PATH}/{RECORD_INDEX}"):
+        small.store().put(info.path, b"nothing")
+    write(small, [2, 4], 2)
+    assert values(small) == {"k000": 1, "k001": 1, "k002": 2, "k004": 2}
+    assert any(
+        finding.check == "record index" and "cannot be read" in finding.message
+        for finding in check_table(opened(small))
+    )
+
+
+def test_a_key_that_was_deleted_is_new(small: SmallTable) -> None:
+    write(small, [0, 1, 2], 1)
+    small.lake().write(batch([2], 2), "delete", options=QUIET)
+    assert "k002" not in places_of_keys(opened(small))
+    write(small, [2], 3)
+    assert values(small) == {"k000": 1, "k001": 1, "k002": 3}
+    assert places_of_keys(opened(small)).keys() == values(small).keys()

@@ -1,0 +1,205 @@
+"""A record index that Hudi made, kept by us: its writers find every key by it, and none twice.
+
+Hudi looks keys up in the index alone and takes the place that it finds. So a key that a commit of
+ours left out is stored a second time by Hudi's next upsert, and one that was left in it is lost or
+comes back. Queries by key read only the files that the index names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tideline.hudi.check.record_index import wrong_places
+from tideline.hudi.open_table import open_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import RECORD_INDEX
+from tideline.storage.location import StoreLocation
+from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.small_table import SmallTable
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+KEPT = {
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "3",
+}
+
+
+def rows(keys: Iterable[int], v: int, shift: int = 0) -> pa.Table:
+    wanted = list(keys)
+    return pa.table(
+        {
+            "id": [f"k{key:03}" for key in wanted],
+            "p": [f"p{(key + shift) % 2}" for key in wanted],
+            "ts": pa.array([v] * len(wanted), pa.int64()),
+        }
+    )
+
+
+@dataclass
+class Shared:
+    """A table with a record index that Hudi made, and both write; and what it must hold."""
+
+    path: Path
+    peer: HudiPeer
+    version: int
+    kind: str
+    rows: dict[str, tuple[str, int]]
+
+    @property
+    def small(self) -> SmallTable:
+        return SmallTable(StoreLocation.of(self.path))
+
+    @property
+    def table(self) -> HoodieTable:
+        return open_table(self.small.location)
+
+    def by_hudi(
+        self, keys: Iterable[int], v: int, operation: str = "upsert", shift: int = 0
+    ) -> None:
+        given = {
+            "hoodie.table.name": "shared",
+            "hoodie.datasource.write.table.type": self.kind,
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.partitionpath.field": "p",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.index.type": "RECORD_INDEX",
+            "hoodie.record.index.update.partition.path": "true",
+            "hoodie.clean.automatic": "false",
+            "hoodie.compact.inline": "false",
+            **KEPT,
+            **version_options(self.version),
+        }
+        batch = rows(keys, v, shift)
+        self.peer.write(str(self.path), batch, operation=operation, options=given)
+        self._note(batch, operation)
+
+    def by_us(self, keys: Iterable[int], v: int, operation: str = "upsert", shift: int = 0) -> None:
+        moves = {"hoodie.record.index.update.partition.path": "true"}
+        batch = rows(keys, v, shift)
+        self.small.lake().write(batch, operation, options=moves)
+        self._note(batch, operation)
+
+    def run(self, service: str, options: Mapping[str, str]) -> None:
+        done = self.small.lake().run(service, options=dict(options))
+        assert done.done, done
+
+    def check(self, looked_up: Iterable[int] = range(0, 70, 7)) -> None:
+        """Each key has its place, both readers find its row, and Hudi finds it by the index."""
+        table = self.table
+        assert RECORD_INDEX in table.config.metadata_partitions
+        timeline = table.timeline()
+        assert list(wrong_places(table, table.files.view(timeline), timeline)) == []
+        ours = self.small.lake().scan(columns=["id", "p", "ts"]).read_all().to_pylist()
+        assert self._of(ours) == self.rows
+        name = self.peer.table_at(str(self.path))
+        self.peer.run_statement(f"refresh table {name}")
+        whole = self.peer.sql(f"select id, p, ts from {name}").to_pylist()
+        assert self._of(whole) == self.rows
+        wanted = sorted({f"k{key:03}" for key in looked_up} | set(list(self.rows)[:2]))
+        listed = ", ".join(f"'{key}'" for key in wanted)
+        found = self.peer.sql(f"select id, p, ts from {name} where id in ({listed})").to_pylist()
+        assert self._of(found) == {key: self.rows[key] for key in wanted if key in self.rows}
+
+    def _note(self, batch: pa.Table, operation: str) -> None:
+        for row in batch.to_pylist():
+            if operation == "delete":
+                self.rows.pop(row["id"], None)
+            else:
+                self.rows[row["id"]] = (row["p"], row["ts"])
+
+    @staticmethod
+    def _of(found: list[dict[str, object]]) -> dict[object, tuple[object, object]]:
+        keys = [row["id"] for row in found]
+        assert len(keys) == len(set(keys)), "a key is there twice"
+        return {row["id"]: (row["p"], row["ts"]) for row in found}
+
+
+@pytest.fixture(
+    params=[
+        (9, "COPY_ON_WRITE"),
+        (9, "MERGE_ON_READ"),
+        (8, "COPY_ON_WRITE"),
+        (8, "MERGE_ON_READ"),
+    ],
+    ids="v{0[0]} {0[1]}".format,
+)
+def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
+    version, kind = request.param
+    made = Shared(tmp_path / "shared", hudi_peer, version, kind, {})
+    made.by_hudi(range(8), 1)
+    return made
+
+
+def test_both_engines_find_every_key_in_turn(shared: Shared) -> None:
+    shared.check()
+    shared.by_us([1, 2, 5, 7, 20, 21], 3)
+    shared.check()
+    shared.by_hudi([2, 3, 20, 21, 31], 4)
+    shared.check()
+    shared.by_us([4, 31], 5, "delete")
+    shared.check()
+    shared.by_hudi([4, 5, 31], 6)
+    shared.check()
+    shared.by_us([2, 4], 7, shift=1)
+    shared.check()
+    shared.by_hudi([2, 4, 3], 8)
+    shared.check()
+    shared.by_hudi([3], 9, "delete")
+    shared.by_us([3, 40, 41], 10)
+    shared.check()
+    shared.by_hudi([3, 40, 42], 11, shift=1)
+    shared.by_us([3, 40, 42], 12, shift=1)
+    shared.check()
+
+
+def test_services_keep_it(shared: Shared) -> None:
+    for v in range(2, 8):
+        shared.by_us([v, v + 1, v + 20], v)
+    shared.by_us([3, 22], 8, "delete")
+    if shared.kind == "MERGE_ON_READ":
+        shared.run("log_compaction", {"hoodie.log.compaction.blocks.threshold": "2"})
+        shared.check()
+        shared.by_us([2, 9], 9)
+        shared.small.lake().run(
+            "compaction", options={"hoodie.compact.inline.max.delta.commits": "1"}
+        )
+        shared.check()
+    shared.run("clustering", {"hoodie.clustering.inline.max.commits": "1"})
+    shared.check()
+    shared.by_hudi([2, 3, 61], 10)
+    shared.check()
+    shared.by_us([2], 11)
+    shared.run("cleaning", {"hoodie.clean.commits.retained": "1"})
+    shared.check()
+    shared.by_hudi([2, 4, 62], 12)
+    shared.check()
+
+
+def test_replaced_partitions_lose_their_keys(shared: Shared) -> None:
+    shared.small.lake().write(rows([1, 51], 3), "insert_overwrite")
+    shared.rows = {key: row for key, row in shared.rows.items() if row[0] != "p1"}
+    shared.rows |= {"k001": ("p1", 3), "k051": ("p1", 3)}
+    shared.check()
+    shared.by_hudi([1, 3, 51], 4)
+    shared.check()
+    shared.small.lake().delete_partitions(["p0"])
+    shared.rows = {key: row for key, row in shared.rows.items() if row[0] != "p0"}
+    shared.check()
+    shared.by_hudi([0, 2, 3], 5)
+    shared.check()
+
+
+def test_compactions_of_the_metadata_table_take_it_along(shared: Shared) -> None:
+    for v in range(2, 14):
+        shared.by_us([v, 2 * v, 30 + v], v)
+        if v % 3 == 0:
+            shared.by_us([v - 1], v, "delete")
+            shared.by_hudi([v + 1, 2 * v], v)
+    shared.check()

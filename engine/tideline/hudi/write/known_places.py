@@ -1,0 +1,53 @@
+"""Which file groups hold the keys of a batch, as the record index of the table says.
+
+A key is looked up in its shard of the index, block by block, so that the cost does not grow with
+the table. What is found there are file groups: whether a key is in its file is still read from the
+file, so that a record that is left over costs a look and no row. A key without a record is new.
+
+The index may know more than the timeline that a write began with. Then a place is no file group of
+the table yet and all files are looked into, or the commit meets the other writer's new keys as a
+conflict. An index that cannot be read is passed over likewise.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record_index import (
+    RECORD_INDEX_PARTITION,
+    has_global_record_index,
+    places_of,
+)
+from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import RECORD_INDEX
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.write.engine import WriteEngine
+
+KEYS_MAX = 10_000
+"""More keys than this are found sooner by reading the key columns of all files."""
+
+_log = logging.getLogger(__name__)
+_UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
+
+
+def known_places(
+    table: HoodieTable, timeline: ActiveTimeline, engine: WriteEngine
+) -> frozenset[FileGroupId] | None:
+    """The file groups that the batch's keys are in; None where all have to be looked into."""
+    listed = table.config.metadata_partitions
+    try:
+        if RECORD_INDEX not in listed or not has_global_record_index(table):
+            return None
+        keys = engine.distinct_keys(KEYS_MAX)
+        if keys is None:
+            return None
+        metadata = MetadataTable(table.store, table.clock)
+        pending = {instant.time for instant in timeline.pending()}
+        found = metadata.look_up(RECORD_INDEX_PARTITION, keys, pending)
+        return frozenset(place.group for place in places_of(found).values())
+    except _UNUSABLE as error:
+        _log.warning("keys are looked up in files, for the record index is not read: %s", error)
+        return None
