@@ -101,6 +101,8 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.index.xx_hash.",
     "tideline.hudi.placement.stored_buckets.",
     "tideline.hudi.placement.hashed_fields.",
+    "tideline.hudi.file_group.file_contents.",
+    "tideline.hudi.metadata_indexes.table_indexes.",
     "tideline.hudi.file_group.file_slice_merge",
     "tideline_operator.controller.main.",
 )
@@ -145,6 +147,7 @@ KNOWING_VERSIONS = {
     "engine/tideline/hudi/table/create.py": "which version a new table is to have",
     "engine/tideline/lake_table.py": "which version a new table is to have",
     "engine/tideline/table_words.py": "shows it",
+    "engine/tideline/hudi/metadata_indexes/": "names it in a message",
     "engine/tideline/hudi/services/archival/": "one writer for each form of archive",
     "engine/tideline/hudi/timeline/lsm_writer.py": "writes what the layout's history reads",
     "engine/tideline/hudi/check/archive.py": "looks into each form of archive",

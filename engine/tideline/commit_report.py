@@ -115,7 +115,8 @@ def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
             "Spark SQL sessions need REFRESH TABLE",
         )
     if outcome.is_new:
-        return ("made the table's Hudi metadata table, with the partition files",)
+        without = f"; no statistics, {_why_dropped(outcome)}" if outcome.dropped else ""
+        return (f"made the table's Hudi metadata table, with the partition files{without}",)
     if outcome.dropped:
         names = ", ".join(outcome.dropped)
         return (

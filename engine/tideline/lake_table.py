@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from tideline.erasure.report import Erasure
+    from tideline.hudi.metadata_indexes.table_indexes import TableIndexes
     from tideline.hudi.read.changes import ChangeFeed
     from tideline.hudi.read.net_changes import NetChanges
     from tideline.publication.outcome import Published
@@ -436,6 +437,13 @@ class LakeTable(TableWords):
         if not dry_run:
             published(self.hoodie_table, options)
         return changed
+
+    def indexes(self, options: Options = None) -> TableIndexes:
+        """What makes, lists and drops the partitions of the table's metadata table by which queries
+        leave files out; `options` are settings over the table's own."""
+        from tideline.hudi.metadata_indexes.table_indexes import TableIndexes
+
+        return TableIndexes(self.hoodie_table, self.writer.given(options, SettingPlace.SERVICE))
 
     def publish(
         self,

@@ -117,8 +117,8 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
         for name, command in all_commands()
     }
     looking = {"adopt", "show", "list-instants", "list-files", "check-store", "read", "plan",
-               "report", "spark-history", "savepoint list", "iceberg show", "iceberg plan",
-               "completion", "ui", "sql"}  # fmt: skip
+               "report", "spark-history", "savepoint list", "index list", "iceberg show",
+               "iceberg plan", "completion", "ui", "sql"}  # fmt: skip
     without = {name for name, known in options.items() if "--dry-run" not in known}
     assert without == looking
     assert {name for name, known in options.items() if "--yes" in known} == {
@@ -130,6 +130,7 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
             "execute",
             "restore",
             "savepoint delete",
+            "index drop",
             "upgrade",
             "downgrade",
         ),

@@ -19,6 +19,7 @@ from tideline.hudi.metadata_table.record_index import has_partitioned_record_ind
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX
+from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.small_table import SmallTable
@@ -115,6 +116,14 @@ class Shared:
         listed = ", ".join(f"'{key}'" for key in wanted)
         found = self.peer.sql(f"select id, p, ts from {name} where id in ({listed})").to_pylist()
         assert self._of(found) == {key: self.rows[key] for key in wanted if key in self.rows}
+
+    def check_secondary(self, *values: int) -> None:
+        """Hudi's queries by a secondary index of `ts` find what there is."""
+        assert "secondary_index_ts" in self.table.config.metadata_partitions
+        name = self.peer.table_at(str(self.path))
+        for value in values:
+            found = self.peer.sql(f"select id from {name} where ts = {value}")["id"].to_pylist()
+            assert sorted(found) == sorted(k for k, (_, ts) in self.rows.items() if ts == value)
 
     def _note(self, batch: pa.Table, operation: str) -> None:
         for row in batch.to_pylist():
@@ -215,3 +224,35 @@ def test_compactions_of_the_metadata_table_take_it_along(shared: Shared) -> None
             shared.by_us([v - 1], v, "delete")
             shared.by_hudi([v + 1, 2 * v], v)
     shared.check()
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_indexes_that_we_make_are_used_and_continued(
+    tmp_path: Path, hudi_peer: HudiPeer, kind: str
+) -> None:
+    made = Shared(tmp_path / "ours", hudi_peer, 9, kind, False, {})
+    LakeTable.create(
+        made.small.location.uri,
+        name="shared",
+        record_key="id",
+        partition_by="p",
+        ordering="ts",
+        table_type=kind,
+    )
+    made.by_us(range(8), 1, "insert")
+    made.by_us([1, 2, 20], 3)
+    made.by_us([4], 5, "delete")
+    for name in (RECORD_INDEX, "secondary_index_ts"):
+        made.small.lake().indexes().create(name)
+    made.check()
+    made.check_secondary(3)
+    made.by_hudi([1, 4, 20, 31], 6)
+    made.check()
+    made.check_secondary(6)
+    made.by_us([2, 31], 7, shift=1)
+    made.by_us([20], 8, "delete")
+    made.check()
+    made.check_secondary(6, 7)
+    made.by_hudi([2, 20, 40], 9)
+    made.check()
+    made.check_secondary(9, 7, 1)

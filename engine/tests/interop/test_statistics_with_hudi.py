@@ -23,6 +23,7 @@ from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, FILES, PARTITION_STATS
+from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.small_table import SmallTable
@@ -132,7 +133,7 @@ class Shared:
         done = self.small.lake().run(service, options=options)
         assert done.done, done
 
-    def check(self, *, partitions: tuple[str, ...] = ALL) -> None:
+    def check(self, *, partitions: tuple[str, ...] = ALL, has_statistics: bool = True) -> None:
         """Queries of Hudi's find all rows, and the bounds that are stored hold them."""
         assert self.table.config.metadata_partitions == partitions
         there = self.small.lake().scan().read_all().to_pylist()
@@ -143,7 +144,8 @@ class Shared:
             result = self.peer.sql(f"select id from {name} where {where}")
             expected = sorted(row["id"] for row in there if is_found(row))
             assert sorted(result["id"].to_pylist()) == expected, where
-        self._check_bounds(there)
+        if has_statistics:
+            self._check_bounds(there)
 
     def _check_bounds(self, there: list[dict[str, Any]]) -> None:
         partitions = {row["p"] for row in there}
@@ -242,3 +244,47 @@ def test_nan_ends_them_for_no_bounds_find_it(shared: Shared) -> None:
     for where in ("d = double('NaN')", "d > 1000", "isnan(d)"):
         found = shared.peer.sql(f"select id from {name} where {where}")
         assert found["id"].to_pylist() == ["k005"], where
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ"), (8, "MERGE_ON_READ")],
+    ids=["v9 cow", "v9 mor", "v8 mor"],
+)
+def test_statistics_that_we_make_are_used_and_continued(
+    tmp_path: Path, hudi_peer: HudiPeer, version: int, kind: str
+) -> None:
+    made = Shared(tmp_path / "ours", hudi_peer, version, kind)
+    LakeTable.create(
+        made.small.location.uri,
+        name="shared",
+        record_key="id",
+        partition_by="p",
+        ordering="ts",
+        table_type=kind,
+        table_version=version,
+    )
+    made.by_us(range(8), 1, "insert")
+    made.by_us([1, 2, 20], 3)
+    made.by_us([4], 5, "delete")
+    assert made.table.config.metadata_partitions == ()
+    for name in (COLUMN_STATS, PARTITION_STATS):
+        made.small.lake().indexes().create(name)
+    made.check()
+    made.by_us([5, 7], 6)
+    made.check()
+    made.by_hudi([2, 3, 31], 7)
+    made.check()
+    made.by_us([3, 41], 8)
+    made.check()
+    made.small.lake().indexes().drop(COLUMN_STATS)
+    made.check(partitions=(FILES,), has_statistics=False)
+    made.by_hudi([2, 3, 51], 9)
+    made.check()
+    for name in (PARTITION_STATS, COLUMN_STATS):
+        made.small.lake().indexes().drop(name)
+    for name in (COLUMN_STATS, PARTITION_STATS):
+        made.small.lake().indexes().create(name)
+    made.check()
+    made.by_hudi([6, 61], 10)
+    made.check()

@@ -31,7 +31,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(place: SettingPlace) ->
         ),
         ("hoodie.datasource.write.record.merger.impls", "org.example.Mine", "merge mode"),
         ("hoodie.write.table.version", "7", "keeps its version"),
-        ("hoodie.metadata.index.column.stats.enable", "true", "metadata table"),
+        ("hoodie.metadata.index.secondary.enable", "true", "metadata table"),
         ("hoodie.datasource.query.type", "incremental", "is for reading"),
         ("hoodie.bloom.index.filter.type", "SIMPLE", "DYNAMIC_V0"),
         ("hoodie.clean.commits.retained", "many", "an integer of at least 1"),

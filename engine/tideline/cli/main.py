@@ -63,6 +63,10 @@ _COMMANDS = {
         "tideline.cli.savepoint:savepoint_command",
         "Keep a state of a table to restore later.",
     ),
+    "index": (
+        "tideline.cli.index:index_command",
+        "Make, list and drop indexes of a table.",
+    ),
     "upgrade": ("tideline.cli.upgrade:upgrade_command", "Bring a table to a later version."),
     "downgrade": ("tideline.cli.upgrade:downgrade_command", "Bring a table to an earlier version."),
     "restore": ("tideline.cli.restore:restore_command", "Restore a table to a savepoint."),

@@ -15,6 +15,7 @@ from tideline.hudi.metadata_table.partition import (
     SeenTable,
     StoredRecords,
     TableChange,
+    WholeTable,
     group_number,
 )
 from tideline.hudi.metadata_table.reader import MetadataTable
@@ -39,8 +40,9 @@ class FileSizes:
     is_in_every_table = True
     may_be_empty = False
 
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> list[MetadataRecord]:
-        return [size_of(name, size) for name, size in live_files(table, timeline).items()]
+    def initial(self, whole: WholeTable) -> list[MetadataRecord]:
+        there = live_files(whole.table, whole.timeline)
+        return [size_of(name, size) for name, size in there.items()]
 
     def changes(
         self,

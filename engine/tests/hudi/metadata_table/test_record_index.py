@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pytest
 
+from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.file_group.key_changes import index_texts
@@ -261,3 +262,65 @@ def test_file_groups_of_a_secondary_index_are_those_of_hudi(version: str, number
     defined = {name: {"sourceFields": ["s"], "version": version}}
     index = SecondaryIndexPartition.defined(name, defined)
     assert group_number(index.hashed("n1$k1"), 10) == number
+
+
+@pytest.mark.parametrize("table_type", list(TableType), ids=str)
+@pytest.mark.parametrize("version", [8, 9])
+def test_indexes_that_are_made_of_a_table_are_kept(table_type: TableType, version: int) -> None:
+    location, clock = memory_place()
+    small = SmallTable.create(location, clock, table_type=table_type, table_version=version)
+    for v in (1, 2):
+        small.lake().write(rows(range(v, 9), v), "upsert")
+    small.lake().write(rows([4], 3), "delete")
+    indexes = small.lake().indexes()
+    with pytest.raises(ConfigError, match="secondary_index_s is made of record_index"):
+        indexes.create("secondary_index_s")
+    made = indexes.create(RECORD_INDEX)
+    assert made.records == 7
+    assert made.advice is not None
+    assert made.advice.startswith("keys are unique in the whole table from now on")
+    for name in SECONDARY:
+        assert indexes.create(name).records == 7
+    assert read_definitions(opened(small))["secondary_index_s"]["version"] == f"V{version - 7}"
+    assert_right(small)
+    assert [(index.name, index.is_kept) for index in indexes.list()] == [
+        (name, True) for name in (FILES, RECORD_INDEX, *SECONDARY)
+    ]
+    small.lake().write(rows([1, 20], 5, shift=1), "upsert", options=MOVES)
+    small.lake().write(rows([2], 6), "delete")
+    assert_right(small)
+    assert indexes.drop(RECORD_INDEX) == (RECORD_INDEX, *SECONDARY)
+    assert opened(small).config.metadata_partitions == (FILES,)
+    small.forget()
+
+
+def test_a_key_that_is_stored_twice_gets_no_record_index() -> None:
+    location, clock = memory_place()
+    small = SmallTable.create(location, clock, table_version=9)
+    small.lake().write(rows([1, 2], 1), "insert")
+    small.lake().write(rows([2], 1, shift=1), "insert")
+    with pytest.raises(UnsupportedTableError, match="key 'k002' is stored twice"):
+        small.lake().indexes().create(RECORD_INDEX)
+    assert opened(small).config.metadata_partitions == ()
+
+
+@pytest.mark.parametrize("writes", range(1, 60, 4))
+def test_a_build_that_dies_is_taken_up_again(writes: int) -> None:
+    location, clock = memory_place()
+    small = SmallTable.create(location, clock, table_version=9)
+    small.lake().write(rows(range(9), 1), "insert")
+    dying = FaultyStore(small.store(), FaultPlan(crash_after_write=writes))
+    with contextlib.suppress(SimulatedCrash):
+        for name in (RECORD_INDEX, *SECONDARY):
+            small.lake(dying).indexes().create(name)
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
+    small.lake().write(rows([3, 12], 2), "upsert")
+    assert stale_listing(opened(small)) == []
+    indexes = small.lake().indexes()
+    there = opened(small).config.metadata_partitions
+    for name in (RECORD_INDEX, *SECONDARY):
+        if name not in there:
+            indexes.create(name)
+    small.lake().write(rows([4, 13], 3), "upsert")
+    assert_right(small)
+    small.forget()

@@ -14,7 +14,7 @@ import pytest
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of, ranges_of
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of, typed_ranges
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
@@ -35,7 +35,6 @@ from tideline.hudi.table.table_config import (
     TableType,
 )
 from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
-from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -245,10 +244,11 @@ def test_statistics_that_cannot_be_read_end_without_the_list_of_files(
 
 def test_a_column_that_came_while_a_task_ran_may_be_missing_of_its_file() -> None:
     known = ColumnRange(ValueType(ValueKind.LONG), 1, 2, values=2, nulls=0)
-    stat = WriteStat(path="p0/a.parquet", column_ranges={"v": known})
+    path, ranges = "p0/a.parquet", {"v": known}
     types = {"v": known.type, "w": known.type}
-    assert ranges_of(stat, IndexedColumns(types, listed=("v",))) == {"v": known}
-    assert isinstance(ranges_of(stat, IndexedColumns(types, listed=("v", "w"))), CannotFollow)
+    assert typed_ranges(path, ranges, IndexedColumns(types, listed=("v",))) == ranges
+    both = IndexedColumns(types, listed=("v", "w"))
+    assert isinstance(typed_ranges(path, ranges, both), CannotFollow)
 
 
 def test_rows_that_are_added_up_are_so_in_a_compaction_too(small: SmallTable) -> None:

@@ -36,6 +36,7 @@ BOUND_LENGTH_MAX = 1024
 """Characters of a text, or bytes, that a bound has at most."""
 
 _INT96 = "INT96"
+_WITH_NAN = (ValueKind.FLOAT, ValueKind.DOUBLE)
 _TIMES = {
     "ms": (ValueKind.TIMESTAMP_MILLIS, ValueKind.LOCAL_TIMESTAMP_MILLIS),
     "us": (ValueKind.TIMESTAMP_MICROS, ValueKind.LOCAL_TIMESTAMP_MICROS),
@@ -73,9 +74,15 @@ def value_type(data_type: pa.DataType) -> ValueType | None:
 
 
 def ranges_of_base_file(
-    store: ObjectStore, path: str, metadata: pq.FileMetaData, columns: Iterable[str]
+    store: ObjectStore,
+    path: str,
+    metadata: pq.FileMetaData,
+    columns: Iterable[str],
+    *,
+    leaves_nan_out: bool = False,
 ) -> ColumnRanges | None:
-    """The ranges of these columns in a base file with this footer.
+    """The ranges of these columns in a base file with this footer, which leaves NaN out of bounds
+    where it is another writer's.
 
     None where the file lacks one of them, or its values have no order. Raises what reading the file
     raises.
@@ -93,8 +100,10 @@ def ranges_of_base_file(
         if metadata.schema.column(number).physical_type == _INT96:
             kind = ValueType(ValueKind.TIMESTAMP_MICROS)
         chunks = [metadata.row_group(at).column(number) for at in range(metadata.num_row_groups)]
+        is_hidden = leaves_nan_out and kind.kind in _WITH_NAN
         parts = [
-            _known(chunk, kind) or _measured(store, path, name, at, chunk, kind)
+            (None if is_hidden else _known(chunk, kind))
+            or _measured(store, path, name, at, chunk, kind)
             for at, chunk in enumerate(chunks)
         ]
         found[name] = united(parts, kind)

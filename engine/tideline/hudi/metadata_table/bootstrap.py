@@ -15,6 +15,8 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFromFilesystem.
 from __future__ import annotations
 
 from tideline.hudi.metadata_table.disable import disable_metadata_table
+from tideline.hudi.metadata_table.index_making import initial_records
+from tideline.hudi.metadata_table.partition import WholeTable
 from tideline.hudi.metadata_table.registry import partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -63,7 +65,8 @@ def bootstrap_metadata_table(
     properties = _properties(table)
     store.put(PROPERTIES_PATH, format_properties(properties, updated_at_ms=table.clock.now_ms()))
     kept = partitions_of_every_table()
-    initial = {partition: partition.initial(table, timeline) for partition in kept.values()}
+    whole = WholeTable(table, timeline)
+    initial = {partition: initial_records(partition, whole) for partition in kept.values()}
     MetadataWriter(table, guard).make(initial)
     listed = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
     table.properties.update(listed, guard)

@@ -6,7 +6,12 @@ a row of every column that is indexed, or none of its commit has any and the par
 That is so where a column holds NaN: no bounds make Hudi's queries find it.
 
 A commit adds the rows of the files that it wrote; what it replaced keeps its rows until a clean
-deletes the files. A rollback takes the rows of its instant out with the rest of it.
+deletes the files. A rollback takes the rows of its instant out with the rest of it. Files that a
+task wrote before the table had statistics are read back by the commit, since no row of theirs was
+measured.
+
+One that is made has rows of every committed file, older slices among them. Of these one may stay
+without rows, of the newest none.
 
 Rows that are written here are tight. Of single files Hudi's are not, whose bounds may leave values
 out (`hudi.read.known_values`): that tells them apart, also once Hudi has built them again.
@@ -19,25 +24,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
+from typing import Any
 
+from tideline.errors import UnsupportedTableError
 from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, replacing_rows
 from tideline.hudi.metadata_table.hash_id import column_id, file_id_hash, partition_id
-from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
+from tideline.hudi.metadata_table.indexed_columns import (
+    IndexedColumns,
+    column_definition,
+    columns_defined,
+    indexed_columns,
+)
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     Discrepancy,
     SeenTable,
     StoredRecords,
     TableChange,
+    WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.touched_slices import written_files
-from tideline.hudi.table.file_group import split_path
+from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import COLUMN_STATS, TableType
-from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.table.schema_history_reader import schema_history
+from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, TableType
 from tideline.hudi.timeline.column_range import ColumnRanges, retyped
-from tideline.hudi.timeline.commit_metadata import WriteStat
 
 COLUMN_RECORD = 3
 """The type of a row of a column of a file."""
@@ -52,17 +64,13 @@ class MeasuredFiles:
 
 
 class StatisticsPartition:
-    """What the partitions of statistics share: they follow what Hudi made, and are made by none
-    here."""
+    """What the partitions of statistics share."""
 
     is_in_every_table = False
     may_be_empty = False
 
     def hashed(self, key: str) -> str:
         return key
-
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
-        raise NotImplementedError("statistics are not built here")
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return merged_rows(records)
@@ -86,6 +94,30 @@ class ColumnStatsPartition(StatisticsPartition):
     file_id_prefix = "col-stats"
     groups_made = 2
 
+    def definition(self, whole: WholeTable) -> Mapping[str, Any]:
+        """Which columns it has. Raises UnsupportedTableError where `initial` cannot make it."""
+        found = _definition(whole)
+        if isinstance(found, CannotFollow):
+            raise UnsupportedTableError(found.reason, table=whole.table.uri)
+        return found
+
+    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+        indexed = _columns_of_new(whole)
+        if isinstance(indexed, CannotFollow):
+            return indexed
+        newest, others = _committed_files(whole)
+        if whole.contents is None:
+            raise ValueError("statistics are made of what files hold")
+        found = whole.contents.ranges([*newest, *others], indexed.types)
+        records: list[MetadataRecord] = []
+        for path, ranges in found.items():
+            typed = typed_ranges(path, ranges, indexed)
+            if not isinstance(typed, CannotFollow):
+                records += _rows(path, typed, indexed)
+            elif path in newest:
+                return typed
+        return records
+
     def changes(
         self,
         change: TableChange,
@@ -101,11 +133,7 @@ class ColumnStatsPartition(StatisticsPartition):
             for column in indexed.names
         ]
         rows = [
-            ColumnRow(split_path(path)[1], column, found, is_tight=True).stored(
-                key_of(column, *split_path(path)), COLUMN_RECORD, has_types=indexed.has_types
-            )
-            for path, ranges in measured.ranges.items()
-            for column, found in ranges.items()
+            row for path, ranges in measured.ranges.items() for row in _rows(path, ranges, indexed)
         ]
         return gone + rows
 
@@ -124,11 +152,15 @@ def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
     if isinstance(indexed, CannotFollow):
         return indexed
     found: dict[str, ColumnRanges] = {}
-    for stat in written_files(change):
-        ranges = ranges_of(stat, indexed)
-        if isinstance(ranges, CannotFollow):
-            return ranges
-        found[stat.path or ""] = ranges
+    written = {stat.path or "": stat.column_ranges for stat in written_files(change)}
+    unknown = [path for path, ranges in written.items() if not _is_measured(ranges, indexed)]
+    if unknown and change.contents is not None:
+        written |= change.contents.ranges(unknown, indexed.types)
+    for path, ranges in written.items():
+        typed = typed_ranges(path, ranges, indexed)
+        if isinstance(typed, CannotFollow):
+            return typed
+        found[path] = typed
     return MeasuredFiles(indexed, found)
 
 
@@ -143,25 +175,94 @@ def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] 
     return None if isinstance(found, str) else found.names
 
 
-def ranges_of(stat: WriteStat, indexed: IndexedColumns) -> ColumnRanges | CannotFollow:
-    """The ranges of the columns that are indexed, by what the task says that wrote the file.
+def files_with_rows(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
+    """The files of a slice but logs of changes."""
+    return (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
 
-    A column that is not listed may be missing: another writer has added it since the task began.
+
+def typed_ranges(
+    path: str, ranges: ColumnRanges | None, indexed: IndexedColumns
+) -> ColumnRanges | CannotFollow:
+    """The ranges of the columns that are indexed in a file, by all that is known of it.
+
+    A column that is not listed may be missing: another writer has added it since the file was
+    written.
     """
-    ranges = stat.column_ranges
-    if ranges is None or any(name not in ranges for name in indexed.listed):
-        return CannotFollow(f"the ranges of columns of {stat.path} are not known")
+    if ranges is None or not _is_measured(ranges, indexed):
+        return CannotFollow(f"the ranges of columns of {path} are not known")
     found = {}
     for name in indexed.names:
         if name not in ranges:
             continue
         typed = retyped(ranges[name], indexed.types[name])
         if typed is None:
-            return CannotFollow(f"{name} of {stat.path} has another type than the table's column")
+            return CannotFollow(f"{name} of {path} has another type than the table's column")
         if isinstance(typed.greatest, float) and isnan(typed.greatest):
-            return CannotFollow(f"{name} of {stat.path} holds NaN, which queries of Hudi's lose")
+            return CannotFollow(f"{name} of {path} holds NaN, which queries of Hudi's lose")
         found[name] = typed
     return found
+
+
+def _is_measured(ranges: ColumnRanges | None, indexed: IndexedColumns) -> bool:
+    return ranges is not None and all(name in ranges for name in indexed.listed)
+
+
+def _rows(path: str, ranges: ColumnRanges, indexed: IndexedColumns) -> Iterator[MetadataRecord]:
+    """The rows of one file."""
+    partition, name = split_path(path)
+    for column, found in ranges.items():
+        row = ColumnRow(name, column, found, is_tight=True)
+        key = key_of(column, partition, name)
+        yield row.stored(key, COLUMN_RECORD, has_types=indexed.has_types)
+
+
+def _committed_files(whole: WholeTable) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths of the files of the newest slices, and of all others that are committed."""
+    table, timeline = whole.table, whole.timeline
+    view = table.files.view_of(table.files.listing(), timeline)
+    newest = dict.fromkeys(
+        file.path for piece in view.all_latest_slices() for file in files_with_rows(piece)
+    )
+    all_files = dict.fromkeys(
+        file.path
+        for partition in view.partitions
+        for group in view.all_file_groups(partition)
+        for piece in group.slices
+        for file in files_with_rows(piece)
+    )
+    return tuple(newest), tuple(path for path in all_files if path not in newest)
+
+
+def _columns_of_new(whole: WholeTable) -> IndexedColumns | CannotFollow:
+    definition = _definition(whole)
+    if isinstance(definition, CannotFollow):
+        return definition
+    found = columns_defined(whole.table, whole.schema_json or "", definition)
+    return CannotFollow(found) if isinstance(found, str) else found
+
+
+def _definition(whole: WholeTable) -> Mapping[str, Any] | CannotFollow:
+    table = whole.table
+    reason = _without_bounds(table) or _without_columns(whole)
+    schema_json = whole.schema_json
+    if reason is not None or schema_json is None:
+        return CannotFollow(reason or "no commit says the table's schema")
+    found = column_definition(table, schema_json, whole.columns, whole.columns_max)
+    return CannotFollow(found) if isinstance(found, str) else found
+
+
+def _without_columns(whole: WholeTable) -> str | None:
+    """Why columns of files may be other ones than their names say, or be elsewhere."""
+    config = whole.table.config
+    if config.base_file_format != PARQUET:
+        return f"its base files are {config.base_file_format}, and bounds are read from Parquet"
+    if config.bootstrap_base_path is not None:
+        return "files of a bootstrapped table have their columns elsewhere"
+    if config.drop_partition_columns:
+        return "its files lack the columns of the partition path"
+    if schema_history(whole.table, whole.timeline) is not None:
+        return "its columns were renamed, dropped or retyped by Hudi's schema on read"
+    return None
 
 
 def _columns_at(change: TableChange) -> IndexedColumns | CannotFollow:

@@ -30,13 +30,12 @@ from tideline.hudi.metadata_table.partition import (
     SeenTable,
     StoredRecords,
     TableChange,
+    WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import FILES
-from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 
@@ -160,7 +159,7 @@ class FilesPartition:
     def hashed(self, key: str) -> str:
         return key
 
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
+    def initial(self, whole: WholeTable) -> tuple[MetadataRecord, ...]:
         """All files by a listing of the folder. Those of replaced groups and older slices are among
         them, until they are cleaned."""
         states = {
@@ -168,9 +167,9 @@ class FilesPartition:
                 name: FileState(size_bytes)
                 for name, size_bytes in files
                 if (file := parse_data_file(partition, name, size_bytes)) is not None
-                and timeline.is_committed(file.instant)
+                and whole.timeline.is_committed(file.instant)
             }
-            for partition, files in table.files.listing().items()
+            for partition, files in whole.table.files.listing().items()
         }
         return _stored(ListedFiles(dict.fromkeys(states, FileState(0)), states).records())
 

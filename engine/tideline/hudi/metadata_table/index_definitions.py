@@ -29,13 +29,15 @@ DEFINED = "indexDefinitions"
 BELIEVED = ("secondary_index_", "expr_index_")
 """How the names of indexes begin that are defined for as long as they are built or used."""
 
-_FIRST_VERSION = "V1"
-_PATH_PROPERTY = "hoodie.table.index.defs.path"
+FIRST_VERSION, SECOND_VERSION = "V1", "V2"
+"""Of an index: the only one before table version 9, and the one that statistics and secondary
+indexes are made in from there on."""
+DEFINITIONS_PATH_PROPERTY = "hoodie.table.index.defs.path"
 
 
 def definitions_path(table: HoodieTable) -> str:
     """Where the definitions are, or would be; a path outside of `.hoodie` is not followed."""
-    path = table.config.properties.get(_PATH_PROPERTY, "").strip()
+    path = table.config.properties.get(DEFINITIONS_PATH_PROPERTY, "").strip()
     is_own = path.startswith(".hoodie/") and ".." not in path.split("/")
     return path if is_own else INDEX_DEFINITIONS_PATH
 
@@ -71,10 +73,27 @@ def drop_definitions(
     defined = read_definitions(table)
     gone = _believed(defined, kept)
     if gone:
-        left = {name: item for name, item in defined.items() if name not in gone}
-        guard()
-        table.store.put(definitions_path(table), json.dumps({DEFINED: left}, indent=2).encode())
+        _store(table, {name: item for name, item in defined.items() if name not in gone}, guard)
     return gone
+
+
+def define(
+    table: HoodieTable, name: str, definition: Mapping[str, Any], guard: Guard = unguarded
+) -> None:
+    """Write the definition of one index, beside those of others. Call under the lock.
+
+    Raises CorruptTableError where these cannot be read.
+    """
+    defined = read_definitions(table)
+    _store(table, {**defined, name: dict(definition)}, guard)
+
+
+def undefine(table: HoodieTable, names: Collection[str], guard: Guard = unguarded) -> None:
+    """Drop the definitions of indexes that are not listed any more. Call under the lock; raises as
+    `define`."""
+    defined = read_definitions(table)
+    if not defined.keys().isdisjoint(names):
+        _store(table, {name: item for name, item in defined.items() if name not in names}, guard)
 
 
 def adapt_definitions(table: HoodieTable, version: int) -> None:
@@ -109,6 +128,12 @@ def has_option(table: HoodieTable, index: str, option: str) -> bool:
     return str(value).strip().lower() == "true"
 
 
+def _store(table: HoodieTable, defined: Mapping[str, Any], guard: Guard) -> None:
+    guard()
+    body = json.dumps({DEFINED: defined}, indent=2).encode()
+    table.store.put(definitions_path(table), body)
+
+
 def _believed(defined: Iterable[str], kept: Collection[str]) -> tuple[str, ...]:
     named = (name for name in defined if name.startswith(BELIEVED))
     return tuple(sorted(set(named) - set(kept)))
@@ -120,11 +145,11 @@ def _adapted(
     """Definitions by name, as a table of `version` has them."""
     if version >= 9:
         return {
-            name: {**item, "version": item.get("version") or _FIRST_VERSION}
+            name: {**item, "version": item.get("version") or FIRST_VERSION}
             for name, item in defined.items()
         }
     return {
         name: item
         for name, item in defined.items()
-        if (item.get("version") or _FIRST_VERSION) == _FIRST_VERSION
+        if (item.get("version") or FIRST_VERSION) == FIRST_VERSION
     }

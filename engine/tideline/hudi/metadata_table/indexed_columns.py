@@ -12,7 +12,7 @@ Source: Hudi's HoodieTableMetadataUtil.getColumnsToIndex, isColumnTypeSupported,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,8 @@ COLUMNS_MAX = 32
 """How many of the table's own columns are indexed where no list says otherwise."""
 
 _DECIMAL_DIGITS_MAX, _DECIMAL_SCALE_MAX = 30, 15
-_META_PREFIX = "_hoodie_"
+_NOT_OWN = (*META_COLUMNS, "_hoodie_commit_seqno", "_hoodie_file_name", "_hoodie_operation")
+_PLAIN = (ValueKind.BYTES, ValueKind.FIXED, ValueKind.DECIMAL)
 _PRIMITIVES = {
     "boolean": ValueKind.BOOLEAN,
     "int": ValueKind.INT,
@@ -76,24 +77,24 @@ def indexed_columns(table: HoodieTable, schema_json: str) -> IndexedColumns | st
 
     Raises CorruptTableError where the definitions cannot be read.
     """
-    defined = read_definitions(table).get(COLUMN_STATS)
+    return columns_defined(table, schema_json, read_definitions(table).get(COLUMN_STATS))
+
+
+def columns_defined(table: HoodieTable, schema_json: str, defined: Any) -> IndexedColumns | str:
+    """The same by a definition that is not stored yet."""
     listed = defined.get("sourceFields") if isinstance(defined, Mapping) else None
     if not isinstance(listed, list) or not listed:
         return "no definition lists its columns"
     version = defined.get("version") if isinstance(defined, Mapping) else None
     has_types = version == "V2" if version else table.layout.table_version >= 9
-    known: dict[str, ValueType | None] = {}
-    if table.config.populate_meta_fields:
-        known |= dict.fromkeys(META_COLUMNS, ValueType(ValueKind.STRING))
-    known |= dict(column_types(schema_json))
+    known = _known_columns(table, schema_json)
     there = [name for name in listed if name in known]
     unknown = [name for name in listed if known.get(name) is None and _is_in(name, known)]
     if unknown:
         return f"values of {', '.join(map(repr, unknown))} have no order here"
-    added = _by_rule(known, has_types=has_types)
     own = [name for name in there if name not in META_COLUMNS]
-    if own != added[: len(own)]:
-        added = []
+    rules = (rule for rule in _rules(known, has_types=has_types) if len(rule) <= COLUMNS_MAX)
+    added = next((rule for rule in rules if own == rule[: len(own)]), [])
     names = dict.fromkeys((*there, *added))
     types = {name: found for name in names if (found := known[name]) is not None}
     too_long = [name for name, found in types.items() if not has_types and not _fits(found)]
@@ -102,23 +103,72 @@ def indexed_columns(table: HoodieTable, schema_json: str) -> IndexedColumns | st
     return IndexedColumns(types, tuple(there), has_types)
 
 
+def column_definition(
+    table: HoodieTable,
+    schema_json: str,
+    columns: Collection[str] | None = None,
+    columns_max: int | None = None,
+) -> dict[str, Any] | str:
+    """The definition of `column_stats` for a table that gets it: of these columns, or of all that
+    any writer of Hudi's would index; or what is in the way.
+
+    Where one of these adds a column later, files from before have no row of it.
+    """
+    has_types = table.layout.table_version >= 9
+    known = _known_columns(table, schema_json)
+    rules = _rules(known, has_types=has_types)
+    own = rules[-1]
+    if columns is None:
+        limit = COLUMNS_MAX if columns_max is None else columns_max
+        wanted = {name for rule in rules for name in rule[:limit]}
+        own = [name for name in own if name in wanted]
+    else:
+        unknown = [name for name in columns if name not in own and name not in META_COLUMNS]
+        if unknown:
+            there = ", ".join(own)
+            return f"no column {', '.join(map(repr, unknown))} can be indexed; these can: {there}"
+        own = [name for name in own if name in columns]
+    meta = [name for name in META_COLUMNS if name in known]
+    if not own:
+        return "it has no column whose values have an order"
+    return {
+        "indexName": COLUMN_STATS,
+        "indexType": COLUMN_STATS,
+        "indexFunction": COLUMN_STATS,
+        "sourceFields": [*meta, *own],
+        "indexOptions": {},
+        "version": "V2" if has_types else "V1",
+    }
+
+
 def column_types(schema_json: str) -> Iterator[tuple[str, ValueType | None]]:
     """The columns of an Avro schema; None for one whose values have no order."""
     for column in json.loads(schema_json)["fields"]:
         yield column["name"], _type_of(column["type"])
 
 
-def _by_rule(known: Mapping[str, ValueType | None], *, has_types: bool) -> list[str]:
-    """What Hudi's writers index of the table's own columns by default."""
-    plain = (ValueKind.BYTES, ValueKind.FIXED, ValueKind.DECIMAL)
-    own = [
-        name
-        for name, found in known.items()
-        if found is not None
-        and not name.startswith(_META_PREFIX)
-        and (has_types or found.kind not in plain)
-    ]
-    return own if len(own) <= COLUMNS_MAX else []
+def _rules(known: Mapping[str, ValueType | None], *, has_types: bool) -> tuple[list[str], ...]:
+    """What Hudi's writers index of the table's own columns where no list and no limit says
+    otherwise. In the first version of the index that depends on how they hold rows: as records of
+    Avro, then the last rule counts, or not."""
+    own = {
+        name: found for name, found in known.items() if found is not None and name not in _NOT_OWN
+    }
+    if has_types:
+        return (list(own),)
+    return (
+        [name for name, found in own.items() if found.kind not in _PLAIN],
+        [name for name, found in own.items() if _fits(found)],
+    )
+
+
+def _known_columns(table: HoodieTable, schema_json: str) -> dict[str, ValueType | None]:
+    """The columns of a schema that may lack the meta columns, with these where the table has
+    them."""
+    known: dict[str, ValueType | None] = {}
+    if table.config.populate_meta_fields:
+        known |= dict.fromkeys(META_COLUMNS, ValueType(ValueKind.STRING))
+    return known | dict(column_types(schema_json))
 
 
 def _is_in(name: str, known: Iterable[str]) -> bool:

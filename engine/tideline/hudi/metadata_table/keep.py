@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.errors import (
     ConfigError,
@@ -29,6 +29,7 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
+from tideline.hudi.metadata_table.begin_statistics import begin_statistics
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
     KEEP_AS_IT_IS,
@@ -38,16 +39,16 @@ from tideline.hudi.metadata_table.config import (
 from tideline.hudi.metadata_table.disable import (
     disable_if_it_knows,
     disable_metadata_table,
-    kept_index,
 )
 from tideline.hudi.metadata_table.index_build import require_no_index_build
-from tideline.hudi.metadata_table.index_definitions import drop_definitions
+from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     CompareKeys,
     MetadataPartition,
     StoredRecords,
     TableChange,
+    TableContents,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import (
@@ -59,10 +60,6 @@ from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     FILES,
-    METADATA_PARTITIONS,
-    METADATA_PARTITIONS_INFLIGHT,
-    METADATA_TABLE_PATH,
-    RECORD_INDEX,
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -108,12 +105,20 @@ def record_commit(
     config: MetadataTableConfig = KEEP_AS_IT_IS,
     guard: Guard = unguarded,
     compare_keys: CompareKeys | None = None,
+    contents: TableContents | None = None,
 ) -> MetadataOutcome:
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
-    in `timeline` as it is under the lock. Raises what `guard` raises, which is asked before each
-    step that others would believe, and ConflictError while Hudi builds an index. Without
-    `compare_keys` a record index is dropped."""
-    change = TableChange(table, completed, timeline, written=metadata, compare_keys=compare_keys)
+    in `timeline` as it is under the lock. `contents` reads back what tasks did not measure; without
+    `compare_keys` a record index is dropped. Raises what `guard` raises, which is asked before each
+    step that others would believe, and ConflictError while Hudi builds an index."""
+    change = TableChange(
+        table,
+        completed,
+        timeline,
+        written=metadata,
+        contents=contents,
+        compare_keys=compare_keys,
+    )
     return _record(change, config, guard)
 
 
@@ -194,8 +199,9 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
             if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
-    MetadataWriter(table, guard, per_compaction).commit(change.completed, made, timeline)
-    return MetadataOutcome(is_new=True)
+    if config.begins_statistics:
+        begin_statistics(change, config.statistics, guard)
+    return replace(_continue(change, made, per_compaction, guard), is_new=True)
 
 
 def _continue(
@@ -256,16 +262,5 @@ def _drop_others(table: HoodieTable, kept: Collection[str], guard: Guard) -> tup
     """Take every partition that is not kept out of the metadata table; the names of what went."""
     others = tuple(sorted({*table.config.metadata_partitions_in_work}.difference(kept)))
     if others:
-        drop_definitions(table, kept, guard)
-        only_kept = {METADATA_PARTITIONS: ",".join(kept), METADATA_PARTITIONS_INFLIGHT: ""}
-        if RECORD_INDEX in others:
-            only_kept |= kept_index(table)
-        table.properties.update(only_kept, guard)
-        folders = [f"{METADATA_TABLE_PATH}/{name}" for name in others]
-        scope = table.files.delete_scope(
-            "dropping partitions of the metadata table", control=folders
-        )
-        for folder in folders:
-            guard()
-            scope.remove_below(folder)
+        drop_partitions(table, others, kept, guard)
     return others

@@ -12,17 +12,26 @@ that is listed and not kept up to date would hide rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import mul
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.column_range import ColumnRanges, ValueType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -31,6 +40,37 @@ Found = TypeVar("Found")
 
 _PARTS_IN_SHARD = 3
 """Of the id of a file group, behind the prefix: the shard, its number there, and 0."""
+
+
+class TableContents(Protocol):
+    """What data files hold, read back. What was read once is remembered."""
+
+    def ranges(
+        self, paths: Collection[str], columns: Mapping[str, ValueType]
+    ) -> Mapping[str, ColumnRanges | None]:
+        """The ranges of these columns in base files and logs, by path; None of a file that does not
+        tell them, nothing of one that is gone. A file without a column holds nulls of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTable:
+    """All that is committed by `timeline`, for a partition that is made of it. `contents` is None
+    where only names of files are looked at; `columns` are those that statistics are asked for, None
+    for those of a rule. `first_schema_json` is that of the first commit, which is to complete.
+    `compare_keys` is None where rows are not looked at."""
+
+    table: HoodieTable
+    timeline: ActiveTimeline
+    contents: TableContents | None = None
+    columns: tuple[str, ...] | None = None
+    columns_max: int | None = None
+    first_schema_json: str | None = None
+    compare_keys: CompareKeys | None = None
+
+    @property
+    def schema_json(self) -> str | None:
+        """Avro JSON of the table's schema; None where no commit says it."""
+        return self.table.schemas.newest_json(self.timeline) or self.first_schema_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +103,8 @@ class CompareKeys(Protocol):
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """What an instant changes that is about to complete as `completed`: files that it wrote, files
-    that it deleted, partitions that it emptied. `timeline` is that of the table before."""
+    that it deleted, partitions that it emptied. `timeline` is that of the table before. `contents`
+    reads back what the tasks that wrote files did not find out."""
 
     table: HoodieTable
     completed: Instant
@@ -71,6 +112,7 @@ class TableChange:
     written: CommitMetadata | None = None
     deleted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
+    contents: TableContents | None = None
     compare_keys: CompareKeys | None = field(default=None, repr=False, compare=False)
     """Finds out which keys of slices differ; None where no row is written."""
 
@@ -93,7 +135,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class CannotFollow:
-    """Why a partition cannot be kept at a change, so that it is dropped."""
+    """Why a partition cannot be made, or cannot be kept at a change, so that it is dropped."""
 
     reason: str
 
@@ -161,8 +203,8 @@ class MetadataPartition(Protocol):
     def hashed(self, key: str) -> str:
         """What of a key decides on its file group."""
 
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> Sequence[MetadataRecord]:
-        """The records of all that is committed by `timeline`, for a partition that is made."""
+    def initial(self, whole: WholeTable) -> Sequence[MetadataRecord] | CannotFollow:
+        """The records of a partition that is made, or what is in the way."""
 
     def changes(
         self, change: TableChange, stored: StoredRecords | None
@@ -182,6 +224,14 @@ class MetadataPartition(Protocol):
 
     def verify(self, records: Iterable[MetadataRecord], seen: SeenTable) -> Iterator[Discrepancy]:
         """Where the table is not as the records say."""
+
+
+@runtime_checkable
+class DefinedPartition(Protocol):
+    """A partition that Hudi has a definition of beside it."""
+
+    def definition(self, whole: WholeTable) -> Mapping[str, Any]:
+        """The entry under its name in the definitions of indexes, for one that is made."""
 
 
 def file_group(partition: MetadataPartition, number: int, shard: str | None = None) -> FileGroupId:

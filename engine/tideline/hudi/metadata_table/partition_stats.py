@@ -20,14 +20,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.metadata_table.column_stats import StatisticsPartition, measured_files
-from tideline.hudi.metadata_table.file_ranges import FileRows, rows_of_files
+from tideline.hudi.metadata_table.column_stats import (
+    StatisticsPartition,
+    files_with_rows,
+    measured_files,
+)
+from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
-from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
+from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
     TableChange,
+    WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.touched_slices import slices_after, touched_partitions
@@ -44,6 +49,36 @@ class PartitionStatsPartition(StatisticsPartition):
     file_id_prefix = "partition-stats"
     groups_made = 1
 
+    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+        """From the rows of files, which must be there."""
+        table, timeline = whole.table, whole.timeline
+        if not table.config.partition_fields:
+            return CannotFollow("the table has no partitions")
+        schema_json = whole.schema_json
+        if schema_json is None:
+            return CannotFollow("no commit says the table's schema")
+        indexed = indexed_columns(table, schema_json)
+        if isinstance(indexed, str):
+            return CannotFollow(indexed)
+        view = table.files.view_of(table.files.listing(), timeline)
+        live = {
+            partition: [
+                file.path
+                for piece in view.latest_slices(partition)
+                for file in files_with_rows(piece)
+            ]
+            for partition in view.partitions
+        }
+        paths = [path for those in live.values() for path in those]
+        known = ranges_of_files(table, indexed.names, paths)
+        records: list[MetadataRecord] = []
+        for partition, those in live.items():
+            rows = _rows(partition, [_ranges(known, path) for path in those], indexed)
+            if isinstance(rows, CannotFollow):
+                return rows
+            records += (row for row in rows if not row.is_deleted)
+        return records
+
     def changes(
         self, change: TableChange, stored: StoredRecords | None
     ) -> list[MetadataRecord] | CannotFollow:
@@ -56,7 +91,7 @@ class PartitionStatsPartition(StatisticsPartition):
         written, indexed = measured.ranges, measured.indexed
         live: dict[str, list[str]] = {partition: [] for partition in touched}
         for piece in change.once(slices_after, stored).values():
-            live[piece.partition] += [file.path for file in piece.files]
+            live[piece.partition] += [file.path for file in files_with_rows(piece)]
         others = {path for paths in live.values() for path in paths if path not in written}
         known = rows_of_files(stored, indexed.names, others)
         records: list[MetadataRecord] = []

@@ -28,7 +28,7 @@ from uuid import UUID
 from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import decode_record, encode_records
-from tideline.hudi.metadata_table.index_definitions import has_option
+from tideline.hudi.metadata_table.index_definitions import FIRST_VERSION, has_option
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     Discrepancy,
@@ -36,6 +36,7 @@ from tideline.hudi.metadata_table.partition import (
     SlicePair,
     StoredRecords,
     TableChange,
+    WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
 from tideline.hudi.metadata_table.touched_slices import (
@@ -47,7 +48,6 @@ from tideline.hudi.metadata_table.touched_slices import (
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX, TableType
-from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 
 _RECORD = 5
@@ -98,15 +98,47 @@ class RecordIndexPartition:
     def hashed(self, key: str) -> str:
         return key
 
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
-        raise NotImplementedError("a record index is not built here")
+    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+        """One place for each key of the table; in the way is a key that has two."""
+        reason = why_not_indexed(whole.table)
+        if reason is not None:
+            return CannotFollow(reason)
+        if whole.compare_keys is None:
+            return CannotFollow("rows are not looked at")
+        pieces = whole.table.files.view(whole.timeline).all_latest_slices()
+        pairs: list[SlicePair] = [(None, piece) for piece in pieces]
+        found = whole.compare_keys(whole.timeline, whole.timeline, pairs)
+        zone = whole.table.instants.zone
+        records: dict[str, MetadataRecord] = {}
+        for piece, keys in zip(pieces, found, strict=True):
+            datum = KeyPlace(piece.group, zone.epoch_ms(piece.base_instant)).stored()
+            for key in keys.added:
+                if key in records:
+                    return CannotFollow(
+                        f"key {key!r} is stored twice, in {piece.group} and elsewhere: "
+                        "`tideline check --keys --across-partitions` names all of these"
+                    )
+                records[key] = MetadataRecord(key, datum=datum)
+        return list(records.values())
+
+    def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002
+        return {
+            "indexName": RECORD_INDEX,
+            "indexType": RECORD_INDEX,
+            "indexFunction": "",
+            "sourceFields": [],
+            "indexOptions": {"isPartitioned": "false"},
+            "version": FIRST_VERSION,
+        }
 
     def changes(
         self, change: TableChange, stored: StoredRecords | None
     ) -> list[MetadataRecord] | CannotFollow:
         """A partition of the table that has no shard yet gets one, whether it has keys or not: Hudi
         makes none for one that `files` has."""
-        reason = _why_not(change.table)
+        if RECORD_INDEX not in change.table.config.metadata_partitions:
+            return CannotFollow("the table has no record index")
+        reason = why_not_indexed(change.table)
         if reason is not None:
             return CannotFollow(reason)
         written = change.written
@@ -186,11 +218,9 @@ def _is_partitioned(table: HoodieTable) -> bool:
     return has_option(table, RECORD_INDEX, "isPartitioned")
 
 
-def _why_not(table: HoodieTable) -> str | None:
-    """Why no commit of a table can follow with its keys."""
+def why_not_indexed(table: HoodieTable) -> str | None:
+    """Why keys of a table cannot be followed."""
     config = table.config
-    if RECORD_INDEX not in config.metadata_partitions:
-        return "the table has no record index"
     if not config.populate_meta_fields:
         return "files of the table do not hold record keys"
     is_merged = config.table_type is TableType.MERGE_ON_READ

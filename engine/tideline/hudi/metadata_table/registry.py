@@ -9,7 +9,11 @@ from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
-from tideline.hudi.metadata_table.secondary_index import SECONDARY_INDEX, secondary_indexes
+from tideline.hudi.metadata_table.secondary_index import (
+    SECONDARY_INDEX,
+    new_secondary_index,
+    secondary_indexes,
+)
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 
@@ -27,6 +31,27 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 """What partitions are made of and looked up in, by how their names begin."""
 
 
+def makeable_partitions() -> dict[str, MetadataPartition]:
+    """Those that are made on demand, by name, but secondary indexes, whose names are free."""
+    return {name: item for name, item in _by_name().items() if not item.is_in_every_table}
+
+
+def makeable_partition(
+    table: HoodieTable, name: str, columns: tuple[str, ...] | None
+) -> MetadataPartition | None:
+    """The one of a name that is made on demand, of these columns where it is made of some."""
+    if name.startswith(SECONDARY_INDEX) and name != SECONDARY_INDEX:
+        return new_secondary_index(table, name, columns)
+    return makeable_partitions().get(name)
+
+
+def needed_by(name: str) -> tuple[str, ...]:
+    """The partitions without which one is worth nothing."""
+    return tuple(
+        needed for prefix, those in _NEEDED.items() if name.startswith(prefix) for needed in those
+    )
+
+
 def partitions_of_every_table() -> dict[str, MetadataPartition]:
     """Those that a metadata table is made with, by name, as the property of the table lists
     them."""
@@ -39,13 +64,6 @@ def kept_partitions(table: HoodieTable) -> dict[str, MetadataPartition]:
     listed = table.config.metadata_partitions
     found = {name: item for name, item in _by_name().items() if name in listed}
     return found | {item.name: item for item in secondary_indexes(table)}
-
-
-def needed_by(name: str) -> tuple[str, ...]:
-    """The partitions without which one is worth nothing."""
-    return tuple(
-        needed for prefix, those in _NEEDED.items() if name.startswith(prefix) for needed in those
-    )
 
 
 def _by_name() -> dict[str, MetadataPartition]:

@@ -23,7 +23,11 @@ from functools import cache
 from typing import Any
 
 from tideline.formats.avro import encode_records
-from tideline.hudi.metadata_table.index_definitions import read_definitions
+from tideline.hudi.metadata_table.index_definitions import (
+    FIRST_VERSION,
+    SECOND_VERSION,
+    read_definitions,
+)
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     Discrepancy,
@@ -31,14 +35,13 @@ from tideline.hudi.metadata_table.partition import (
     SlicePair,
     StoredRecords,
     TableChange,
+    WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
-from tideline.hudi.metadata_table.record_index import has_global_record_index
+from tideline.hudi.metadata_table.record_index import has_global_record_index, why_not_indexed
 from tideline.hudi.metadata_table.touched_slices import slices_after, slices_before, written_files
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import TableType
-from tideline.hudi.timeline.active import ActiveTimeline
 
 SECONDARY_INDEX = "secondary_index_"
 """How their names begin."""
@@ -49,6 +52,8 @@ _NULL = "\0"
 _SEPARATOR = "$"
 _ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in ("\\", _SEPARATOR, _NULL)})
 _FOLLOWED = frozenset({"string", "int", "long", "boolean"})
+_TYPED = 9
+"""The table version from which on a secondary index is made in its second version."""
 _WITHOUT_CHANGES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
 
@@ -77,19 +82,44 @@ class SecondaryIndexPartition:
         fields = found.get("sourceFields")
         columns = fields if isinstance(fields, list) and len(fields) == 1 else [None]
         column = columns[0] if isinstance(columns[0], str) else None
-        return cls(name, column, found.get("version") == "V2")
+        return cls(name, column, found.get("version") == SECOND_VERSION)
 
     def hashed(self, key: str) -> str:
         """What of a key decides on its file group."""
         return value_part(key) if self.hashes_value else key
 
-    def initial(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[MetadataRecord, ...]:
-        raise NotImplementedError("a secondary index is not built here")
+    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+        """One record for each row of the table."""
+        column = self._followed(whole.table, whole.schema_json)
+        if isinstance(column, CannotFollow):
+            return column
+        if whole.compare_keys is None:
+            return CannotFollow("rows are not looked at")
+        pieces = whole.table.files.view(whole.timeline).all_latest_slices()
+        pairs: list[SlicePair] = [(None, piece) for piece in pieces]
+        found = whole.compare_keys(whole.timeline, whole.timeline, pairs, column)
+        texts = {text for keys in found for text in keys.added}
+        return [MetadataRecord(text, datum=_datum()) for text in texts]
+
+    def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002
+        return {
+            "indexName": self.name,
+            "indexType": "secondary_index",
+            "indexFunction": "identity",
+            "sourceFields": [self.column],
+            "indexOptions": {},
+            "version": SECOND_VERSION if self.hashes_value else FIRST_VERSION,
+        }
 
     def changes(
         self, change: TableChange, stored: StoredRecords | None
     ) -> list[MetadataRecord] | CannotFollow:
-        column = self._followed(change)
+        table = change.table
+        if self.name not in table.config.metadata_partitions:
+            return CannotFollow("the table does not list it")
+        schema_json = change.written.schema_json if change.written is not None else None
+        schema_json = schema_json or table.schemas.newest_json(change.timeline)
+        column = self._followed(table, schema_json)
         if isinstance(column, CannotFollow):
             return column
         written = change.written
@@ -125,22 +155,15 @@ class SecondaryIndexPartition:
         """Records are compared with files where these are read (`check.record_index`)."""
         return iter(())
 
-    def _followed(self, change: TableChange) -> str | CannotFollow:
+    def _followed(self, table: HoodieTable, schema_json: str | None) -> str | CannotFollow:
         """The column, where every commit can follow its values."""
-        table = change.table
         if self.column is None:
             return CannotFollow("the definition of the index is not understood")
-        if self.name not in table.config.metadata_partitions:
-            return CannotFollow("the table does not list it")
         if not has_global_record_index(table):
             return CannotFollow("the table has no record index of all keys")
-        if not table.config.populate_meta_fields:
-            return CannotFollow("files of the table do not hold record keys")
-        is_merged = table.config.table_type is TableType.MERGE_ON_READ
-        if is_merged and table.config.known_merge_mode is None:
-            return CannotFollow("rows are merged in a way of their own when they are read")
-        schema_json = change.written.schema_json if change.written is not None else None
-        schema_json = schema_json or table.schemas.newest_json(change.timeline)
+        reason = why_not_indexed(table)
+        if reason is not None:
+            return CannotFollow(reason)
         kind = None if schema_json is None else _type_of(schema_json, self.column)
         if kind not in _FOLLOWED:
             return CannotFollow(f"values of {self.column} have several spellings, or none")
@@ -152,6 +175,14 @@ def secondary_indexes(table: HoodieTable) -> tuple[SecondaryIndexPartition, ...]
     names = [name for name in table.config.metadata_partitions if name.startswith(SECONDARY_INDEX)]
     definitions = read_definitions(table) if names else {}
     return tuple(SecondaryIndexPartition.defined(name, definitions) for name in names)
+
+
+def new_secondary_index(
+    table: HoodieTable, name: str, columns: tuple[str, ...] | None
+) -> SecondaryIndexPartition:
+    """One that is made: of the one column that is asked for, or that its name ends with."""
+    column = columns[0] if columns and len(columns) == 1 else name.removeprefix(SECONDARY_INDEX)
+    return SecondaryIndexPartition(name, column, hashes_value=table.layout.table_version >= _TYPED)
 
 
 def secondary_key(value: str | None, record_key: str) -> str:

@@ -76,7 +76,7 @@ from tideline.storage.lock import Guard, unguarded
 
 FIRST_INSTANT = InstantTime("0" * 17)
 """The commit that a metadata table begins with."""
-_LAST_BUILD = InstantTime("0" * 14 + "999")
+LAST_BUILD = InstantTime("0" * 14 + "999")
 """Partitions are built at instants of zeros and a number up to this."""
 _COMPACTION_PLAN_VERSION = 2
 _HFILE = "hfile"
@@ -196,6 +196,15 @@ class MetadataWriter:
         metadata = _commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 
+    def next_build(self) -> InstantTime:
+        """The first instant of zeros at which nothing was made yet."""
+        timeline = self._metadata.timeline()
+        times = (InstantTime(f"{number:017}") for number in range(int(str(LAST_BUILD)) + 1))
+        found = next((time for time in times if timeline.find(time) is None), None)
+        if found is None:
+            raise CorruptTableError("no instant of zeros is left", table=self._table.uri)
+        return found
+
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
         """Take back a commit of any writer, and compactions under way; whether nothing is left.
 
@@ -231,7 +240,7 @@ class MetadataWriter:
             now = self._table.timeline()
             unknown = [candidate for candidate in unknown if now.find(candidate.time) is None]
         for instant in unknown:
-            if instant.time > _LAST_BUILD or not self._is_built():
+            if instant.time > LAST_BUILD or not self._is_built():
                 self.undo(instant.time, timeline)
 
     def _is_built(self) -> bool:

@@ -31,6 +31,7 @@ from tideline.hudi.commit.finalize import delete_unreported_files
 from tideline.hudi.commit.outcome import Unknown, unknown_error
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import save_history, unchanged_history
+from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
     execute_attempt_rollback,
@@ -185,7 +186,8 @@ class ServiceTransaction:
             guard = self._pending.guard(lease)
             wanted = self._config.metadata_table
             keys = comparison_of_keys(self.table, metadata)
-            record_commit(self.table, completed, metadata, timeline, wanted, guard, keys)
+            contents = StoredContents(self.table.store)
+            record_commit(self.table, completed, metadata, timeline, wanted, guard, keys, contents)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             body = self.table.timelines.layout.encode_commit(metadata)
             self._pending.complete(completed, body, lease)

@@ -42,6 +42,7 @@ from tideline.hudi.commit.finalize import delete_unreported_files
 from tideline.hudi.commit.outcome import Committed, Unknown
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import history_after, save_history, unchanged_history
+from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.keep import record_commit, require_possible
 from tideline.hudi.recovery.execute import (
     FailedWrites,
@@ -230,7 +231,10 @@ class WriteTransaction:
             completed = self.pending.completed_now(timeline)
             wanted, guard = self.config.metadata_table, self.pending.guard(lease)
             keys = comparison_of_keys(self.table, metadata)
-            kept = record_commit(self.table, completed, metadata, timeline, wanted, guard, keys)
+            contents = StoredContents(self.table.store)
+            kept = record_commit(
+                self.table, completed, metadata, timeline, wanted, guard, keys, contents
+            )
             committed = Committed(completed, metadata, leftovers, kept)
             self._completing = committed
             self.pending.complete(completed, encode_commit(metadata), lease)

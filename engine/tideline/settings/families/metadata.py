@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, harmless, integer, refused, word
+from tideline.settings.entries import OFF, flag, harmless, integer, names, refused, word
 
 _NONE = (
-    "of a metadata table Tideline keeps `files` and the statistics of columns that Hudi made, in "
-    "tables of versions 8 and 9, makes no statistics, and drops indexes when it writes; leave it "
-    "out"
+    "of a metadata table Tideline keeps `files` and the statistics of columns, in tables of "
+    "versions 8 and 9, and drops other indexes when it writes; leave it out"
 )
 _M = "hoodie.metadata."
 
@@ -27,12 +26,29 @@ SETTINGS = (
         "the metadata table is compacted when it has so many commits since its last compaction",
         at_least=1,
     ),
+    flag(
+        f"{_M}index.column.stats.enable",
+        "false",
+        "true: a metadata table that hoodie.metadata.enable=true makes with the first commit of a "
+        "table has column_stats, and partition_stats where the table has partitions; of a table "
+        "with rows tideline index makes them",
+    ),
+    names(
+        f"{_M}index.column.stats.column.list",
+        "the columns that statistics are made of; without it the first ones whose values have an "
+        "order",
+    ),
+    integer(
+        f"{_M}index.column.stats.max.columns.to.index",
+        32,
+        "how many columns statistics are made of where no list names them",
+        at_least=1,
+    ),
     *refused(
         _NONE,
         f"{_M}bloom.filter.enable",
         f"{_M}global.record.level.index.enable",
         f"{_M}index.bloom.filter.enable",
-        f"{_M}index.column.stats.enable",
         f"{_M}index.expression.enable",
         f"{_M}index.partition.stats.enable",
         f"{_M}index.secondary.enable",
@@ -68,10 +84,8 @@ SETTINGS = (
         f"{_M}index.bloom.filter.file.group.count",
         f"{_M}index.bloom.filter.parallelism",
         f"{_M}index.check.timeout.seconds",
-        f"{_M}index.column.stats.column.list",
         f"{_M}index.column.stats.file.group.count",
         f"{_M}index.column.stats.inMemory.projection.threshold",
-        f"{_M}index.column.stats.max.columns.to.index",
         f"{_M}index.column.stats.parallelism",
         f"{_M}index.column.stats.processing.mode.override",
         f"{_M}index.expression.file.group.count",

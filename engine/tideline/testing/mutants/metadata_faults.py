@@ -9,6 +9,7 @@ _KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/writer.py"
 _KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
+_MADE = ("engine/tests/hudi/metadata_table/test_making_indexes.py",)
 _STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _KEYS = ("engine/tests/hudi/metadata_table/test_record_index.py",)
@@ -25,8 +26,8 @@ METADATA_FAULTS = (
     ),
     Fault(
         "files of dropped partitions go before the list says so",
-        _KEEP,
-        "        table.properties.update(only_kept, guard)\n",
+        f"{_ROOM}/index_dropping.py",
+        "    table.properties.update(listed, guard)\n",
         "",
         _KEEPING,
     ),
@@ -103,7 +104,7 @@ METADATA_FAULTS = (
     Fault(
         "a partition that Hudi is building is swept away",
         _WRITER,
-        "            if instant.time > _LAST_BUILD or not self._is_built():\n",
+        "            if instant.time > LAST_BUILD or not self._is_built():\n",
         "            if instant.time:\n",
         _KEEPING,
     ),
@@ -186,6 +187,27 @@ METADATA_FAULTS = (
         "        return gone + rows\n",
         "        return rows\n",
         _STATISTICS,
+    ),
+    Fault(
+        "statistics are made of what was committed before the lock",
+        "engine/tideline/hudi/metadata_indexes/table_indexes.py",
+        "next_time(timeline))\n            whole = replace(whole, timeline=timeline)\n",
+        "next_time(timeline))\n",
+        _MADE,
+    ),
+    Fault(
+        "a write that began before the table had statistics ends them",
+        f"{_ROOM}/column_stats.py",
+        "    if unknown and change.contents is not None:\n",
+        "    if False:\n",
+        _MADE,
+    ),
+    Fault(
+        "bounds of a writer that leaves NaN out are taken as they are",
+        "engine/tideline/hudi/file_group/file_contents.py",
+        "        leaves_nan_out=not is_ours and not metadata.created_by.startswith(_PARQUET_MR),\n",
+        "",
+        ("engine/tests/hudi/metadata_table/test_index_command.py",),
     ),
     Fault(
         "NaN has bounds in statistics",

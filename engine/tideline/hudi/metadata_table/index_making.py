@@ -1,0 +1,119 @@
+"""Making one partition of a metadata table that is there, of all that is committed.
+
+Under the lock of the table, so that no commit completes meanwhile:
+
+1. What is left of an earlier attempt is deleted: commits to the metadata table that are pending
+   and no instant of the table's, then the partition's folder. No list names it.
+2. Its records go into the metadata table, as a commit at the first instant of zeros that is free.
+   Died in between: a pending commit, which the next write takes back, or a folder as in 1.
+3. Its definition, where it has one. Queries of Hudi's use none of these without the list.
+4. The list. From here on readers use the partition, and every commit goes into it.
+
+A commit reads the list under the lock, when it is about to complete. So a write that is pending
+meanwhile adds its own records; one of ours reads back what its tasks had no reason to measure.
+Writes of Hudi's that stream records while they run have chosen their partitions as they began. They
+show in the metadata table, and are in the way where a file without records would be lost.
+
+Source: Hudi's HoodieBackedTableMetadataWriter.initializeFilegroupsAndCommit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.hudi.metadata_table.index_definitions import (
+    DEFINITIONS_PATH_PROPERTY,
+    define,
+    definitions_path,
+)
+from tideline.hudi.metadata_table.partition import (
+    CannotFollow,
+    DefinedPartition,
+    MetadataPartition,
+    WholeTable,
+)
+from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.metadata_table.registry import needed_by
+from tideline.hudi.metadata_table.writer import MetadataWriter
+from tideline.hudi.table.table_config import (
+    COLUMN_STATS,
+    METADATA_PARTITIONS,
+    METADATA_TABLE_PATH,
+)
+from tideline.hudi.timeline.instant import Action
+from tideline.storage.lock import Guard, unguarded
+
+_SAFE_WITHOUT_RECORDS = (COLUMN_STATS, "bloom_filters")
+"""Partitions whose readers look into every file that they say nothing of."""
+
+
+def initial_records(partition: MetadataPartition, whole: WholeTable) -> Sequence[MetadataRecord]:
+    """The records of a partition that is made. Raises UnsupportedTableError naming what is in the
+    way."""
+    found = partition.initial(whole)
+    if isinstance(found, CannotFollow):
+        raise UnsupportedTableError(
+            f"{partition.name} cannot be made: {found.reason}", table=whole.table.uri
+        )
+    return found
+
+
+def require_makeable(partition: MetadataPartition, whole: WholeTable) -> None:
+    """Raise ConfigError where the partition is there already, or one that it builds on is not."""
+    listed = whole.table.config.metadata_partitions
+    if partition.name in listed:
+        raise ConfigError(
+            f"the metadata table has {partition.name} already; to make it again, drop it first",
+            table=whole.table.uri,
+        )
+    missing = [name for name in needed_by(partition.name) if name not in listed]
+    if missing:
+        raise ConfigError(
+            f"{partition.name} is made of {', '.join(missing)}: create that first",
+            table=whole.table.uri,
+        )
+
+
+def _require_no_streamed_write(
+    partition: MetadataPartition, whole: WholeTable, writer: MetadataWriter
+) -> None:
+    """Raise ConflictError for a commit to the metadata table that is under way, as Hudi's are while
+    they write rows."""
+    streamed = writer.metadata.timeline().of(Action.DELTACOMMIT).pending().first()
+    if streamed is not None and partition.name not in _SAFE_WITHOUT_RECORDS:
+        raise ConflictError(
+            f"a write of Hudi is under way that may not know of {partition.name}: try again when "
+            "it is done",
+            table=whole.table.uri,
+            instant=streamed.time,
+        )
+
+
+def make_partition(
+    partition: MetadataPartition,
+    records: Sequence[MetadataRecord],
+    whole: WholeTable,
+    guard: Guard = unguarded,
+) -> None:
+    """Make a partition with its initial records, while Hudi builds none.
+
+    Raises ConflictError while a write of Hudi's is under way that may leave it out, what `guard`
+    raises, and as `MetadataWriter`.
+    """
+    table = whole.table
+    definition = partition.definition(whole) if isinstance(partition, DefinedPartition) else None
+    writer = MetadataWriter(table, guard)
+    guard()
+    writer.sweep(whole.timeline)
+    _require_no_streamed_write(partition, whole, writer)
+    folder = f"{METADATA_TABLE_PATH}/{partition.name}"
+    scope = table.files.delete_scope("making an index", control=(folder,))
+    scope.remove_below(folder)
+    writer.make({partition: records}, writer.next_build())
+    listed = {*table.config.metadata_partitions, partition.name}
+    changes: dict[str, str | None] = {METADATA_PARTITIONS: ",".join(sorted(listed))}
+    if definition is not None:
+        changes[DEFINITIONS_PATH_PROPERTY] = definitions_path(table)
+        define(table, partition.name, definition, guard)
+    table.properties.update(changes, guard)
