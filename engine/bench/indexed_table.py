@@ -1,4 +1,4 @@
-"""A table with a record index and as many file groups as one likes, of which few have rows.
+"""A table with a record index and any number of file groups, few with rows.
 
 Most file groups are in the metadata table alone: `files` lists a file of each, and the record index
 has keys in it. A write that reads none of these files cannot tell the difference.

@@ -145,7 +145,7 @@ def assert_right(small: SmallTable) -> None:
         assert {record.key for record in looked_up} == expected
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_each_key_has_its_place_after_random_work(small: SmallTable, seed: int) -> None:
     chance = random.Random(seed)
     small.lake().write(rows(range(12), 20), "insert")
@@ -174,7 +174,7 @@ def test_each_key_has_its_place_after_random_work(small: SmallTable, seed: int) 
     assert stale_listing(opened(small)) == []
 
 
-@pytest.mark.parametrize("writes", range(1, 40, 3))
+@pytest.mark.parametrize("writes", range(1, 40, 6))
 def test_what_a_death_leaves_is_taken_back(small: SmallTable, writes: int) -> None:
     small.lake().write(rows(range(6), 0), "insert")
     dying = FaultyStore(small.store(), FaultPlan(crash_after_write=writes))
@@ -304,7 +304,7 @@ def test_a_key_that_is_stored_twice_gets_no_record_index() -> None:
     assert opened(small).config.metadata_partitions == ()
 
 
-@pytest.mark.parametrize("writes", range(1, 60, 4))
+@pytest.mark.parametrize("writes", range(1, 60, 7))
 def test_a_build_that_dies_is_taken_up_again(writes: int) -> None:
     location, clock = memory_place()
     small = SmallTable.create(location, clock, table_version=9)

@@ -26,11 +26,11 @@ class RememberedKeys:
         value_column: str | None = None,
     ) -> Sequence[KeyChange]:
         """See `CompareKeys`."""
-        new = [pair for pair in pairs if (pair[1], value_column) not in self._found]
+        new = [pair for pair in pairs if (pair.after, value_column) not in self._found]
         read = self._compare(before, after, new, value_column)
-        keys = ((piece, value_column) for _, piece in new)
+        keys = ((pair.after, value_column) for pair in new)
         self._found |= dict(zip(keys, read, strict=True))
-        return [self._found[piece, value_column] for _, piece in pairs]
+        return [self._found[pair.after, value_column] for pair in pairs]
 
 
 def comparison_of_keys(table: HoodieTable, metadata: CommitMetadata | None = None) -> CompareKeys:

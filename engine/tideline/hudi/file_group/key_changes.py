@@ -2,7 +2,8 @@
 
 1. Of a slice whose base file is the same, the headers of its logs say whether any can delete. Where
    none can, rows only replace others: a write appends no key that its base file lacks.
-2. Else the keys of both slices are read, logs merged in, and compared in Arrow. A delete that loses
+2. Where rows were appended and no other differs, their keys are read.
+3. Else the keys of both slices are read, logs merged in, and compared in Arrow. A delete that loses
    by event time deletes nothing, which is why slices are merged.
 
 Several pairs are compared at once. Of one only the keys that differ are kept.
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from tideline.hudi.file_group.deleted_keys import may_delete
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
+from tideline.hudi.file_group.stored_keys import open_base_file
 from tideline.hudi.metadata_table.partition import KeyChange, SlicePair
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -68,9 +70,11 @@ class _Comparison:
     value_column: str | None
 
     def of(self, pair: SlicePair) -> KeyChange:
-        old, new = pair
+        old, new, appended = pair.before, pair.after, pair.appended_rows
         if self.value_column is None and self._only_replaces(old, new):
             return KeyChange()
+        if self.value_column is None and appended is not None and new is not None:
+            return KeyChange(added=self._last_keys(new, appended))
         there, now = self._keys(old, self.before), self._keys(new, self.after)
         return KeyChange(added=_without(now, there), removed=_without(there, now))
 
@@ -79,6 +83,19 @@ class _Comparison:
             return False
         selected = FileSliceMerge(self.table.store, new, self.after, []).select_blocks()
         return not may_delete(selected, self.after)
+
+    def _last_keys(self, piece: FileSlice, count: int) -> list[str]:
+        """The keys of so many rows at the end of a base file."""
+        assert piece.base_file is not None, "rows are appended to base files"
+        with open_base_file(self.table.store, piece.base_file) as file:
+            groups, rows = [], 0
+            for number in reversed(range(file.num_row_groups)):
+                if rows >= count:
+                    break
+                groups.append(number)
+                rows += file.metadata.row_group(number).num_rows
+            keys = file.read_row_groups(groups[::-1], columns=[RECORD_KEY]).column(0)
+        return _listed(keys.slice(len(keys) - count).cast(pa.string()))
 
     def _keys(self, piece: FileSlice | None, reading: SliceContext) -> pa.Array:
         if piece is None:
@@ -98,5 +115,9 @@ def _escaped(texts: pa.Array) -> pa.Array:
 def _without(keys: pa.Array, others: pa.Array) -> list[str]:
     """The keys that are not among others; rows without a key have none."""
     left = keys if not len(others) else keys.filter(pc.invert(pc.is_in(keys, value_set=others)))
-    found: list[str] = left.drop_null().to_pylist()
+    return _listed(left)
+
+
+def _listed(keys: pa.Array | pa.ChunkedArray) -> list[str]:
+    found: list[str] = keys.drop_null().to_pylist()
     return found

@@ -81,8 +81,17 @@ class KeyChange:
     removed: Sequence[str] = ()
 
 
-SlicePair = tuple[FileSlice | None, FileSlice | None]
-"""A file group's slice before a change and after it; None where it has none."""
+@dataclass(frozen=True, slots=True)
+class SlicePair:
+    """A file group's slice before a change and after it; None where it has none.
+
+    `appended_rows` is how many rows at the end of its new base file are all that differs, None
+    where that is not known.
+    """
+
+    before: FileSlice | None
+    after: FileSlice | None
+    appended_rows: int | None = None
 
 
 class CompareKeys(Protocol):

@@ -20,7 +20,7 @@ HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords (1.2), which compare
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -106,7 +106,7 @@ class RecordIndexPartition:
         if whole.compare_keys is None:
             return CannotFollow("rows are not looked at")
         pieces = whole.table.files.view(whole.timeline).all_latest_slices()
-        pairs: list[SlicePair] = [(None, piece) for piece in pieces]
+        pairs = [SlicePair(None, piece) for piece in pieces]
         found = whole.compare_keys(whole.timeline, whole.timeline, pairs)
         zone = whole.table.instants.zone
         records: dict[str, MetadataRecord] = {}
@@ -153,8 +153,8 @@ class RecordIndexPartition:
         is_partitioned = _is_partitioned(change.table)
         there: dict[_Key, MetadataRecord] = {}
         gone: set[_Key] = set()
-        for (old, new), keys in zip(pairs, found, strict=True):
-            piece = new or old
+        for pair, keys in zip(pairs, found, strict=True):
+            piece = pair.after or pair.before
             assert piece is not None, "one of both is there"
             shard = shard_name(piece.partition) if is_partitioned else None
             datum = KeyPlace(piece.group, since_ms).stored()
@@ -236,17 +236,24 @@ def _compared(
     after: Mapping[FileGroupId, FileSlice],
 ) -> list[SlicePair]:
     """The slices whose keys may differ, and those of file groups that are replaced."""
-    groups = dict.fromkeys(
-        FileGroupId(stat.partition_path or "", stat.file_id or "")
+    stats = [
+        stat
         for stat in written_files(change)
         if stat.log_version is not None or stat.num_inserts or stat.num_deletes
-    )
+    ]
+    groups = [FileGroupId(stat.partition_path or "", stat.file_id or "") for stat in stats]
     if written.operation_type == _CLUSTER:
         # All rows of what it replaces are in the new file groups.
-        return [(None, after[group]) for group in groups if group in after]
-    replaced = (group for group in before if group not in after)
-    both = dict.fromkeys((*groups, *replaced))
-    return [(before.get(group), after.get(group)) for group in both]
+        return [SlicePair(None, after[group]) for group in groups if group in after]
+    replaced = [group for group in before if group not in after]
+    pairs = {
+        group: SlicePair(before.get(group), after.get(group)) for group in (*groups, *replaced)
+    }
+    for group, stat in zip(groups, stats, strict=True):
+        # A write that rewrites a base file puts new rows behind the others.
+        if stat.log_version is None and not stat.num_deletes and pairs[group].before is not None:
+            pairs[group] = replace(pairs[group], appended_rows=stat.num_inserts)
+    return list(pairs.values())
 
 
 def _new_shards(

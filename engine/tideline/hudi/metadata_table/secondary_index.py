@@ -96,7 +96,7 @@ class SecondaryIndexPartition:
         if whole.compare_keys is None:
             return CannotFollow("rows are not looked at")
         pieces = whole.table.files.view(whole.timeline).all_latest_slices()
-        pairs: list[SlicePair] = [(None, piece) for piece in pieces]
+        pairs = [SlicePair(None, piece) for piece in pieces]
         found = whole.compare_keys(whole.timeline, whole.timeline, pairs, column)
         texts = {text for keys in found for text in keys.added}
         return [MetadataRecord(text, datum=_datum()) for text in texts]
@@ -134,7 +134,7 @@ class SecondaryIndexPartition:
         )
         replaced = (group for group in before if group not in after)
         groups = dict.fromkeys((*touched, *replaced))
-        pairs: list[SlicePair] = [(before.get(group), after.get(group)) for group in groups]
+        pairs = [SlicePair(before.get(group), after.get(group)) for group in groups]
         found = change.compare_keys(change.timeline, change.timeline_after, pairs, column)
         there = {key for keys in found for key in keys.added}
         gone = {key for keys in found for key in keys.removed} - there
