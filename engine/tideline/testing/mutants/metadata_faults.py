@@ -248,8 +248,8 @@ METADATA_FAULTS = (
     Fault(
         "keys of replaced file groups stay in the record index",
         f"{_ROOM}/record_index.py",
-        "    both = dict.fromkeys((*groups, *replaced))\n",
-        "    both = dict.fromkeys(groups)\n",
+        "    replaced = [group for group in before if group not in after]\n",
+        "    replaced: list[FileGroupId] = []\n",
         _KEYS,
     ),
     Fault(
@@ -271,6 +271,13 @@ METADATA_FAULTS = (
         "engine/tideline/hudi/file_group/key_changes.py",
         "        return not may_delete(selected, self.after)\n",
         "        return True\n",
+        _KEYS,
+    ),
+    Fault(
+        "keys that are appended are read from the front of a file",
+        "engine/tideline/hudi/file_group/key_changes.py",
+        "keys.slice(len(keys) - count)",
+        "keys.slice(0, count)",
         _KEYS,
     ),
     Fault(
