@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.hudi.check.bloom_filters import wrong_filters
 from tideline.hudi.check.statistics import wrong_statistics
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
@@ -153,8 +154,8 @@ def stale_listing(table: HoodieTable) -> list[str]:
         file = parse_data_file(FILES, split_path(info.path)[1], info.size_bytes)
         if file is not None and not own.is_committed(file.instant):
             wrong.append(f"{info.path} of the metadata table")
-    statistics = wrong_statistics(table, found, timeline)
-    return [*wrong, *(f"{item.path}: {item.message}" for item in statistics)]
+    others = (*wrong_statistics(table, found, timeline), *wrong_filters(table, found))
+    return [*wrong, *(f"{item.path}: {item.message}" for item in others)]
 
 
 def _archive_objects(archived: ArchivedTimeline) -> Iterator[str]:

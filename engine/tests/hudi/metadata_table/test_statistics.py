@@ -13,6 +13,7 @@ import pytest
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata_table.bloom_filters import BLOOM_FILTERS_PARTITION
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, ranges_of
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
@@ -24,7 +25,7 @@ from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.registry import PARTITIONS
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import FILES, KEPT_IN_METADATA_TABLE, TableType
+from tideline.hudi.table.table_config import BLOOM_FILTERS, FILES, KEPT_IN_METADATA_TABLE, TableType
 from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -179,7 +180,7 @@ def test_nan_ends_them_and_the_report_says_why(small: SmallTable) -> None:
     small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
     with_nan = rows([1], 1, random.Random(0)).set_column(4, "d", pa.array([float("nan")]))
     report = small.lake().write(with_nan, "upsert")
-    assert opened(small).config.metadata_partitions == (FILES,)
+    assert opened(small).config.metadata_partitions == (BLOOM_FILTERS, FILES)
     assert any("column_stats, partition_stats" in note and "NaN" in note for note in report.notes)
 
 
@@ -217,7 +218,7 @@ def test_a_definition_that_is_gone_ends_them(small: SmallTable) -> None:
     small.lake().write(rows(range(3), 0, random.Random(0)), "insert")
     small.store().delete(INDEX_DEFINITIONS_PATH)
     small.lake().write(rows(range(3), 1, random.Random(0)), "upsert")
-    assert opened(small).config.metadata_partitions == (FILES,)
+    assert opened(small).config.metadata_partitions == (BLOOM_FILTERS, FILES)
 
 
 @pytest.mark.parametrize("lost", ["column_stats", "partition_stats"])
@@ -255,4 +256,9 @@ def test_the_partitions_that_are_said_to_be_kept_are_those_of_the_registry() -> 
     assert tuple(sorted(item.name for item in PARTITIONS)) == KEPT_IN_METADATA_TABLE
     names = [str(file_group(item, 1)) for item in PARTITIONS]
     assert names[0].endswith("files-0001-0")
-    assert list(PARTITIONS) == [FILES_PARTITION, COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION]
+    assert list(PARTITIONS) == [
+        FILES_PARTITION,
+        COLUMN_STATS_PARTITION,
+        PARTITION_STATS_PARTITION,
+        BLOOM_FILTERS_PARTITION,
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tideline.hudi.metadata_table.bloom_filters import BLOOM_FILTERS_PARTITION
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
@@ -13,6 +14,7 @@ PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
     COLUMN_STATS_PARTITION,
     PARTITION_STATS_PARTITION,
+    BLOOM_FILTERS_PARTITION,
 )
 
 

@@ -69,7 +69,9 @@ COLUMN_STATS = "column_stats"
 """The one with bounds and counts of the columns of files."""
 PARTITION_STATS = "partition_stats"
 """The one with the same of whole partitions."""
-KEPT_IN_METADATA_TABLE = (COLUMN_STATS, FILES, PARTITION_STATS)
+BLOOM_FILTERS = "bloom_filters"
+"""The one with the bloom filters of the keys of base files."""
+KEPT_IN_METADATA_TABLE = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS)
 """The partitions of a metadata table that are kept up to date here."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 CREATE_SCHEMA = "hoodie.table.create.schema"

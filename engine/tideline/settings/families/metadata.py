@@ -5,9 +5,9 @@ from __future__ import annotations
 from tideline.settings.entries import OFF, harmless, integer, refused, word
 
 _NONE = (
-    "of a metadata table Tideline keeps `files` and the statistics of columns that Hudi made, in "
-    "tables of versions 8 and 9, makes no statistics, and drops indexes when it writes; leave it "
-    "out"
+    "of a metadata table Tideline keeps `files`, and the statistics of columns and bloom filters "
+    "of keys that Hudi made, in tables of versions 8 and 9, makes neither, and drops indexes when "
+    "it writes; leave it out"
 )
 _M = "hoodie.metadata."
 

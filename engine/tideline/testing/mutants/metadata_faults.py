@@ -10,6 +10,7 @@ _KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
 _STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
+_FILTERS = ("engine/tests/hudi/metadata_table/test_bloom_filters.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _LOOKED_UP = ("engine/tests/formats/test_hfile.py",)
 
@@ -206,5 +207,33 @@ METADATA_FAULTS = (
         "        if not statistics.has_min_max:\n"
         "            return ColumnRange(kind, None, None, 0, 0)\n",
         _STATISTICS,
+    ),
+    Fault(
+        "the bloom filter of a file stays when it is cleaned",
+        f"{_ROOM}/bloom_filters.py",
+        "        return gone + [",
+        "        return [",
+        _FILTERS,
+    ),
+    Fault(
+        "a file without a bloom filter is left out of those that have one",
+        f"{_ROOM}/bloom_filters.py",
+        '                    return CannotFollow(f"{file.path} has no bloom filter of its keys")\n',
+        "                    continue\n",
+        _FILTERS,
+    ),
+    Fault(
+        "a bloom filter is under the file's name alone",
+        f"{_ROOM}/bloom_filters.py",
+        "    return partition_id(file.partition) + file_id_hash(file.name)\n",
+        "    return file_id_hash(file.name)\n",
+        _FILTERS,
+    ),
+    Fault(
+        "a bloom filter that was deleted comes back at a compaction",
+        f"{_ROOM}/bloom_filters.py",
+        "            newest.pop(record.key, None)\n",
+        "",
+        _FILTERS,
     ),
 )
