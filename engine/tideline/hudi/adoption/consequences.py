@@ -85,7 +85,7 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
             yield Consequence(
                 f"the first commit here drops {others} from Hudi's metadata table; "
                 f"kept: {', '.join(name for name in partitions if name in KEPT_IN_METADATA_TABLE)}",
-                "Hudi's next writer makes no record, bloom, secondary or expression index again",
+                "Hudi's next writer makes no record, secondary or expression index again",
             )
         return
     yield Consequence(

@@ -1,7 +1,7 @@
 """Does the metadata table have the bloom filter of every base file, as the file's footer has it?
 
 Hudi's writers look keys up in these where `hoodie.bloom.index.use.metadata` says so. A key that a
-filter leaves out, or whose file has no row, is stored a second time.
+filter leaves out is stored a second time; where a file has no row the write fails.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tideline.hudi.table.table_config import BLOOM_FILTERS
 
 NAME = "bloom filters"
 _DOUBLED = "Hudi's writers that look keys up there may store them twice"
+_FAILS = "Hudi's writers that look keys up there fail"
 _UNREADABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
@@ -75,7 +76,7 @@ def wrong_filters(table: HoodieTable, view: FileSystemView) -> Iterator[Discrepa
 
 def _of_file(table: HoodieTable, file: BaseFile, row: _Seen | None) -> Iterator[Discrepancy]:
     if row is None:
-        message = f"has no row in {BLOOM_FILTERS}: {_DOUBLED}"
+        message = f"has no row in {BLOOM_FILTERS}: {_FAILS}"
         yield Discrepancy(message, file.path, file.instant)
         return
     try:

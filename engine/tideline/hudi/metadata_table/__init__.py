@@ -2,7 +2,8 @@
 
 What it says: `partition` is what a partition is, `registry` names those that are kept,
 `files_partition` lists files, `column_stats` and `partition_stats` have bounds of columns
-(`indexed_columns`, as `column_row`, under keys of `hash_id`), `record` is how records are stored.
+(`indexed_columns`, as `column_row`, under keys of `hash_id`), `bloom_filters` has filters of keys,
+`record` is how records are stored.
 How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable`
 switches it off. How it is read: `reader`. What Hudi keeps beside it, and Tideline takes out:
 `index_definitions`, `index_build`, `record_index`.
@@ -11,6 +12,7 @@ switches it off. How it is read: `reader`. What Hudi keeps beside it, and Tideli
   `partition`, `registry`, `files_partition`, `record`, `reader`
 - statistics of columns, and which columns have them: `column_stats`, `partition_stats`,
   `indexed_columns`
+- bloom filters of the keys of base files: `bloom_filters`
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
 - what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`
 """

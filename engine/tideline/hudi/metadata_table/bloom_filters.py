@@ -1,9 +1,9 @@
 """The partition `bloom_filters`: the bloom filter of the record keys of every base file.
 
 A row is the filter that the footer of a base file has, as text. Hudi's writers with a bloom index
-and `hoodie.bloom.index.use.metadata` look keys up in it, and take a file without a row for one
-without the key, which is stored a second time. So every base file gets its row with the commit that
-adds it, or the partition is dropped. That is so where a footer has no filter.
+and `hoodie.bloom.index.use.metadata` look keys up in it: a key that a filter leaves out is stored a
+second time, and where a file has no row the write fails. So every base file gets its row with the
+commit that adds it, or the partition is dropped. That is so where a footer has no filter.
 
 Filters are read from the footers of the new files, several at a time. What a commit replaced keeps
 its rows until a clean deletes the files. Logs have none.
