@@ -10,12 +10,8 @@ import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter
-from tideline.formats.parquet_footer import (
-    BLOOM_FILTER_KEY,
-    BLOOM_FILTER_TYPE_KEY,
-    BaseFileFooter,
-    read_footer,
-)
+from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.formats.stored_filter import BLOOM_FILTER_KEY, BLOOM_FILTER_TYPE_KEY
 from tideline.testing.fixtures import fixture_table
 
 V6_MOR = "hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter, BloomFilterType
-from tideline.formats.parquet_footer import BLOOM_FILTER_KEY
+from tideline.formats.stored_filter import BLOOM_FILTER_KEY
 from tideline.testing.fixtures import fixture_table
 
 KEYS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=24)

@@ -56,7 +56,8 @@ def create_command(
     NAME is column_stats, bounds of the columns of every file; partition_stats, the same of every
     partition, which is made of column_stats; record_index, the place of every key, which are unique
     in the whole table from then on; or secondary_index_COLUMN, the keys by the values of a column,
-    which needs record_index. Writers may be at work meanwhile.
+    which needs record_index; or bloom_filters, those of the keys of every base file. Writers may be
+    at work meanwhile.
     """
     settings = parse_pairs(options, option="--option")
     if columns is not None:

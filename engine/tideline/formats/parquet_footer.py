@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 from tideline.bounded.read_limits import too_many_columns
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter, BloomFilterType
+from tideline.formats.stored_filter import BLOOM_FILTER_KEY, BLOOM_FILTER_TYPE_KEY
 
-BLOOM_FILTER_KEY = "org.apache.hudi.bloomfilter"
 # Written by Hudi before it was an Apache project.
 OLD_BLOOM_FILTER_KEY = "com.uber.hoodie.bloomfilter"
-BLOOM_FILTER_TYPE_KEY = "hoodie_bloom_filter_type_code"
 MIN_RECORD_KEY = "hoodie_min_record_key"
 MAX_RECORD_KEY = "hoodie_max_record_key"
 

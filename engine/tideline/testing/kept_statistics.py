@@ -1,11 +1,12 @@
 """Small tables whose metadata table has more than a list of files, as Hudi makes them for a new
-one: statistics of columns, and a record index."""
+one: statistics of columns, bloom filters of keys, and a record index."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 
+from tideline.hudi.metadata_table.bloom_filters import BLOOM_FILTERS_PARTITION, FilterRow
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
@@ -16,7 +17,6 @@ from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITI
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION, KeyPlace, places_of
 from tideline.hudi.metadata_table.secondary_index import (
-    SECONDARY_INDEX,
     SecondaryIndexPartition,
 )
 from tideline.hudi.metadata_table.writer import MetadataWriter
@@ -25,6 +25,7 @@ from tideline.hudi.table.table_config import (
     COLUMN_STATS,
     METADATA_PARTITIONS,
     RECORD_INDEX,
+    SECONDARY_INDEX,
 )
 from tideline.hudi.timeline.instant_time import InstantTime
 
@@ -32,9 +33,14 @@ _STATISTICS_AT, _RECORD_INDEX_AT = InstantTime("0" * 16 + "1"), InstantTime("0" 
 
 
 def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = "V2") -> None:
-    """Make a metadata table with statistics of these columns for a table without rows."""
+    """Make a metadata table with filters, and statistics of these columns, for a table without
+    rows."""
     bootstrap_metadata_table(table, table.timeline())
-    made = (COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION)
+    made: tuple[MetadataPartition, ...] = (
+        BLOOM_FILTERS_PARTITION,
+        COLUMN_STATS_PARTITION,
+        PARTITION_STATS_PARTITION,
+    )
     defined = {
         "indexName": COLUMN_STATS,
         "indexType": COLUMN_STATS,
@@ -101,6 +107,13 @@ def _begin(
 def stored_rows(table: HoodieTable, partition: MetadataPartition) -> Mapping[str, ColumnRow]:
     """What a partition of statistics says, by key."""
     return rows_of(MetadataTable(table.store, table.clock).read(partition))
+
+
+def stored_filters(table: HoodieTable) -> Mapping[str, FilterRow]:
+    """What `bloom_filters` says, by key."""
+    records = MetadataTable(table.store, table.clock).read(BLOOM_FILTERS_PARTITION)
+    rows = {record.key: FilterRow.parse(record) for record in records}
+    return {key: row for key, row in rows.items() if row is not None}
 
 
 def statistics_of_files(table: HoodieTable) -> Mapping[tuple[str, str], ColumnRow]:

@@ -26,8 +26,10 @@ from tideline.testing.peer_environment import PeerEnvironment
 SMALL_DATA_SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    # On small data the optimising compiler costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # On small data the optimising compiler costs more than it saves. Hudi's bloom index sends a
+    # view of files to tasks, with its locks, which Java 17 keeps closed.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
 }

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.hudi.check.bloom_filters import wrong_filters
 from tideline.hudi.check.record_index import wrong_places, wrong_values
 from tideline.hudi.check.statistics import wrong_statistics
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
@@ -156,6 +157,7 @@ def stale_listing(table: HoodieTable) -> list[str]:
             wrong.append(f"{info.path} of the metadata table")
     others = (
         *wrong_statistics(table, found, timeline),
+        *wrong_filters(table, found),
         *wrong_places(table, found, timeline),
         *wrong_values(table, found, timeline),
     )

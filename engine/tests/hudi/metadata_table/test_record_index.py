@@ -34,7 +34,7 @@ from tideline.hudi.metadata_table.secondary_index import (
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import FILES, RECORD_INDEX, TableType
+from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH, RECORD_INDEX, TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import (
     begin_record_index,
@@ -322,5 +322,37 @@ def test_a_build_that_dies_is_taken_up_again(writes: int) -> None:
         if name not in there:
             indexes.create(name)
     small.lake().write(rows([4, 13], 3), "upsert")
+    assert_right(small)
+    small.forget()
+
+
+def test_indexes_are_made_again_with_the_metadata_table() -> None:
+    small = with_record_index(*KINDS["cow"])
+    small.lake().write(rows(range(6), 1), "insert")
+    small.lake().savepoint()
+    small.lake().write(rows([1, 2, 30], 2, shift=1), "upsert", options=MOVES)
+    savepoint = small.lake().savepoints()[0].instant
+    small.lake().restore(savepoint)
+    assert_right(small)
+    assert small.lake().to_arrow().num_rows == 6
+    small.lake().write(rows([2, 31], 3), "upsert")
+    assert_right(small)
+    for info in small.store().list(f"{METADATA_TABLE_PATH}/{RECORD_INDEX}"):
+        small.store().put(info.path, b"nothing")
+    small.lake().repair()
+    assert_right(small)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_indexes_are_made_again_in_another_version(version: int) -> None:
+    location, clock = memory_place()
+    small = SmallTable.create(location, clock, table_version=17 - version)
+    small.lake().write(rows(range(6), 1), "insert")
+    for name in (RECORD_INDEX, *SECONDARY):
+        small.lake().indexes().create(name)
+    small.lake().change_version(version)
+    assert opened(small).config.version == version
+    assert read_definitions(opened(small))["secondary_index_s"]["version"] == f"V{version - 7}"
+    small.lake().write(rows([2, 31], 3), "upsert")
     assert_right(small)
     small.forget()

@@ -20,7 +20,10 @@ from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
 from tideline.hudi.metadata_table.partition import CannotFollow, MetadataPartition, file_group
-from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
+from tideline.hudi.metadata_table.partition_stats import (
+    PARTITION_STATS_PARTITION,
+    key_of_partition,
+)
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import PARTITIONS
@@ -28,6 +31,7 @@ from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
+    BLOOM_FILTERS,
     COLUMN_STATS,
     FILES,
     KEPT_IN_METADATA_TABLE,
@@ -99,7 +103,12 @@ def opened(small: SmallTable) -> HoodieTable:
 def assert_right(small: SmallTable) -> None:
     """Every live file, and every partition with rows, has bounds that hold its values."""
     table = opened(small)
-    assert table.config.metadata_partitions == (COLUMN_STATS, FILES, PARTITION_STATS)
+    assert table.config.metadata_partitions == (
+        BLOOM_FILTERS,
+        COLUMN_STATS,
+        FILES,
+        PARTITION_STATS,
+    )
     found = small.lake().scan().read_all()
     of_files, of_partitions = (
         statistics_of_files(opened(small)),
@@ -189,7 +198,7 @@ def test_nan_ends_them_and_the_report_says_why(small: SmallTable) -> None:
     small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
     with_nan = rows([1], 1, random.Random(0)).set_column(4, "d", pa.array([float("nan")]))
     report = small.lake().write(with_nan, "upsert")
-    assert opened(small).config.metadata_partitions == (FILES,)
+    assert opened(small).config.metadata_partitions == (BLOOM_FILTERS, FILES)
     assert any("column_stats, partition_stats" in note and "NaN" in note for note in report.notes)
 
 
@@ -227,7 +236,7 @@ def test_a_definition_that_is_gone_ends_them(small: SmallTable) -> None:
     small.lake().write(rows(range(3), 0, random.Random(0)), "insert")
     small.store().delete(INDEX_DEFINITIONS_PATH)
     small.lake().write(rows(range(3), 1, random.Random(0)), "upsert")
-    assert opened(small).config.metadata_partitions == (FILES,)
+    assert opened(small).config.metadata_partitions == (BLOOM_FILTERS, FILES)
 
 
 @pytest.mark.parametrize("lost", ["column_stats", "partition_stats"])
@@ -286,3 +295,20 @@ def test_the_partitions_that_are_said_to_be_kept_are_those_of_the_registry() -> 
     names = [str(file_group(item, 1)) for item in PARTITIONS]
     assert names[0].endswith("files-0001-0")
     assert PARTITIONS[:3] == (FILES_PARTITION, COLUMN_STATS_PARTITION, PARTITION_STATS_PARTITION)
+
+
+def test_what_completes_last_counts_whichever_began_first(small: SmallTable) -> None:
+    """Two writers of one partition: the second one to complete has counted the first one's file."""
+    times = [InstantTime(f"2025070100000{second}000") for second in range(4)]
+    for time, completed_at, greatest in ((times[1], times[2], 5), (times[0], times[3], 9)):
+        found = ColumnRange(ValueType(ValueKind.LONG), 0, greatest, values=10, nulls=0)
+        row = ColumnRow("p0", "v", found, is_tight=True)
+        record = row.stored(key_of_partition("v", "p0"), 6, has_types=True)
+        table = opened(small)
+        completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, completed_at)
+        changes: dict[MetadataPartition, tuple[MetadataRecord, ...]] = {
+            FILES_PARTITION: (),
+            PARTITION_STATS_PARTITION: (record,),
+        }
+        MetadataWriter(table).commit(completed, changes, table.timeline())
+    assert statistics_of_partitions(opened(small))["p0", "v"].range.greatest == 9

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-from tideline.hudi.table.table_config import KEPT_IN_METADATA_TABLE
+from tideline.hudi.table.table_config import may_be_kept
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.wording import counted
@@ -80,12 +80,13 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
     if not partitions and not state.has_metadata_table:
         return
     if capabilities.config.keeps_metadata_table:
-        others = ", ".join(name for name in partitions if name not in KEPT_IN_METADATA_TABLE)
+        kept = [name for name in partitions if may_be_kept(name)]
+        others = ", ".join(name for name in partitions if name not in kept)
         if others:
             yield Consequence(
                 f"the first commit here drops {others} from Hudi's metadata table; "
-                f"kept: {', '.join(name for name in partitions if name in KEPT_IN_METADATA_TABLE)}",
-                "Hudi's next writer makes no record, bloom, secondary or expression index again",
+                f"kept: {', '.join(kept)}",
+                "Hudi's next writer makes no expression index again",
             )
         return
     yield Consequence(

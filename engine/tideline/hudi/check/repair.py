@@ -14,6 +14,7 @@ from tideline.hudi.capabilities.guard import require
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.check.finding import Finding, Repair, RepairKind
 from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata_indexes.remade_indexes import IndexesThere
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.recovery.sweep import sweep_leftovers
@@ -121,6 +122,8 @@ def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
     elif repair.kind is RepairKind.FINISH_ARCHIVAL:
         finish_archival(table)
     elif repair.kind is RepairKind.REBUILD_METADATA_TABLE:
+        there = IndexesThere.of(table)
         bootstrap_metadata_table(table, table.timeline())
+        there.make_again(table)
     elif repair.kind is RepairKind.RESTORE_PROPERTIES:
         recover_table_properties(table.store)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from tideline.distribution import installation
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.hudi.check.archive import check_archive
+from tideline.hudi.check.bloom_filters import check_bloom_filters
 from tideline.hudi.check.capabilities import check_capabilities
 from tideline.hudi.check.files import check_files, check_sidecars
 from tideline.hudi.check.finding import Finding, Severity, error, note
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     check_sidecars,
     check_leftovers,
     check_metadata_table,
+    check_bloom_filters,
     check_capabilities,
 )
 """Those that work in the base install."""

@@ -44,11 +44,15 @@ from tideline.hudi.metadata_table.registry import (
     makeable_partitions,
     needed_by,
 )
-from tideline.hudi.metadata_table.secondary_index import SECONDARY_INDEX
 from tideline.hudi.metadata_table.writer import LAST_BUILD
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
-from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH, RECORD_INDEX
+from tideline.hudi.table.table_config import (
+    FILES,
+    METADATA_TABLE_PATH,
+    RECORD_INDEX,
+    SECONDARY_INDEX,
+)
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime

@@ -2,7 +2,8 @@
 
 What it says: `partition` is what a partition is, `registry` names those that are kept,
 `files_partition` lists files, `column_stats` and `partition_stats` have bounds of columns
-(`indexed_columns`, as `column_row`, under keys of `hash_id`), `record` is how records are stored.
+(`indexed_columns`, as `column_row`, under keys of `hash_id`), `bloom_filters` has filters of keys,
+`record` is how records are stored.
 How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable`
 switches it off; `index_making` and `index_dropping` make and drop a single partition,
 `begin_statistics` those of a new table. How it is read: `reader`. What Hudi keeps beside it:
@@ -12,6 +13,7 @@ switches it off; `index_making` and `index_dropping` make and drop a single part
   `partition`, `registry`, `files_partition`, `record`, `reader`
 - statistics of columns, and which columns have them: `column_stats`, `partition_stats`,
   `indexed_columns`
+- bloom filters of the keys of base files: `bloom_filters`
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
 - making and dropping one partition: `index_making`, `index_dropping`, `hudi.metadata_indexes`
 - what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`

@@ -8,7 +8,8 @@ table's, and come just before them:
    makes no difference to a listing, and to what is said of a file: names of files say what wrote
    them, and readers leave out what is not committed. What is said of more than a file counts
    without the instants that are pending in the table.
-2. Of a file group the newest slice is read: the base file, then the logs in their order.
+2. Of a file group the newest slice is read: the base file, then the logs in the order in which
+   their commits completed.
 
 Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstantTimestamps.
 """
@@ -170,7 +171,10 @@ class MetadataTable:
                 f"the metadata table lists no {name}", table=self.store.uri, path=name
             )
         groups = {group.id: group.slices for group in view.all_file_groups(name)}
-        slices = tuple((first, *_older(groups[first.group], first)) for first in newest)
+        slices = tuple(
+            (self._in_order(first, timeline), *_older(groups[first.group], first))
+            for first in newest
+        )
         strays = [file for file in files if _is_stray(file, timeline)]
         if strays:
             now = self.timeline()
@@ -225,6 +229,19 @@ class MetadataTable:
             return
         entries = lookup.of_keys([key.encode() for key in keys])
         yield from decode_entries(lookup.info, entries, path=file.path)
+
+    def _in_order(self, piece: FileSlice, timeline: ActiveTimeline) -> FileSlice:
+        """The slice with its logs in the order in which their commits completed: of two writers the
+        one that began first may have been the last, and knows of the other."""
+        if len(piece.log_files) < 2:
+            return piece
+
+        def completed(log: LogFile) -> tuple[InstantTime, InstantTime, int, str]:
+            found = timeline.find(log.instant)
+            at = self._archived_completion(log.instant) if found is None else found.completed_at
+            return at or log.instant, log.instant, log.version, log.write_token
+
+        return replace(piece, log_files=tuple(sorted(piece.log_files, key=completed)))
 
     def _archived_completion(self, time: InstantTime) -> InstantTime | None:
         form = self.layout.archive

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tideline.hudi.metadata_table.bloom_filters import BLOOM_FILTERS_PARTITION
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.partition import MetadataPartition
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION
 from tideline.hudi.metadata_table.secondary_index import (
-    SECONDARY_INDEX,
     new_secondary_index,
     secondary_indexes,
 )
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
+from tideline.hudi.table.table_config import (
+    COLUMN_STATS,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    SECONDARY_INDEX,
+)
 
 PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
     COLUMN_STATS_PARTITION,
     PARTITION_STATS_PARTITION,
+    BLOOM_FILTERS_PARTITION,
     RECORD_INDEX_PARTITION,
 )
 

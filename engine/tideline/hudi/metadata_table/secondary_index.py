@@ -42,9 +42,7 @@ from tideline.hudi.metadata_table.record_index import has_global_record_index, w
 from tideline.hudi.metadata_table.touched_slices import slices_after, slices_before, written_files
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
-
-SECONDARY_INDEX = "secondary_index_"
-"""How their names begin."""
+from tideline.hudi.table.table_config import SECONDARY_INDEX
 
 _RECORD = 7
 _FIELD = "SecondaryIndexMetadata"

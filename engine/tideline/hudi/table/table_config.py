@@ -71,8 +71,12 @@ PARTITION_STATS = "partition_stats"
 """The one with the same of whole partitions."""
 RECORD_INDEX = "record_index"
 """The one that says in which file group each record key is."""
-KEPT_IN_METADATA_TABLE = (COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
-"""The partitions of a metadata table that are kept up to date here."""
+BLOOM_FILTERS = "bloom_filters"
+"""The one with the bloom filters of the keys of base files."""
+KEPT_IN_METADATA_TABLE = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
+"""The partitions of a metadata table that are kept up to date here, but secondary indexes."""
+SECONDARY_INDEX = "secondary_index_"
+"""How the names of those begin that say which keys have a value."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 TABLE_FORMAT = "hoodie.table.format"
@@ -147,6 +151,11 @@ _CLASS_OF_KIND = {
     KeyGeneratorKind.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
 }
 _KIND_OF_CLASS = {name: kind for kind, name in _CLASS_OF_KIND.items()}
+
+
+def may_be_kept(partition: str) -> bool:
+    """Whether a partition of a metadata table is of a kind that is kept up to date here."""
+    return partition in KEPT_IN_METADATA_TABLE or partition.startswith(SECONDARY_INDEX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableEr
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.commit.completion import require_lease
+from tideline.hudi.metadata_indexes.remade_indexes import IndexesThere
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.metadata_table.index_definitions import adapt_definitions
@@ -97,9 +98,11 @@ def change_version(
         require_nothing_pending(table, timeline)
         require_possible(table, timeline, plan)
         _require_no_logs(table, timeline, plan)
+        there = IndexesThere.of(table)
         done = _move(table, timeline, plan, guard)
         if plan.remakes_metadata_table:
             bootstrap_metadata_table(table, table.timeline(), guard)
+            there.make_again(table, guard)
         return done
 
 

@@ -134,7 +134,7 @@ SETTINGS = (
         "hoodie.storage.layout.partitioner.class",
     ),
     *refused(
-        "Tideline keeps no metadata table; leave it out",
+        "keys are looked up in the footers of base files; leave it out",
         "hoodie.bloom.index.use.metadata",
         unless=OFF,
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tideline.settings.entries import OFF, flag, harmless, integer, names, refused, word
 
 _NONE = (
-    "of a metadata table Tideline keeps `files` and the statistics of columns, in tables of "
-    "versions 8 and 9, and drops other indexes when it writes; leave it out"
+    "`tideline index create` makes the indexes of a metadata table, and every commit keeps them in "
+    "tables of versions 8 and 9, but for expression indexes, which are dropped; leave it out"
 )
 _M = "hoodie.metadata."
 

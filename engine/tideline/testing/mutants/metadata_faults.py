@@ -11,6 +11,7 @@ _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
 _MADE = ("engine/tests/hudi/metadata_table/test_making_indexes.py",)
 _STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
+_FILTERS = ("engine/tests/hudi/metadata_table/test_bloom_filters.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _KEYS = ("engine/tests/hudi/metadata_table/test_record_index.py",)
 _PLACES = ("engine/tests/hudi/write/test_known_places.py",)
@@ -314,5 +315,34 @@ METADATA_FAULTS = (
         "        return value_part(key) if self.hashes_value else key\n",
         "        return key\n",
         _KEYS,
+    ),
+    Fault(
+        "the bloom filter of a file stays when it is cleaned",
+        f"{_ROOM}/bloom_filters.py",
+        "        return gone + [",
+        "        return [",
+        _FILTERS,
+    ),
+    Fault(
+        "a file without a bloom filter is left out of those that have one",
+        f"{_ROOM}/bloom_filters.py",
+        '                    return CannotFollow(f"{file.path} has no bloom filter of its keys")\n',
+        "                    continue\n",
+        _FILTERS,
+    ),
+    Fault(
+        "a bloom filter is under the file's name alone",
+        f"{_ROOM}/bloom_filters.py",
+        "    return partition_id(file.partition) + file_id_hash(file.name)\n",
+        "    return file_id_hash(file.name)\n",
+        _FILTERS,
+    ),
+    Fault(
+        "a bloom filter that was deleted comes back at a compaction",
+        f"{_ROOM}/bloom_filters.py",
+        "        return tuple({record.key: record for record in records}.values())\n",
+        "        said = (record for record in records if not record.is_deleted)\n"
+        "        return tuple({record.key: record for record in said}.values())\n",
+        _FILTERS,
     ),
 )

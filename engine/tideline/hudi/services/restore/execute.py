@@ -31,6 +31,7 @@ from tideline.formats.avro import encode_container
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.commit.completion import require_lease
+from tideline.hudi.metadata_indexes.remade_indexes import IndexesThere
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.metadata_table.index_build import require_no_index_build
@@ -247,6 +248,7 @@ def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguard
     if restore.state is State.REQUESTED:
         restore = table.timelines.to_inflight(restore)
     is_kept = table.properties.reload().keeps_metadata_table
+    there = IndexesThere.of(table)
     disable_metadata_table(table, guard)
     undoing = _Undoing(table, restore.time, started_ms)
     undoing.undo(plan.instants)
@@ -255,6 +257,7 @@ def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguard
     undoing.undo(plan_table_restore(table, table.timeline(), plan.savepoint).instants)
     if is_kept:
         bootstrap_metadata_table(table, table.timeline(), guard)
+        there.make_again(table, guard)
     elapsed_ms = max(table.clock.now_ms() - started_ms, 0)
     record = {
         "startRestoreTime": str(restore.time),
