@@ -6,6 +6,7 @@ import base64
 import contextlib
 import random
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +37,7 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import begin_statistics, stored_filters
 from tideline.testing.small_table import ONCE, SmallTable, batch, memory_place
@@ -221,3 +223,14 @@ def test_a_row_has_the_bytes_and_the_key_of_hudis() -> None:
     [stored] = encode_records(record_schema_json(), [{"key": "", **record.content}])
     text = b"\x14DYNAMIC_V0" + b"\x22" + str(T).encode() + b"\x10/////wAA"
     assert stored == bytes.fromhex("0000000000 00 08 00 02") + text + bytes(4)
+
+
+def test_what_a_dead_process_was_writing_in_any_partition_goes(tmp_path: Path) -> None:
+    small = SmallTable.create(StoreLocation.of(tmp_path / "t"), table_version=9)
+    begin_statistics(small.lake().hoodie_table, ["v"])
+    metadata = tmp_path / "t" / ".hoodie" / "metadata"
+    for name in small.lake().hoodie_table.config.metadata_partitions:
+        (metadata / name / ".tmp-1").write_bytes(b"half")
+    assert len([*metadata.rglob(".tmp-*")]) == 4
+    small.lake().recover()
+    assert not [*metadata.rglob(".tmp-*")]

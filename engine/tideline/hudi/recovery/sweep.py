@@ -28,7 +28,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import MARKER_DIRECTORY, delete_markers, marked_names
 from tideline.hudi.table.partition_metadata import METADATA_DIRECTORY
 from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
-from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
+from tideline.hudi.table.table_config import KEPT_IN_METADATA_TABLE, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.heartbeat import (
@@ -66,7 +66,7 @@ def control_folders(table: HoodieTable) -> frozenset[str]:
     """The folders in which writers write things other than data."""
     own = {METADATA_DIRECTORY, table.timelines.layout.directory}
     if table.layout.keeps_metadata_table:
-        below = {f"{METADATA_TABLE_PATH}/{folder}" for folder in (*own, FILES)}
+        below = {f"{METADATA_TABLE_PATH}/{folder}" for folder in (*own, *KEPT_IN_METADATA_TABLE)}
         return frozenset({*own, HEARTBEAT_DIRECTORY, *below})
     return frozenset({*own, HEARTBEAT_DIRECTORY})
 
