@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.errors import UnsupportedTableError
 from tideline.formats.avro import encode_records
 from tideline.formats.stored_filter import StoredFilter
 from tideline.heartbeat_limits import DEFAULT_LIMITS
@@ -234,3 +235,23 @@ def test_what_a_dead_process_was_writing_in_any_partition_goes(tmp_path: Path) -
     assert len([*metadata.rglob(".tmp-*")]) == 4
     small.lake().recover()
     assert not [*metadata.rglob(".tmp-*")]
+
+
+@pytest.mark.parametrize("table_type", list(TableType), ids=str)
+def test_they_are_made_of_a_table_that_has_none(table_type: TableType) -> None:
+    location, clock = memory_place()
+    small = SmallTable.create(location, clock, table_type=table_type, table_version=9)
+    small.write("insert", batch(range(6), 1))
+    small.write("upsert", batch([1, 7], 2))
+    made = small.lake().indexes().create(BLOOM_FILTERS)
+    assert made.records == len(base_files(small))
+    expected = {key: in_footer(small, file) for key, file in base_files(small).items()}
+    assert {key: row.filter for key, row in stored_filters(opened(small)).items()} == expected
+    small.write("upsert", batch([2, 9], 3))
+    assert stored_filters(opened(small)).keys() == base_files(small).keys()
+    assert stale_listing(opened(small)) == []
+    small.lake().indexes().drop(BLOOM_FILTERS)
+    small.lake().write(batch([2], 4), "upsert", options=NO_FILTERS)
+    with pytest.raises(UnsupportedTableError, match="has no bloom filter of its keys"):
+        small.lake().indexes().create(BLOOM_FILTERS)
+    small.forget()

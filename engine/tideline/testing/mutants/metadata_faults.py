@@ -345,4 +345,18 @@ METADATA_FAULTS = (
         "        return tuple({record.key: record for record in said}.values())\n",
         _FILTERS,
     ),
+    Fault(
+        "of two writers of a partition the one that began last counts",
+        f"{_ROOM}/reader.py",
+        "            return at or log.instant, log.instant, log.version, log.write_token\n",
+        "            return log.instant, log.instant, log.version, log.write_token\n",
+        _STATISTICS,
+    ),
+    Fault(
+        "a restore takes indexes away",
+        "engine/tideline/hudi/services/restore/execute.py",
+        "        there.make_again(table, guard)\n",
+        "",
+        _KEYS,
+    ),
 )
