@@ -251,7 +251,7 @@ def test_they_are_made_of_a_table_that_has_none(table_type: TableType) -> None:
     assert stored_filters(opened(small)).keys() == base_files(small).keys()
     assert stale_listing(opened(small)) == []
     small.lake().indexes().drop(BLOOM_FILTERS)
-    small.lake().write(batch([2], 4), "upsert", options=NO_FILTERS)
+    small.lake().write(batch([2], 4), "insert_overwrite", options=NO_FILTERS)
     with pytest.raises(UnsupportedTableError, match="has no bloom filter of its keys"):
         small.lake().indexes().create(BLOOM_FILTERS)
     small.forget()
