@@ -12,7 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError, CorruptTableError
+from tideline.hudi.check.record_index import wrong_places
 from tideline.hudi.index.bucket import bucket_id_of_record_key
+from tideline.hudi.open_table import open_table
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
 from tideline.testing.plain_reader import live_files, stored_rows
 from tideline.testing.written_table import WrittenTable
 
@@ -90,6 +94,35 @@ def test_a_row_moves_to_the_partition_it_comes_with(index: str, create: Create) 
     assert (report.rows_deleted, report.rows_inserted, report.rows_updated) == (2, 3, 1)
     table.write([("a", "west", 0, ""), ("e", "south", 0, ""), ("q", "south", 0, "")], "delete")
     assert [row[0] for row in table.rows("id")] == ["b", "c", "d", "n"]
+
+
+@pytest.mark.parametrize("keys_max", [10_000, 0])
+@pytest.mark.slow_with("spark-0", "pieces-0")
+def test_keys_are_looked_up_in_a_record_index(
+    create: Create, monkeypatch: pytest.MonkeyPatch, keys_max: int
+) -> None:
+    """Or in all files, where they are many."""
+    monkeypatch.setattr("tideline.hudi.write.known_places.KEYS_MAX", keys_max)
+    moves = {"hoodie.record.index.update.partition.path": "true"}
+    table = create("RECORD_INDEX", properties=moves)
+    table.write(rows("abcd", "north", 5, "1") + rows("e", "south", 5, "1"), "bulk_insert")
+    LakeTable.open(str(table.folder)).indexes().create("record_index")
+    report = table.write(
+        [("a", "south", 6, "moved"), ("b", "south", 4, "lost"), ("n", "west", 2, "new")]
+    )
+    assert (report.rows_deleted, report.rows_inserted, report.rows_updated) == (1, 2, 0)
+    table.write([("e", "south", 0, ""), ("q", "south", 0, "")], "delete")
+    assert table.rows("id", "region", "v") == [
+        ("a", "south", "moved"),
+        ("b", "north", "1"),
+        ("c", "north", "1"),
+        ("d", "north", "1"),
+        ("n", "west", "new"),
+    ]
+    stored = open_table(StoreLocation.of(table.folder))
+    assert "record_index" in stored.config.metadata_partitions
+    timeline = stored.timeline()
+    assert list(wrong_places(stored, stored.files.view(timeline), timeline)) == []
 
 
 @pytest.mark.slow_with("spark")
