@@ -370,15 +370,15 @@ class InProcessWriteEngine:
         """
         if self._config.index.type is not IndexType.RECORD_INDEX:
             return
-        homes = self._homes()[located.files]
-        pairs = np.unique(np.stack([located.codes, homes], 1), axis=0)
-        codes, counts = np.unique(pairs[:, 0], return_counts=True)
-        doubled = codes[counts > 1]
+        homes, names = self._homes()[located.files], self._paths()
+        # Sorted by code, then home: a code in two partitions is behind itself.
+        pairs = np.unique(located.codes * len(names) + homes)
+        codes = pairs // len(names)
+        doubled = codes[1:][codes[1:] == codes[:-1]]
         if not len(doubled):
             return
-        names = self._paths()
         key = self._codes.keys[int(doubled[0])].as_py()
-        places = sorted(names[home] for code, home in pairs.tolist() if code == doubled[0])
+        places = sorted(names[home] for home in pairs[codes == doubled[0]] % len(names))
         raise stored_twice(key, places, self._table.location.uri)
 
     def _row_bytes(self) -> int:

@@ -102,9 +102,9 @@ class LocatedKeys:
 
     def counts(self) -> dict[tuple[int, int], int]:
         """Keys by incoming partition and file."""
-        pairs = np.stack([self.partitions, self.files], axis=1)
-        distinct, counts = np.unique(pairs, axis=0, return_counts=True)
-        return {(int(p), int(f)): int(n) for (p, f), n in zip(distinct, counts, strict=True)}
+        width = int(self.files.max(initial=0)) + 1
+        pairs, counts = np.unique(self.partitions * width + self.files, return_counts=True)
+        return {divmod(int(pair), width): int(n) for pair, n in zip(pairs, counts, strict=True)}
 
     def distinct_keys(self) -> dict[int, int]:
         """Keys by incoming partition, each once however many copies there are."""
