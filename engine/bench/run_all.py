@@ -27,6 +27,7 @@ from bench import (
     to_arrow,
     upsert_cow,
     upsert_mor,
+    upsert_with_indexes,
     upsert_with_metadata_table,
     workbench,
 )
@@ -37,6 +38,7 @@ from bench.quiet import LOAD_MAX, wait_for_quiet
 MEASURED = Path("out/bench")
 HUDI_CLAIMS = (
     upsert_cow,
+    upsert_with_indexes,
     upsert_with_metadata_table,
     bulk_insert,
     snapshot_scan,
