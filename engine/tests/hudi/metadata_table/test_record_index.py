@@ -356,3 +356,24 @@ def test_indexes_are_made_again_in_another_version(version: int) -> None:
     small.lake().write(rows([2, 31], 3), "upsert")
     assert_right(small)
     small.forget()
+
+
+def test_new_keys_in_the_logs_of_buckets_have_places() -> None:
+    location, clock = memory_place()
+    small = SmallTable.create(
+        location,
+        clock,
+        table_type=TableType.MERGE_ON_READ,
+        table_version=9,
+        properties={"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+    )
+    small.lake().write(rows(range(6), 1), "insert")
+    for name in (RECORD_INDEX, *SECONDARY):
+        small.lake().indexes().create(name)
+    small.lake().write(rows(range(3, 12), 2), "upsert")
+    small.lake().write(rows([4, 9], 3), "delete")
+    assert_right(small)
+    small.lake().run("compaction", options=OFTEN)
+    small.lake().write(rows([4, 20], 4), "upsert")
+    assert_right(small)
+    small.forget()

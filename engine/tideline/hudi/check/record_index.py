@@ -85,11 +85,11 @@ def wrong_places(
     if slices_max is None:
         places = dict(places_of(metadata.read(RECORD_INDEX_PARTITION, pending)))
     else:
-        places = {}
+        wanted: dict[str | None, list[str]] = {}
         for piece, found in keys.items():
-            shard = shards[piece]
-            records = metadata.look_up(RECORD_INDEX_PARTITION, found, pending, shard)
-            places |= {(shard, key): place for (_, key), place in places_of(records).items()}
+            wanted.setdefault(shards[piece], []).extend(found)
+        records = metadata.look_up_in_shards(RECORD_INDEX_PARTITION, wanted, pending)
+        places = dict(places_of(records))
     for piece, found in keys.items():
         said = [places.pop((shards[piece], key), None) for key in found]
         wrong = [

@@ -1,7 +1,8 @@
 """Which record keys file slices gain and lose from one time to another.
 
 1. Of a slice whose base file is the same, the headers of its logs say whether any can delete. Where
-   none can, rows only replace others: a write appends no key that its base file lacks.
+   none can, rows only replace others: a write appends no key that its base file lacks, but to the
+   buckets of a bucket index.
 2. Where rows were appended and no other differs, their keys are read.
 3. Else the keys of both slices are read, logs merged in, and compared in Arrow. A delete that loses
    by event time deletes nothing, which is why slices are merged.
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from tideline.hudi.file_group.deleted_keys import may_delete
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.hudi.file_group.stored_keys import open_base_file
+from tideline.hudi.index.bucket import small_bucket_number
 from tideline.hudi.metadata_table.partition import KeyChange, SlicePair
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -80,6 +82,8 @@ class _Comparison:
 
     def _only_replaces(self, old: FileSlice | None, new: FileSlice | None) -> bool:
         if old is None or new is None or old.base_file is None or old.base_file != new.base_file:
+            return False
+        if small_bucket_number(new.file_id) is not None:
             return False
         selected = FileSliceMerge(self.table.store, new, self.after, []).select_blocks()
         return not may_delete(selected, self.after)

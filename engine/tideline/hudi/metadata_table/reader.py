@@ -39,7 +39,7 @@ from tideline.hudi.metadata_table.record import (
     encode_record_hfile,
     splice_record_hfile,
 )
-from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH
@@ -102,30 +102,33 @@ class MetadataTable:
         partition: MetadataPartition,
         keys: Collection[str],
         without: Collection[InstantTime] = (),
-        shard: str | None = None,
     ) -> Iterator[MetadataRecord]:
-        """What a partition says now of these keys, or a shard of it, oldest first, but what logs of
-        some instants say; nothing where there is no such shard. Raises as `read`.
+        """What a partition without shards says now of these keys, oldest first, but what logs of
+        some instants say. Raises as `read`.
 
         Of a base file only the blocks are read that may have them, unless it is small.
         """
-        groups = {
-            slices[0].group: slices[0]
-            for slices in self.stored(partition, self.timeline()).groups
-            if shard_of(partition, slices[0].group) == shard
-        }
-        ordered = list(groups)
-        wanted: dict[FileGroupId, set[str]] = {}
-        for key in keys if ordered else ():
-            number = group_number(partition.hashed(key), len(ordered))
-            wanted.setdefault(ordered[number], set()).add(key)
-        for group, those in sorted(wanted.items(), key=lambda item: item[0].file_id):
-            newest = groups[group]
-            if newest.base_file is not None:
-                yield from self._of_keys(newest.base_file, those)
-            for log in newest.log_files:
-                if log.instant not in without:
-                    yield from self._read(log, those)
+        return self.look_up_in_shards(partition, {None: keys}, without)
+
+    def look_up_in_shards(
+        self,
+        partition: MetadataPartition,
+        keys: Mapping[str | None, Collection[str]],
+        without: Collection[InstantTime] = (),
+    ) -> Iterator[MetadataRecord]:
+        """The same of keys of some shards; nothing of a shard that is not there."""
+        newest: dict[str | None, list[FileSlice]] = {}
+        for first, *_ in self.stored(partition, self.timeline()).groups:
+            newest.setdefault(shard_of(partition, first.group), []).append(first)
+        for shard in keys.keys() & newest.keys():
+            pieces = newest[shard]
+            wanted: dict[int, set[str]] = {}
+            for key in keys[shard]:
+                number = group_number(partition.hashed(key), len(pieces))
+                wanted.setdefault(number, set()).add(key)
+            for number, those in sorted(wanted.items()):
+                for record in self._of_slice(pieces[number], those, without):
+                    yield record if shard is None else replace(record, shard=shard)
 
     def shards(self, partition: MetadataPartition) -> frozenset[str | None]:
         """The shards that a partition has; None for one that has none. Raises as `read`."""
@@ -204,6 +207,15 @@ class MetadataTable:
         for file in (piece.base_file, *piece.log_files):
             if file is not None:
                 yield from self._read(file)
+
+    def _of_slice(
+        self, piece: FileSlice, keys: Collection[str], without: Collection[InstantTime]
+    ) -> Iterator[MetadataRecord]:
+        if piece.base_file is not None:
+            yield from self._of_keys(piece.base_file, keys)
+        for log in piece.log_files:
+            if log.instant not in without:
+                yield from self._read(log, keys)
 
     def _read(
         self, file: BaseFile | LogFile, keys: Collection[str] | None = None

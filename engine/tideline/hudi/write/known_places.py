@@ -66,10 +66,5 @@ def _looked_up(
     by_name: dict[str | None, set[str]] = {}
     for partition, those in keys.items():
         by_name.setdefault(shard_name(partition) if by_shard else None, set()).update(those)
-    return frozenset(
-        place.group
-        for shard, those in by_name.items()
-        for place in places_of(
-            metadata.look_up(RECORD_INDEX_PARTITION, those, pending, shard)
-        ).values()
-    )
+    found = metadata.look_up_in_shards(RECORD_INDEX_PARTITION, by_name, pending)
+    return frozenset(place.group for place in places_of(found).values())
