@@ -377,3 +377,16 @@ def test_new_keys_in_the_logs_of_buckets_have_places() -> None:
     small.lake().write(rows([4, 20], 4), "upsert")
     assert_right(small)
     small.forget()
+
+
+def test_a_value_that_no_index_takes_ends_its_index_alone() -> None:
+    small = with_record_index(*KINDS["cow"])
+    small.lake().write(rows([1, 2], 1), "insert")
+    long = rows([3], 2).set_column(3, "s", pa.array(["ü" * 17_000]))
+    report = small.lake().write(long, "upsert")
+    assert any("32,767 bytes" in note for note in report.notes)
+    kept = (FILES, RECORD_INDEX, "secondary_index_n")
+    assert opened(small).config.metadata_partitions == kept
+    with pytest.raises(UnsupportedTableError, match="more than 32,767 bytes"):
+        small.lake().indexes().create("secondary_index_s")
+    assert stale_listing(opened(small)) == []

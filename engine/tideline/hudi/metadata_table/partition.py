@@ -38,6 +38,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 
 Found = TypeVar("Found")
 
+KEY_BYTES_MAX = 32_767
+"""What a key of an HFile may take."""
 _PARTS_IN_SHARD = 3
 """Of the id of a file group, behind the prefix: the shard, its number there, and 0."""
 
@@ -256,6 +258,14 @@ def shard_of(partition: MetadataPartition, group: FileGroupId) -> str | None:
     """
     behind = group.file_id.removeprefix(f"{partition.file_id_prefix}-").split("-")
     return behind[0] if len(behind) == _PARTS_IN_SHARD else None
+
+
+def too_long_a_key(keys: Iterable[str]) -> CannotFollow | None:
+    """What is in the way where one of these keys does not fit into an HFile."""
+    for key in keys:
+        if len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX:
+            return CannotFollow(f"a key of more than {KEY_BYTES_MAX:,} bytes: {key[:40]!r}...")
+    return None
 
 
 def group_number(key: str, groups: int) -> int:

@@ -37,6 +37,7 @@ from tideline.hudi.metadata_table.partition import (
     StoredRecords,
     TableChange,
     WholeTable,
+    too_long_a_key,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
 from tideline.hudi.metadata_table.touched_slices import (
@@ -119,7 +120,7 @@ class RecordIndexPartition:
                         "`tideline check --keys --across-partitions` names all of these"
                     )
                 records[key] = MetadataRecord(key, datum=datum)
-        return list(records.values())
+        return too_long_a_key(records) or list(records.values())
 
     def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002
         return {
@@ -161,6 +162,9 @@ class RecordIndexPartition:
             for key in keys.added:
                 there[shard, key] = MetadataRecord(key, datum=datum, shard=shard)
             gone.update((shard, key) for key in keys.removed)
+        in_the_way = too_long_a_key(key for _, key in there)
+        if in_the_way is not None:
+            return in_the_way
         deleted = [MetadataRecord(key, shard=shard) for shard, key in gone - there.keys()]
         return [*there.values(), *deleted, *_new_shards(change, stored, is_partitioned)]
 

@@ -36,6 +36,7 @@ from tideline.hudi.metadata_table.partition import (
     StoredRecords,
     TableChange,
     WholeTable,
+    too_long_a_key,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
 from tideline.hudi.metadata_table.record_index import has_global_record_index, why_not_indexed
@@ -97,7 +98,7 @@ class SecondaryIndexPartition:
         pairs = [SlicePair(None, piece) for piece in pieces]
         found = whole.compare_keys(whole.timeline, whole.timeline, pairs, column)
         texts = {text for keys in found for text in keys.added}
-        return [MetadataRecord(text, datum=_datum()) for text in texts]
+        return too_long_a_key(texts) or [MetadataRecord(text, datum=_datum()) for text in texts]
 
     def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002
         return {
@@ -135,6 +136,9 @@ class SecondaryIndexPartition:
         pairs = [SlicePair(before.get(group), after.get(group)) for group in groups]
         found = change.compare_keys(change.timeline, change.timeline_after, pairs, column)
         there = {key for keys in found for key in keys.added}
+        in_the_way = too_long_a_key(there)
+        if in_the_way is not None:
+            return in_the_way
         gone = {key for keys in found for key in keys.removed} - there
         said = [MetadataRecord(key, datum=_datum()) for key in there]
         return [*said, *(MetadataRecord(key) for key in gone)]
