@@ -116,3 +116,16 @@ def test_it_finds_what_a_whole_read_finds_in_compressed_files() -> None:
     body = encode_hfile(ENTRIES, {}, block_bytes_max=2048)
     lookup, _ = opened(body)
     assert tuple(lookup.with_prefixes([b""])) == decode_hfile(body).entries
+
+
+def test_a_key_that_another_one_ends_with_is_not_taken_for_it() -> None:
+    """Nor one that has in it all that stands in front of an entry."""
+    tail = b"\0" + (2**63 - 1).to_bytes(8, "big") + b"\x04"
+    crafted = [b"\0\0\0\x0e\0\0\0\1\0\2k1", b"\0\2k1", b"k", b"k1" + tail + b"x", b"xk1"]
+    entries = sorted((key, b"of " + key) for key in crafted)
+    lookup, _ = opened(body_of(entries))
+    assert list(lookup.of_keys([b"k1"])) == []
+    for key in crafted:
+        assert list(lookup.of_keys([key])) == [(key, b"of " + key)]
+    lookup, _ = opened(body_of(sorted([*entries, (b"k1", b"right")])))
+    assert list(lookup.of_keys([b"k1"])) == [(b"k1", b"right")]

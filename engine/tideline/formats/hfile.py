@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -247,6 +247,43 @@ def read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise CorruptTableError("an entry of an HFile is cut short")
         yield key, value
         _, at = _read_hadoop_number(block, at)
+
+
+def find_entries(block: bytes, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a data block with these keys, ascending. Raises as `read_entries`.
+
+    A key is looked for by its bytes, behind its length and in front of what follows a key; where
+    that is found it must be an entry, for a longer key may end so.
+    """
+    field_bytes, _, key_bytes = _ENTRY.unpack_from(block, 0)
+    if block[10 + key_bytes : 8 + field_bytes] != _KEY_TAIL:
+        yield from (entry for entry in read_entries(block) if entry[0] in keys)
+        return
+    entry = 0
+    for key in sorted(keys):
+        spelled = struct.pack(">h", len(key)) + key + _KEY_TAIL
+        at = block.find(spelled, entry)
+        while at >= 0:
+            entry = _first_entry_from(block, at - 8, entry)
+            if entry == at - 8:
+                value_bytes = _ENTRY.unpack_from(block, entry)[1]
+                end = at + len(spelled)
+                yield key, block[end : end + value_bytes]
+                break
+            at = block.find(spelled, at + 1)
+
+
+def _first_entry_from(block: bytes, place: int, entry: int) -> int:
+    """Where the first entry begins that is not before a place, looked for from an entry on."""
+    unpack = _ENTRY.unpack_from
+    while entry < place:
+        field_bytes, value_bytes, key_bytes = unpack(block, entry)
+        entry += 8 + field_bytes + value_bytes
+        if key_bytes < 0 or field_bytes < key_bytes or value_bytes < 0 or entry >= len(block):
+            raise CorruptTableError("an entry of an HFile is cut short")
+        # The version number, nearly always 0.
+        entry = entry + 1 if not block[entry] else _read_hadoop_number(block, entry)[1]
+    return entry
 
 
 def _read_info(block: bytes) -> dict[str, bytes]:

@@ -22,6 +22,7 @@ from tideline.formats.hfile import (
     Block,
     block_at,
     blocks_of,
+    find_entries,
     info_at,
     read_entries,
     read_trailer,
@@ -59,9 +60,12 @@ class HFileLookup:
 
     def of_keys(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The entries with these keys, ascending. Raises as the constructor."""
-        wanted = frozenset(keys)
-        numbers = {bisect_right(self._first_keys, key) - 1 for key in wanted}
-        return (entry for entry in self._entries(numbers) if entry[0] in wanted)
+        wanted: dict[int, set[bytes]] = {}
+        for key in keys:
+            wanted.setdefault(bisect_right(self._first_keys, key) - 1, set()).add(key)
+        for number, content in self._contents(wanted):
+            with faults_named("HFile is truncated or broken", path=self._path):
+                yield from find_entries(content, wanted[number])
 
     def with_prefixes(self, prefixes: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The entries whose keys begin with one of these, ascending. Raises likewise."""
@@ -71,22 +75,24 @@ class HFileLookup:
             last = bisect_left(self._first_keys, _after(prefix)) if _after(prefix) else None
             end = len(self._blocks) if last is None else last
             numbers.update(range(max(0, bisect_left(self._first_keys, prefix) - 1), end))
-        return (entry for entry in self._entries(numbers) if entry[0].startswith(starts))
-
-    def _entries(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
-        wanted = [self._blocks[number] for number in sorted(numbers) if number >= 0]
-        read_bytes = 0
-        for blocks in _neighbours(wanted):
-            start = blocks[0].offset
-            length = blocks[-1].offset + blocks[-1].size_bytes - start
-            body = self._read_range(start, length)
+        for _, content in self._contents(numbers):
             with faults_named("HFile is truncated or broken", path=self._path):
-                for block in blocks:
+                yield from (item for item in read_entries(content) if item[0].startswith(starts))
+
+    def _contents(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        """The contents of blocks, by their numbers."""
+        wanted = [(n, self._blocks[n]) for n in sorted(numbers) if n >= 0]
+        read_bytes = 0
+        for run in _neighbours(wanted):
+            start, last = run[0][1].offset, run[-1][1]
+            body = self._read_range(start, last.offset + last.size_bytes - start)
+            for number, block in run:
+                with faults_named("HFile is truncated or broken", path=self._path):
                     at = block.offset - start
                     content = block_at(body, at, self._trailer.codec, self._path)
-                    read_bytes += len(content)
-                    admit(read_bytes, path=self._path, what="HFile")
-                    yield from read_entries(content)
+                read_bytes += len(content)
+                admit(read_bytes, path=self._path, what="HFile")
+                yield number, content
 
 
 def _after(prefix: bytes) -> bytes:
@@ -95,13 +101,13 @@ def _after(prefix: bytes) -> bytes:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
 
 
-def _neighbours(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+def _neighbours(blocks: Iterable[tuple[int, Block]]) -> Iterator[list[tuple[int, Block]]]:
     """Blocks in the order of the file, those together that lie close to each other."""
-    run: list[Block] = []
-    for block in blocks:
-        if run and block.offset - (run[-1].offset + run[-1].size_bytes) > _GAP_BYTES_MAX:
+    run: list[tuple[int, Block]] = []
+    for number, block in blocks:
+        if run and block.offset - (run[-1][1].offset + run[-1][1].size_bytes) > _GAP_BYTES_MAX:
             yield run
             run = []
-        run.append(block)
+        run.append((number, block))
     if run:
         yield run
