@@ -5,7 +5,8 @@
 2. Hudi creates it. Each turn is then one of Hudi's or one of ours: an upsert (of newer, older and
    moving rows), an insert, a delete, a schema change, a table service or a change of version.
 3. Every turn goes to the model as well, a dictionary. After each, Hudi, Tideline and, where it can
-   read such a table, hudi-rs must see the model's rows.
+   read such a table, hudi-rs must see the model's rows, and the metadata table must say what the
+   files hold.
 
 A failure names the seed, the table and the turns so far.
 """
@@ -25,6 +26,7 @@ from tideline.hudi.table.table_config import TIMEZONE
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.mixed_table import SCHEMA_ON_READ, VERSIONS, MixedTable, Model, Row
+from tideline.testing.table_audit import stale_listing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -264,6 +266,9 @@ class MixedHistory:
             found = sorted(zip(*columns, strict=True), key=repr)
             if found != expected:
                 wrong.append(f"{reader} sees other rows: {difference(found, expected)}")
+        hoodie = self._lake().hoodie_table
+        if hoodie.config.keeps_metadata_table and not self.table.is_altered:
+            wrong += stale_listing(hoodie)
         assert not wrong, "\n".join(wrong)
 
 

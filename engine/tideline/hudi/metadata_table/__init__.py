@@ -3,17 +3,19 @@
 What it says: `partition` is what a partition is, `registry` names those that are kept,
 `files_partition` lists files, `column_stats` and `partition_stats` have bounds of columns
 (`indexed_columns`, as `column_row`, under keys of `hash_id`), `bloom_filters` has filters of keys,
-`record` is how records are stored.
+`record_index` their places and `secondary_index` the values of rows (by the `touched_slices` of a
+change), `record` is how records are stored.
 How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable`
 switches it off; `index_making` and `index_dropping` make and drop a single partition,
 `begin_statistics` those of a new table. How it is read: `reader`. What Hudi keeps beside it:
-`index_definitions`, `index_build`, `record_index`.
+`index_definitions`, `index_build`.
 
 - a metadata table: what a partition is, `files`, records as they are stored, reading, listings:
   `partition`, `registry`, `files_partition`, `record`, `reader`
 - statistics of columns, and which columns have them: `column_stats`, `partition_stats`,
   `indexed_columns`
 - bloom filters of the keys of base files: `bloom_filters`
+- places of keys, and keys by values: `record_index`, `secondary_index`, `touched_slices`
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
 - making and dropping one partition: `index_making`, `index_dropping`, `hudi.metadata_indexes`
 - what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`
