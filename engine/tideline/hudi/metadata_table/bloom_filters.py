@@ -22,10 +22,9 @@ from tideline.bounded.read_limits import SETTING, read_limits
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.stored_filter import StoredFilter, read_stored_filter
 from tideline.hudi.metadata_table.hash_id import file_id_hash, partition_id
+from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
-    Discrepancy,
-    SeenTable,
     StoredRecords,
     TableChange,
     WholeTable,
@@ -75,18 +74,12 @@ class FilterRow:
         return MetadataRecord(key, content)
 
 
-class BloomFiltersPartition:
+class BloomFiltersPartition(OptionalPartition):
     """`bloom_filters`."""
 
     name = BLOOM_FILTERS
     file_id_prefix = "bloom-filters"
     groups_made = 4
-    is_in_every_table = False
-
-    may_be_empty = False
-
-    def hashed(self, key: str) -> str:
-        return key
 
     def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
         """The filters of all base files, old slices among them."""
@@ -115,20 +108,6 @@ class BloomFiltersPartition:
         gone = [MetadataRecord(key_of(file), None) for file in _base_files(change.deleted)]
         time = change.completed.time
         return gone + [FilterRow(each, time).stored(key_of(file)) for file, each in found.items()]
-
-    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        return [record for record in self.replacing(records) if not record.is_deleted]
-
-    def replacing(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
-        return tuple({record.key: record for record in records}.values())
-
-    def verify(
-        self,
-        records: Iterable[MetadataRecord],  # noqa: ARG002
-        seen: SeenTable,  # noqa: ARG002
-    ) -> Iterator[Discrepancy]:
-        """Rows are compared with footers where these are read (`check.bloom_filters`)."""
-        return iter(())
 
 
 BLOOM_FILTERS_PARTITION = BloomFiltersPartition()

@@ -35,10 +35,9 @@ from tideline.hudi.metadata_table.indexed_columns import (
     columns_defined,
     indexed_columns,
 )
+from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
-    Discrepancy,
-    SeenTable,
     StoredRecords,
     TableChange,
     WholeTable,
@@ -63,28 +62,14 @@ class MeasuredFiles:
     ranges: Mapping[str, ColumnRanges]
 
 
-class StatisticsPartition:
+class StatisticsPartition(OptionalPartition):
     """What the partitions of statistics share."""
-
-    is_in_every_table = False
-    may_be_empty = False
-
-    def hashed(self, key: str) -> str:
-        return key
 
     def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
         return merged_rows(records)
 
     def replacing(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord] | None:
         return replacing_rows(records)
-
-    def verify(
-        self,
-        records: Iterable[MetadataRecord],  # noqa: ARG002
-        seen: SeenTable,  # noqa: ARG002
-    ) -> Iterator[Discrepancy]:
-        """Rows are compared with files where these are read (`check.statistics`)."""
-        return iter(())
 
 
 class ColumnStatsPartition(StatisticsPartition):

@@ -19,7 +19,7 @@ HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords (1.2), which compare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -29,10 +29,9 @@ from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import decode_record, encode_records
 from tideline.hudi.metadata_table.index_definitions import FIRST_VERSION, has_option
+from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
-    Discrepancy,
-    SeenTable,
     SlicePair,
     StoredRecords,
     TableChange,
@@ -87,17 +86,13 @@ class KeyPlace:
         return _stored(self)
 
 
-class RecordIndexPartition:
+class RecordIndexPartition(OptionalPartition):
     """`record_index`, of both kinds: the newer one has a shard for each partition of the table."""
 
     name = RECORD_INDEX
     file_id_prefix = "record-index"
     groups_made = 10
-    is_in_every_table = False
     may_be_empty = True
-
-    def hashed(self, key: str) -> str:
-        return key
 
     def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
         """One place for each key of the table; in the way is a key that has two."""
@@ -167,21 +162,6 @@ class RecordIndexPartition:
             return in_the_way
         deleted = [MetadataRecord(key, shard=shard) for shard, key in gone - there.keys()]
         return [*there.values(), *deleted, *_new_shards(change, stored, is_partitioned)]
-
-    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        newest = {record.key: record for record in records}
-        return [record for record in newest.values() if not record.is_deleted]
-
-    def replacing(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
-        return tuple({record.key: record for record in records}.values())
-
-    def verify(
-        self,
-        records: Iterable[MetadataRecord],  # noqa: ARG002
-        seen: SeenTable,  # noqa: ARG002
-    ) -> Iterator[Discrepancy]:
-        """Records are compared with files where these are read (`check.record_index`)."""
-        return iter(())
 
 
 RECORD_INDEX_PARTITION = RecordIndexPartition()

@@ -17,7 +17,7 @@ Source: Hudi's SecondaryIndexKeyUtils, SecondaryIndexRecordGenerationUtils, Hood
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,10 +28,9 @@ from tideline.hudi.metadata_table.index_definitions import (
     SECOND_VERSION,
     read_definitions,
 )
+from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
-    Discrepancy,
-    SeenTable,
     SlicePair,
     StoredRecords,
     TableChange,
@@ -57,7 +56,7 @@ _WITHOUT_CHANGES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
 
 @dataclass(frozen=True, slots=True)
-class SecondaryIndexPartition:
+class SecondaryIndexPartition(OptionalPartition):
     """One of them. `column` is None where its definition is not understood; `hashes_value`: a file
     group has all records of a value."""
 
@@ -66,8 +65,6 @@ class SecondaryIndexPartition:
     hashes_value: bool
 
     groups_made = 10
-    is_in_every_table = False
-    may_be_empty = False
 
     @property
     def file_id_prefix(self) -> str:
@@ -142,20 +139,6 @@ class SecondaryIndexPartition:
         gone = {key for keys in found for key in keys.removed} - there
         said = [MetadataRecord(key, datum=_datum()) for key in there]
         return [*said, *(MetadataRecord(key) for key in gone)]
-
-    def merged(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        return [record for record in self.replacing(records) if not record.is_deleted]
-
-    def replacing(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
-        return tuple({record.key: record for record in records}.values())
-
-    def verify(
-        self,
-        records: Iterable[MetadataRecord],  # noqa: ARG002
-        seen: SeenTable,  # noqa: ARG002
-    ) -> Iterator[Discrepancy]:
-        """Records are compared with files where these are read (`check.record_index`)."""
-        return iter(())
 
     def _followed(self, table: HoodieTable, schema_json: str | None) -> str | CannotFollow:
         """The column, where every commit can follow its values."""

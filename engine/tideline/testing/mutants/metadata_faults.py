@@ -339,7 +339,7 @@ METADATA_FAULTS = (
     ),
     Fault(
         "a bloom filter that was deleted comes back at a compaction",
-        f"{_ROOM}/bloom_filters.py",
+        f"{_ROOM}/optional_partition.py",
         "        return tuple({record.key: record for record in records}.values())\n",
         "        said = (record for record in records if not record.is_deleted)\n"
         "        return tuple({record.key: record for record in said}.values())\n",
