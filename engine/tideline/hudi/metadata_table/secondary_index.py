@@ -151,7 +151,10 @@ class SecondaryIndexPartition(OptionalPartition):
             return CannotFollow(reason)
         kind = None if schema_json is None else _type_of(schema_json, self.column)
         if kind not in _FOLLOWED:
-            return CannotFollow(f"values of {self.column} have several spellings, or none")
+            return CannotFollow(
+                f"{self.column} is no column of texts, whole numbers or booleans: others have "
+                "several spellings of a value"
+            )
         return self.column
 
 

@@ -338,12 +338,12 @@ METADATA_FAULTS = (
         _FILTERS,
     ),
     Fault(
-        "a bloom filter that was deleted comes back at a compaction",
+        "a key that was deleted comes back at a compaction",
         f"{_ROOM}/optional_partition.py",
         "        return tuple({record.key: record for record in records}.values())\n",
         "        said = (record for record in records if not record.is_deleted)\n"
         "        return tuple({record.key: record for record in said}.values())\n",
-        _FILTERS,
+        _KEYS,
     ),
     Fault(
         "of two writers of a partition the one that began last counts",
