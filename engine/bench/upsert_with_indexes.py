@@ -33,13 +33,7 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
             indexes = LakeTable.open(str(tables[series.name])).indexes()
             for name in INDEXES:
                 indexes.create(name)
-    for turn in bench.turns():
-        source = bench.input.changes[(turn or 0) % len(bench.input.changes)]
-        for series in (kept, without):
-            target = bench.fresh_copy(tables[series.name], "upsert")
-            seconds = bench.tideline.write(target, source, operation="upsert")
-            if turn is not None:
-                series.add(seconds)
+    bench.upsert_by_turns((kept, without), tables)
     name = "upsert that keeps statistics and a record index, against the list of files alone"
     return (Claim(name, kept, without, within=1.15),), ()
 

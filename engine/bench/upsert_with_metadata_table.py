@@ -26,13 +26,7 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
             tables[series.name], bench.input.base, table_version=VERSION, properties=properties
         )
         assert (tables[series.name] / ".hoodie" / "metadata").is_dir() is is_kept
-    for turn in bench.turns():
-        source = bench.input.changes[(turn or 0) % len(bench.input.changes)]
-        for series in (kept, without):
-            target = bench.fresh_copy(tables[series.name], "upsert")
-            seconds = bench.tideline.write(target, source, operation="upsert")
-            if turn is not None:
-                series.add(seconds)
+    bench.upsert_by_turns((kept, without), tables)
     name = "upsert that keeps the metadata table, against none"
     return (Claim(name, kept, without, within=1.1),), ()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.data import BenchInput, prepare_input
 from bench.floor import Floor
 from bench.hudi_side import HudiSide
-from bench.measurement import Claim, Limit, TimeLimit, close_report
+from bench.measurement import Claim, Limit, Series, TimeLimit, close_report
 from bench.quiet import wait_for_quiet
 from bench.tideline_side import TidelineSide
 from tideline.cache_directory import cache_directory
@@ -52,6 +52,16 @@ class Workbench:
         target = self.scratch / name
         shutil.rmtree(target, ignore_errors=True)
         return target
+
+    def upsert_by_turns(self, sides: Sequence[Series], tables: Mapping[str, Path]) -> None:
+        """Time the same upserts of ours into copies of the tables of some series, by turns."""
+        for turn in self.turns():
+            source = self.input.changes[(turn or 0) % len(self.input.changes)]
+            for series in sides:
+                target = self.fresh_copy(tables[series.name], "upsert")
+                seconds = self.tideline.write(target, source, operation="upsert")
+                if turn is not None:
+                    series.add(seconds)
 
     def turns(self) -> Iterator[int | None]:
         """None for each round that only warms up, then the number of each counted round."""

@@ -133,11 +133,11 @@ class Block:
     offset: int
     size_bytes: int
 
-    def has_checksums(self, body: bytes) -> bool:
-        """Whether its bytes are not to be changed; also where they are not those of one block."""
+    def is_copyable(self, body: bytes) -> bool:
+        """Whether it lies there as one block, without checksums of its bytes."""
         magic, on_disk, _, _, kind, _, _ = _HEADER.unpack_from(body, self.offset)
-        is_plain = magic == _DATA and kind == 0 and on_disk + _HEADER.size == self.size_bytes
-        return not is_plain
+        is_one: bool = magic == _DATA and on_disk + _HEADER.size == self.size_bytes
+        return is_one and kind == 0
 
 
 def read_trailer(body: bytes) -> Trailer:

@@ -41,7 +41,7 @@ def splice_hfile(
     with faults_named("HFile is truncated or broken", path=path):
         trailer = read_trailer(body)
         blocks = blocks_of(body, trailer, path)
-        if not trailer.is_compressed or any(block.has_checksums(body) for block in blocks):
+        if not trailer.is_compressed or not all(block.is_copyable(body) for block in blocks):
             return None
         writer = HFileWriter(block_bytes_max=block_bytes_max)
         left = entry_count(trailer)

@@ -146,9 +146,9 @@ def test_a_write_of_hudi_that_is_under_way_is_in_the_way(small: SmallTable) -> N
     indexes(small).create(COLUMN_STATS)
     table = opened(small)
     metadata = MetadataTable(table.store, table.clock)
-    begun = table.instants.reserve_time(table.timeline())
+    time = table.instants.reserve_time(table.timeline())
     for timelines in (table.timelines, metadata.timelines):
-        requested = timelines.create_requested(begun, Action.DELTACOMMIT)
+        requested = timelines.create_requested(time, Action.DELTACOMMIT)
     with pytest.raises(ConflictError, match="may not know of partition_stats: try again"):
         indexes(small).create(PARTITION_STATS)
     assert opened(small).config.metadata_partitions == (COLUMN_STATS, FILES)

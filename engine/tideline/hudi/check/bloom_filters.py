@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.stored_filter import StoredFilter
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
+from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.check.partition_findings import partition_findings
 from tideline.hudi.metadata_table.bloom_filters import (
     BLOOM_FILTERS_PARTITION,
     FilterRow,
@@ -30,7 +31,6 @@ from tideline.hudi.table.table_config import BLOOM_FILTERS
 NAME = "bloom filters"
 _DOUBLED = "Hudi's writers that look keys up there may store them twice"
 _FAILS = "Hudi's writers that look keys up there fail"
-_UNREADABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,8 @@ class _Seen:
 
 def check_bloom_filters(seen: Inspection) -> Iterator[Finding]:
     """Findings about the filters that the table's properties list."""
-    repair = Repair(RepairKind.REBUILD_METADATA_TABLE)
-    try:
-        for wrong in wrong_filters(seen.table, seen.view):
-            yield error(NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=repair)
-    except _UNREADABLE as broken:
-        if BLOOM_FILTERS in seen.table.properties.reload().metadata_partitions:
-            yield error(NAME, f"they are in use, and cannot be read: {broken}", repair=repair)
+    wrong = wrong_filters(seen.table, seen.view)
+    return partition_findings(seen, NAME, BLOOM_FILTERS, wrong, says="they are")
 
 
 def wrong_filters(table: HoodieTable, view: FileSystemView) -> Iterator[Discrepancy]:

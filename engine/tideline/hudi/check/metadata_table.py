@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.metadata_table.index_definitions import (
@@ -18,7 +17,7 @@ from tideline.hudi.metadata_table.index_definitions import (
     definitions_path,
 )
 from tideline.hudi.metadata_table.partition import SeenTable
-from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.reader import UNREADABLE, MetadataTable
 from tideline.hudi.metadata_table.registry import kept_partitions
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 
@@ -42,7 +41,7 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
                 yield error(
                     NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=_REBUILD
                 )
-    except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
+    except UNREADABLE as broken:
         if table.properties.reload().keeps_metadata_table:
             yield error(
                 NAME,

@@ -11,10 +11,12 @@ which reads little of a large index.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
+from tideline.errors import CorruptTableError
+from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.check.partition_findings import partition_findings
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.file_group.key_changes import index_texts
 from tideline.hudi.metadata_table.partition import Discrepancy
@@ -42,19 +44,14 @@ def check_record_index(
     seen: Inspection, slices_max: int | None = SAMPLED_SLICES
 ) -> Iterator[Finding]:
     """Findings about keys of some slices, or of all, and what the index says of them."""
-    repair = Repair(RepairKind.REBUILD_METADATA_TABLE)
-    try:
-        given = seen.table, seen.view, seen.timeline, slices_max
-        for wrong in (*wrong_places(*given), *wrong_values(*given)):
-            yield error(NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=repair)
-    except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
-        if RECORD_INDEX in seen.table.properties.reload().metadata_partitions:
-            yield error(NAME, f"it is in use, and cannot be read: {broken}", repair=repair)
+    given = seen.table, seen.view, seen.timeline, slices_max
+    wrong = chain(wrong_places(*given), wrong_values(*given))
+    return partition_findings(seen, NAME, RECORD_INDEX, wrong, says="it is")
 
 
 def check_whole_record_index(seen: Inspection) -> Iterator[Finding]:
     """The same of all keys, and of keys that the index has and the table has not."""
-    yield from check_record_index(seen, None)
+    return check_record_index(seen, None)
 
 
 def wrong_places(

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
+from tideline.errors import ObjectNotFoundError
+from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.check.partition_findings import partition_findings
 from tideline.hudi.file_group.column_ranges import ranges_of_base_file
 from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of
@@ -42,13 +43,8 @@ _LOST = "Hudi's queries may lose rows of it"
 
 def check_statistics(seen: Inspection) -> Iterator[Finding]:
     """Findings about the statistics that the table's properties list."""
-    repair = Repair(RepairKind.REBUILD_METADATA_TABLE)
-    try:
-        for wrong in wrong_statistics(seen.table, seen.view, seen.timeline):
-            yield error(NAME, wrong.message, path=wrong.path, instant=wrong.instant, repair=repair)
-    except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
-        if COLUMN_STATS in seen.table.properties.reload().metadata_partitions:
-            yield error(NAME, f"they are in use, and cannot be read: {broken}", repair=repair)
+    wrong = wrong_statistics(seen.table, seen.view, seen.timeline)
+    return partition_findings(seen, NAME, COLUMN_STATS, wrong, says="they are")
 
 
 def wrong_statistics(

@@ -26,8 +26,6 @@ from dataclasses import dataclass, replace
 from tideline.errors import (
     ConfigError,
     CorruptTableError,
-    ObjectNotFoundError,
-    UnsupportedTableError,
 )
 from tideline.hudi.metadata_table.begin_statistics import begin_statistics
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
@@ -50,6 +48,7 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
     TableContents,
 )
+from tideline.hudi.metadata_table.reader import UNREADABLE
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import (
     kept_partitions,
@@ -70,7 +69,6 @@ from tideline.storage.lock import Guard, unguarded
 Records = Mapping[MetadataPartition, Sequence[MetadataRecord]]
 
 _log = logging.getLogger(__name__)
-_UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
         return
     try:
         is_undone = MetadataWriter(table).undo(time)
-    except _UNUSABLE as error:
+    except UNREADABLE as error:
         _log.warning("the metadata table is switched off: %s", error)
         is_undone = False
     if not is_undone:
@@ -173,7 +171,7 @@ def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
         return
     try:
         MetadataWriter(table).sweep(timeline)
-    except _UNUSABLE as error:
+    except UNREADABLE as error:
         _log.warning("the metadata table cannot be swept: %s", error)
 
 
@@ -194,7 +192,7 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
     if is_kept:
         try:
             return _continue(change, made, per_compaction, guard)
-        except _UNUSABLE as error:
+        except UNREADABLE as error:
             _log.warning("the metadata table cannot be continued: %s", error)
             if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
@@ -215,7 +213,7 @@ def _continue(
     try:
         records, left_out = _followed(others, change, writer.metadata)
         return _commit(change, writer, {**made, **records}, left_out, guard)
-    except _UNUSABLE as error:
+    except UNREADABLE as error:
         if not others:
             raise
         left_out = dict.fromkeys(others, f"it cannot be read: {error}")

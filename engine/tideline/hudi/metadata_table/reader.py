@@ -49,6 +49,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.store_below import StoreBelow
 
+UNREADABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
+"""What is raised where a metadata table cannot be read, or is replaced meanwhile."""
 _IGNORED = (BlockKind.COMMAND,)
 _READ_WHOLE_BYTES_MAX = 256 * 1024
 """A base file of up to so many bytes comes with one request."""

@@ -40,6 +40,7 @@ from tideline.hudi.metadata_table.partition import (
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
 from tideline.hudi.metadata_table.touched_slices import (
+    keys_of_table,
     slices_after,
     slices_before,
     touched_partitions,
@@ -99,16 +100,14 @@ class RecordIndexPartition(OptionalPartition):
         reason = why_not_indexed(whole.table)
         if reason is not None:
             return CannotFollow(reason)
-        if whole.compare_keys is None:
-            return CannotFollow("rows are not looked at")
-        pieces = whole.table.files.view(whole.timeline).all_latest_slices()
-        pairs = [SlicePair(None, piece) for piece in pieces]
-        found = whole.compare_keys(whole.timeline, whole.timeline, pairs)
+        found = keys_of_table(whole)
+        if isinstance(found, CannotFollow):
+            return found
         zone = whole.table.instants.zone
         records: dict[str, MetadataRecord] = {}
-        for piece, keys in zip(pieces, found, strict=True):
+        for piece, keys in found:
             datum = KeyPlace(piece.group, zone.epoch_ms(piece.base_instant)).stored()
-            for key in keys.added:
+            for key in keys:
                 if key in records:
                     return CannotFollow(
                         f"key {key!r} is stored twice, in {piece.group} and elsewhere: "

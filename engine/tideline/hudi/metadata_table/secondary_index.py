@@ -39,7 +39,12 @@ from tideline.hudi.metadata_table.partition import (
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
 from tideline.hudi.metadata_table.record_index import has_global_record_index, why_not_indexed
-from tideline.hudi.metadata_table.touched_slices import slices_after, slices_before, written_files
+from tideline.hudi.metadata_table.touched_slices import (
+    keys_of_table,
+    slices_after,
+    slices_before,
+    written_files,
+)
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import SECONDARY_INDEX
@@ -89,12 +94,10 @@ class SecondaryIndexPartition(OptionalPartition):
         column = self._followed(whole.table, whole.schema_json)
         if isinstance(column, CannotFollow):
             return column
-        if whole.compare_keys is None:
-            return CannotFollow("rows are not looked at")
-        pieces = whole.table.files.view(whole.timeline).all_latest_slices()
-        pairs = [SlicePair(None, piece) for piece in pieces]
-        found = whole.compare_keys(whole.timeline, whole.timeline, pairs, column)
-        texts = {text for keys in found for text in keys.added}
+        found = keys_of_table(whole, column)
+        if isinstance(found, CannotFollow):
+            return found
+        texts = {text for _, keys in found for text in keys}
         return too_long_a_key(texts) or [MetadataRecord(text, datum=_datum()) for text in texts]
 
     def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002

@@ -6,10 +6,16 @@ Files are those that `files` lists, and those of the change itself: no folder is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
-from tideline.hudi.metadata_table.partition import StoredRecords, TableChange
+from tideline.hudi.metadata_table.partition import (
+    CannotFollow,
+    SlicePair,
+    StoredRecords,
+    TableChange,
+    WholeTable,
+)
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, replaced_groups, split_path
 from tideline.hudi.table.file_system_view import Listing
 from tideline.hudi.timeline.commit_metadata import WriteStat
@@ -46,6 +52,18 @@ def slices_after(change: TableChange, stored: StoredRecords) -> Slices:
     listed = change.once(_listed, stored)
     view = change.table.files.view_of(listed, change.timeline_after, replaced)
     return {piece.group: piece for piece in view.all_latest_slices()}
+
+
+def keys_of_table(
+    whole: WholeTable, value_column: str | None = None
+) -> list[tuple[FileSlice, Sequence[str]]] | CannotFollow:
+    """The keys of each slice that a table has, as `CompareKeys` compares them."""
+    if whole.compare_keys is None:
+        return CannotFollow("rows are not looked at")
+    pieces = whole.table.files.view(whole.timeline).all_latest_slices()
+    pairs = [SlicePair(None, piece) for piece in pieces]
+    found = whole.compare_keys(whole.timeline, whole.timeline, pairs, value_column)
+    return [(piece, keys.added) for piece, keys in zip(pieces, found, strict=True)]
 
 
 def _listed(change: TableChange, stored: StoredRecords) -> Listing:

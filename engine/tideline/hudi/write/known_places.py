@@ -14,11 +14,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.reader import UNREADABLE, MetadataTable
 from tideline.hudi.metadata_table.record_index import (
     RECORD_INDEX_PARTITION,
-    has_global_record_index,
     has_partitioned_record_index,
     places_of,
     shard_name,
@@ -33,7 +31,6 @@ KEYS_MAX = 10_000
 """More keys than this are found sooner by reading the key columns of all files."""
 
 _log = logging.getLogger(__name__)
-_UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 
 
 def known_places(
@@ -41,15 +38,16 @@ def known_places(
 ) -> frozenset[FileGroupId] | None:
     """The file groups that the batch's keys are in, in the table or in their partitions; None where
     all have to be looked into."""
+    if RECORD_INDEX not in table.config.metadata_partitions:
+        return None
     try:
-        if not is_global and has_partitioned_record_index(table):
-            return _looked_up(table, timeline, engine.keys_by_partition(KEYS_MAX), by_shard=True)
-        if RECORD_INDEX in table.config.metadata_partitions and has_global_record_index(table):
-            return _looked_up(table, timeline, engine.keys_by_partition(KEYS_MAX), by_shard=False)
-    except _UNUSABLE as error:
+        by_shard = has_partitioned_record_index(table)
+        if by_shard and is_global:
+            return None
+        return _looked_up(table, timeline, engine.keys_by_partition(KEYS_MAX), by_shard=by_shard)
+    except UNREADABLE as error:
         _log.warning("keys are looked up in files, for the record index is not read: %s", error)
         return None
-    return None
 
 
 def _looked_up(
