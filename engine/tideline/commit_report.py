@@ -121,8 +121,8 @@ def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
         names = ", ".join(outcome.dropped)
         return (
             f"dropped {names} from the table's Hudi metadata table, {_why_dropped(outcome)}; Hudi "
-            "makes the statistics and bloom filters of its settings again at its next write, but "
-            "no record, secondary or expression index; open Spark SQL sessions need REFRESH TABLE",
+            "makes those of its settings again at its next write, but no secondary or expression "
+            "index; open Spark SQL sessions need REFRESH TABLE",
         )
     return ()
 
@@ -130,4 +130,4 @@ def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
 def _why_dropped(outcome: MetadataOutcome) -> str:
     if outcome.reasons:
         return f"as {'; '.join(outcome.reasons)}"
-    return "where files, statistics of columns and bloom filters of keys are kept, and no index"
+    return "where no expression index is kept, nor one that is not known"
