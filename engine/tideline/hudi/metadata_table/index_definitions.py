@@ -21,6 +21,7 @@ from typing import Any
 from tideline.bounded.parsing import parse_json
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.retry import RetryPolicy
 from tideline.storage.lock import Guard, unguarded
 
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
@@ -32,6 +33,7 @@ BELIEVED = ("secondary_index_", "expr_index_")
 FIRST_VERSION, SECOND_VERSION = "V1", "V2"
 """Of an index: the only one before table version 9, and the one that statistics and secondary
 indexes are made in from there on."""
+_RETRIES = RetryPolicy(retries=4, wait_ms_min=50)
 DEFINITIONS_PATH_PROPERTY = "hoodie.table.index.defs.path"
 
 
@@ -45,14 +47,18 @@ def definitions_path(table: HoodieTable) -> str:
 def read_definitions(table: HoodieTable) -> dict[str, Any]:
     """The definitions by name; empty where there are none.
 
-    Raises CorruptTableError for what is no JSON.
+    Raises CorruptTableError for what is no JSON, and stays so: in a folder Hudi writes the file
+    where it lies.
     """
     path = definitions_path(table)
+
+    def parsed() -> Any:
+        return parse_json(table.store.get(path), path=path, what="index definitions")
+
     try:
-        body = table.store.get(path)
+        content = _RETRIES.call(parsed, CorruptTableError, table.clock)
     except ObjectNotFoundError:
         return {}
-    content = parse_json(body, path=path, what="index definitions")
     found = content.get(DEFINED) if isinstance(content, Mapping) else None
     return dict(found) if isinstance(found, Mapping) else {}
 

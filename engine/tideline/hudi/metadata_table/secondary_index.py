@@ -17,6 +17,7 @@ Source: Hudi's SecondaryIndexKeyUtils, SecondaryIndexRecordGenerationUtils, Hood
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -54,6 +55,7 @@ _FIELD = "SecondaryIndexMetadata"
 _NULL = "\0"
 _SEPARATOR = "$"
 _ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in ("\\", _SEPARATOR, _NULL)})
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _FOLLOWED = frozenset({"string", "int", "long", "boolean"})
 _TYPED = 9
 """The table version from which on a secondary index is made in its second version."""
@@ -188,6 +190,11 @@ def value_part(key: str) -> str:
     while at < len(key) and key[at] != _SEPARATOR:
         at += 2 if key[at] == "\\" else 1
     return key[: at + 1]
+
+
+def record_key_in(key: str) -> str:
+    """The record key that a key ends with."""
+    return _ESCAPED.sub(r"\1", key[len(value_part(key)) :])
 
 
 @cache
