@@ -284,7 +284,10 @@ class Storm:
             assert self.fates.in_doubt, said
         elif not self.was_replaced:
             assert not is_applied, said
-        if end != "UnknownOutcome" and not self.was_replaced and verb is not remove_orphans:
+        # Its last commit takes dangling deletes away, and may be in doubt after one that is not.
+        in_doubt = verb is rewrite_without_dangling and self.fates.in_doubt > 0
+        is_known = end != "UnknownOutcome" and not in_doubt
+        if is_known and not self.was_replaced and verb is not remove_orphans:
             assert end == "FailedAfterCommit" or self.strays() == before, said
         return end
 

@@ -18,8 +18,9 @@ from urllib.parse import unquote
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import CommitTableRequest
+from pyiceberg.table.metadata import TableMetadata as KnownMetadata
 from pyiceberg.table.metadata import TableMetadataUtil
-from pyiceberg.table.update import update_table_metadata
+from pyiceberg.table.update import RemoveSnapshotsUpdate, TableUpdate, update_table_metadata
 
 from tideline.iceberg.metadata.metadata_log import with_logged
 from tideline.iceberg.metadata.metadata_update import (
@@ -120,9 +121,8 @@ class ServedCatalog(HostileCatalog):
         before = TableMetadataUtil.parse_obj(base.metadata.json())
         for requirement in asked.requirements:
             requirement.validate(before)
-        after = update_table_metadata(
-            before, asked.updates, metadata_location=base.metadata_location
-        )
+        updates = tuple(_without_gone(update, before) for update in asked.updates)
+        after = update_table_metadata(before, updates, metadata_location=base.metadata_location)
         metadata = TableMetadata.of(metadata_document(after))
         self.tables[name] = self._written(metadata)
         ids = frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots)
@@ -134,6 +134,15 @@ class ServedCatalog(HostileCatalog):
         StoreLocation.of(metadata.location).open().put(path, body)
         location = f"{metadata.location}/{path}"
         return Loaded(TableMetadata.parse(body, path=location), location)
+
+
+def _without_gone(update: TableUpdate, before: KnownMetadata) -> TableUpdate:
+    """Iceberg's own servers remove those of the snapshots that there are; PyIceberg refuses."""
+    if not isinstance(update, RemoveSnapshotsUpdate):
+        return update
+    there = {snapshot.snapshot_id for snapshot in before.snapshots}
+    ids = [number for number in update.snapshot_ids if number in there]
+    return update.model_copy(update={"snapshot_ids": ids})
 
 
 class ServedTable:

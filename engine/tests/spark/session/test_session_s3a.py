@@ -28,6 +28,7 @@ from tideline.testing.openid_issuer import DISCOVERY_PATH, OpenIdIssuer, role_ar
 
 READ = """
 import sys
+from tideline.hudi.open_table import open_table
 from tideline.spark.session.spark_session import spark_session
 from tideline.spark.read.data_source import register
 from tideline.spark.read.frames import snapshot

@@ -62,10 +62,10 @@ class Taker:
         new = tuple(file for file in found if file.path not in self.seen)
         self.seen |= {file.path for file in new}
         ingest = ingest_of_files(
-            "landing", Location(self.landing.uri), self.file_format, new, self.generation
+            "landing", Location(self.landing.uri), self.file_format, new, self.generation, **work
         )
         result = execute_operation(
-            Operation("feed-ingest", self.target, replace(ingest, **work)),
+            Operation("feed-ingest", self.target, ingest),
             session_factory=lambda _: self.spark,
         )
         self.generation += result.instant is not None

@@ -3,7 +3,7 @@
 What is said of one file is true for ever. What is said of more than a file, such as where a key is,
 is that of the newest commit, so that it is compared after it was read:
 
-1. The table's timeline has still the same completed instants. So nothing was made anew, of later
+1. The table's timeline has still the same completed instants. So nothing was rebuilt, of later
    commits, while it was read.
 2. Every commit of the metadata table is completed in the timeline, or so old that it is archived.
    One that is not comes from a writer that is about to complete its commit, or that died there.
