@@ -28,6 +28,7 @@ from tideline.hudi.metadata_table.index_definitions import (
     SECOND_VERSION,
     read_definitions,
 )
+from tideline.hudi.metadata_table.index_names import FOLLOWED_TYPES
 from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
@@ -54,7 +55,6 @@ _FIELD = "SecondaryIndexMetadata"
 _NULL = "\0"
 _SEPARATOR = "$"
 _ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in ("\\", _SEPARATOR, _NULL)})
-_FOLLOWED = frozenset({"string", "int", "long", "boolean"})
 _TYPED = 9
 """The table version from which on a secondary index is made in its second version."""
 _WITHOUT_CHANGES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
@@ -153,7 +153,7 @@ class SecondaryIndexPartition(OptionalPartition):
         if reason is not None:
             return CannotFollow(reason)
         kind = None if schema_json is None else _type_of(schema_json, self.column)
-        if kind not in _FOLLOWED:
+        if kind not in FOLLOWED_TYPES:
             return CannotFollow(
                 f"{self.column} is no column of texts, whole numbers or booleans: others have "
                 "several spellings of a value"
