@@ -34,12 +34,18 @@ from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     SlicePair,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
     too_long_a_key,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
-from tideline.hudi.metadata_table.record_index import has_global_record_index, why_not_indexed
+from tideline.hudi.metadata_table.record_index import (
+    has_global_record_index,
+    touched_groups,
+    why_not_indexed,
+)
 from tideline.hudi.metadata_table.touched_slices import (
     keys_of_table,
     slices_after,
@@ -49,6 +55,7 @@ from tideline.hudi.metadata_table.touched_slices import (
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import SECONDARY_INDEX
+from tideline.wording import counted
 
 _RECORD = 7
 _FIELD = "SecondaryIndexMetadata"
@@ -142,6 +149,16 @@ class SecondaryIndexPartition(OptionalPartition):
         gone = {key for keys in found for key in keys.removed} - there
         said = [MetadataRecord(key, datum=_datum()) for key in there]
         return [*said, *(MetadataRecord(key) for key in gone)]
+
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
+        column = self._followed(whole.table, whole.schema_json)
+        if isinstance(column, CannotFollow):
+            return column
+        return Upkeep(
+            f"the keys and the values of {column} of {touched_groups(sizes)}",
+            "a record for each value that came or went, in "
+            f"{counted(sizes.index_file_groups, 'file group')} of the index",
+        )
 
     def _followed(self, table: HoodieTable, schema_json: str | None) -> str | CannotFollow:
         """The column, where every commit can follow its values."""

@@ -353,6 +353,13 @@ METADATA_FAULTS = (
         _STATISTICS,
     ),
     Fault(
+        "adopt keeps what is looked up in an index that goes",
+        "engine/tideline/hudi/adoption/kept_partitions.py",
+        "        yield PartitionFate(name, why_dropped=reason) if gone else fate\n",
+        "        yield fate\n",
+        ("engine/tests/hudi/adoption/test_kept_partitions.py",),
+    ),
+    Fault(
         "a restore takes indexes away",
         "engine/tideline/hudi/services/restore/execute.py",
         "        there.make_again(table, guard)\n",
