@@ -284,8 +284,8 @@ METADATA_FAULTS = (
     Fault(
         "a place that the table does not have is believed",
         "engine/tideline/hudi/write/write_by_location.py",
-        "        if places <= found:\n",
-        "        if places:\n",
+        "        is_known = places <= found\n",
+        "        is_known = bool(places)\n",
         _PLACES,
     ),
     Fault(
