@@ -1,7 +1,7 @@
 """How often this process looked into an index of a table, and how often into files though there was
 one: it lagged, or could not be read.
 
-Whoever looks into an index counts here, whatever came of it.
+Each look into an index is counted here by the code that looks.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _partition(fate: PartitionFate) -> Consequence:
     """Of one that is kept what it takes of each commit, of another one why it goes."""
     if not fate.is_dropped:
         return Consequence(
-            f"{fate.name} is kept: a commit reads {fate.reads}, and writes {fate.writes}",
+            f"commits keep {fate.name}: each reads {fate.reads}, and writes {fate.writes}",
             f"where that is too much, drop it: tideline index drop {fate.name}",
         )
     what = f"the first commit here drops {fate.name}: {fate.why_dropped}"

@@ -51,12 +51,17 @@ class IndexesMade:
     def report(self) -> ServiceReport:
         """What was done, summed up."""
         words = ", ".join(map(_words, self.made))
-        advice = tuple(index.advice for index in self.made if index.advice is not None)
-        return ServiceReport(f"made {words}", notes=(*left_undone(self.failures), *advice))
+        return ServiceReport(f"made {words}", notes=(*left_undone(self.failures), *self.advice))
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What other writers of the table need."""
+        return tuple(index.advice for index in self.made if index.advice is not None)
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
-        return {"service": NAME, **members(self, "made", "failures")}
+        made = [members(index, "name", "records") for index in self.made]
+        return {"service": NAME, "made": made, **members(self, "failures", "advice")}
 
 
 def make_missing(
