@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.check.record_index import wrong_places
+from tideline.hudi.metadata_table.in_step import is_in_step
+from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import has_partitioned_record_index
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -22,6 +24,7 @@ from tideline.hudi.table.table_config import RECORD_INDEX
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.reads_by_statistics import statistics_always_used
 from tideline.testing.small_table import SmallTable
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -115,7 +118,17 @@ class Shared:
         wanted = sorted({f"k{key:03}" for key in looked_up} | set(list(self.rows)[:2]))
         listed = ", ".join(f"'{key}'" for key in wanted)
         found = self.peer.sql(f"select id, p, ts from {name} where id in ({listed})").to_pylist()
-        assert self._of(found) == {key: self.rows[key] for key in wanted if key in self.rows}
+        there = {key: self.rows[key] for key in wanted if key in self.rows}
+        assert self._of(found) == there
+        metadata = MetadataTable(table.store, table.clock)
+        assert is_in_step(table, metadata, timeline, {RECORD_INDEX})
+        assert self._of(self.read_by_us(f"id in ({listed})")) == there
+
+    def read_by_us(self, condition: str) -> list[dict[str, object]]:
+        """The rows of a condition, found by the indexes."""
+        with statistics_always_used():
+            found = self.small.lake().to_arrow(["id", "p", "ts"], condition)
+        return [*found.to_pylist()]
 
     def check_secondary(self, *values: int) -> None:
         """Hudi's queries by a secondary index of `ts` find what there is."""
@@ -123,7 +136,9 @@ class Shared:
         name = self.peer.table_at(str(self.path))
         for value in values:
             found = self.peer.sql(f"select id from {name} where ts = {value}")["id"].to_pylist()
-            assert sorted(found) == sorted(k for k, (_, ts) in self.rows.items() if ts == value)
+            there = sorted(k for k, (_, ts) in self.rows.items() if ts == value)
+            assert sorted(found) == there
+            assert sorted(str(row["id"]) for row in self.read_by_us(f"ts = {value}")) == there
 
     def _note(self, batch: pa.Table, operation: str) -> None:
         for row in batch.to_pylist():

@@ -34,6 +34,8 @@ ReadRange = Callable[[int, int], bytes]
 _TAIL_BYTES = 64 * 1024
 _GAP_BYTES_MAX = 64 * 1024
 """Blocks that are no further apart come with one request: less than one costs."""
+_READ_BYTES_MAX = 4 * 1024 * 1024
+"""What one request brings, unless a block is larger."""
 
 
 class HFileLookup:
@@ -102,10 +104,15 @@ def _after(prefix: bytes) -> bytes:
 
 
 def _neighbours(blocks: Iterable[tuple[int, Block]]) -> Iterator[list[tuple[int, Block]]]:
-    """Blocks in the order of the file, those together that lie close to each other."""
+    """Blocks in the order of the file, those together that lie close to each other, up to what is
+    read at once."""
     run: list[tuple[int, Block]] = []
     for number, block in blocks:
-        if run and block.offset - (run[-1][1].offset + run[-1][1].size_bytes) > _GAP_BYTES_MAX:
+        end = block.offset + block.size_bytes
+        if run and (
+            block.offset - (run[-1][1].offset + run[-1][1].size_bytes) > _GAP_BYTES_MAX
+            or end - run[0][1].offset > _READ_BYTES_MAX
+        ):
             yield run
             run = []
         run.append((number, block))

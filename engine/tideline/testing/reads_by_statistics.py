@@ -24,8 +24,15 @@ _CONTROL = ".hoodie/"
 
 @contextmanager
 def statistics_unused() -> Iterator[None]:
-    """Within, reads leave no file out by statistics."""
+    """Within, reads leave no file out by statistics, or by indexes."""
     with mock.patch.object(file_pruning, "FILES_LOOKED_UP", 1 << 60):
+        yield
+
+
+@contextmanager
+def statistics_always_used() -> Iterator[None]:
+    """Within, reads of a few files use statistics and indexes as well."""
+    with mock.patch.object(file_pruning, "FILES_LOOKED_UP", 0):
         yield
 
 

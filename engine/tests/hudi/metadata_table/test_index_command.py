@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.cli.main import run
-from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
 from tideline.hudi.metadata_table.index_definitions import read_definitions
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -26,6 +26,7 @@ from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.kept_statistics import statistics_of_files, statistics_of_partitions
 from tideline.testing.small_table import SmallTable, batch, memory_place
+from tideline.testing.stepping_store import Step, SteppingStore
 
 Captured = pytest.CaptureFixture[str]
 ALL = (COLUMN_STATS, FILES, PARTITION_STATS)
@@ -205,6 +206,25 @@ def test_nan_of_a_file_whose_writer_leaves_it_out_of_bounds_is_found() -> None:
     with pytest.raises(UnsupportedTableError, match=r"d of p1.* holds NaN"):
         small.lake().indexes().create(COLUMN_STATS)
     small.forget()
+
+
+def test_definitions_that_are_being_written_are_read_again(small: SmallTable) -> None:
+    """In a folder Hudi empties the file, then fills it."""
+    small.lake().indexes().create(COLUMN_STATS)
+    inner, path = small.store(), ".hoodie/.index_defs/index.json"
+    whole, reads = inner.get(path), []
+
+    def before(step: Step) -> None:
+        if step.path == path:
+            reads.append(step.method)
+            inner.put(path, whole if len(reads) == 3 else whole[: 100 * len(reads) - 100])
+
+    table = open_table(small.location, small.clock, SteppingStore(inner, before))
+    assert read_definitions(table).keys() == {COLUMN_STATS}
+    assert reads == ["get"] * 3
+    inner.put(path, b"")
+    with pytest.raises(CorruptTableError, match="index definitions"):
+        read_definitions(opened(small))
 
 
 def test_a_definition_of_another_index_stays(small: SmallTable) -> None:

@@ -22,6 +22,7 @@ from tideline.bounded.parsing import parse_json
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import EXPRESSION_INDEX, SECONDARY_INDEX
+from tideline.retry import RetryPolicy
 from tideline.storage.lock import Guard, unguarded
 
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
@@ -33,6 +34,7 @@ BELIEVED = (SECONDARY_INDEX, EXPRESSION_INDEX)
 FIRST_VERSION, SECOND_VERSION = "V1", "V2"
 """Of an index: the only one before table version 9, and the one that statistics and secondary
 indexes are made in from there on."""
+_RETRIES = RetryPolicy(retries=4, wait_ms_min=50)
 DEFINITIONS_PATH_PROPERTY = "hoodie.table.index.defs.path"
 
 
@@ -46,14 +48,18 @@ def definitions_path(table: HoodieTable) -> str:
 def read_definitions(table: HoodieTable) -> dict[str, Any]:
     """The definitions by name; empty where there are none.
 
-    Raises CorruptTableError for what is no JSON.
+    Raises CorruptTableError for what is no JSON, and stays so: in a folder Hudi writes the file
+    where it lies.
     """
     path = definitions_path(table)
+
+    def parsed() -> Any:
+        return parse_json(table.store.get(path), path=path, what="index definitions")
+
     try:
-        body = table.store.get(path)
+        content = _RETRIES.call(parsed, CorruptTableError, table.clock)
     except ObjectNotFoundError:
         return {}
-    content = parse_json(body, path=path, what="index definitions")
     found = content.get(DEFINED) if isinstance(content, Mapping) else None
     return dict(found) if isinstance(found, Mapping) else {}
 

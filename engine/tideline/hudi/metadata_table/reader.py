@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
@@ -32,12 +33,15 @@ from tideline.hudi.metadata_table.partition import (
     shard_of,
 )
 from tideline.hudi.metadata_table.record import (
+    KeyPrefixes,
     MetadataRecord,
+    WantedKeys,
     decode_entries,
     decode_record_block,
     decode_record_hfile,
     encode_record_hfile,
     splice_record_hfile,
+    wanted_entries,
 )
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
@@ -52,6 +56,7 @@ from tideline.storage.store_below import StoreBelow
 UNREADABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 """What is raised where a metadata table cannot be read, or is replaced meanwhile."""
 _IGNORED = (BlockKind.COMMAND,)
+_RECORDS_AT_ONCE = 4096
 _READ_WHOLE_BYTES_MAX = 256 * 1024
 """A base file of up to so many bytes comes with one request."""
 
@@ -132,6 +137,21 @@ class MetadataTable:
                 for record in self._of_slice(pieces[number], those, without):
                     yield record if shard is None else replace(record, shard=shard)
 
+    def look_up_beginnings(
+        self, partition: MetadataPartition, beginnings: Collection[str], *, are_hashed: bool
+    ) -> Iterator[MetadataRecord]:
+        """What a partition without shards says now of the keys that begin with one of some texts,
+        oldest first, read as it is consumed. `are_hashed`: the beginning of a key decides on its
+        file group. Raises as `read`."""
+        newest = [slices[0] for slices in self.stored(partition, self.timeline()).groups]
+        wanted: dict[int, list[str]] = {}
+        for beginning in beginnings:
+            own = group_number(partition.hashed(beginning), len(newest))
+            for number in (own,) if are_hashed else range(len(newest)):
+                wanted.setdefault(number, []).append(beginning)
+        for number, those in sorted(wanted.items()):
+            yield from self._of_slice(newest[number], KeyPrefixes(tuple(those)), ())
+
     def shards(self, partition: MetadataPartition) -> frozenset[str | None]:
         """The shards that a partition has; None for one that has none. Raises as `read`."""
         groups = self.stored(partition, self.timeline()).groups
@@ -211,7 +231,7 @@ class MetadataTable:
                 yield from self._read(file)
 
     def _of_slice(
-        self, piece: FileSlice, keys: Collection[str], without: Collection[InstantTime]
+        self, piece: FileSlice, keys: WantedKeys, without: Collection[InstantTime]
     ) -> Iterator[MetadataRecord]:
         if piece.base_file is not None:
             yield from self._of_keys(piece.base_file, keys)
@@ -220,14 +240,14 @@ class MetadataTable:
                 yield from self._read(log, keys)
 
     def _read(
-        self, file: BaseFile | LogFile, keys: Collection[str] | None = None
+        self, file: BaseFile | LogFile, keys: WantedKeys | None = None
     ) -> tuple[MetadataRecord, ...]:
         body = self.store.get(file.path)
         if isinstance(file, BaseFile):
             return decode_record_hfile(body, path=file.path, keys=keys)
         return tuple(_read_log(body, file.path, keys))
 
-    def _of_keys(self, file: BaseFile, keys: Collection[str]) -> Iterator[MetadataRecord]:
+    def _of_keys(self, file: BaseFile, keys: WantedKeys) -> Iterator[MetadataRecord]:
         if file.size_bytes <= _READ_WHOLE_BYTES_MAX:
             yield from self._read(file, keys)
             return
@@ -241,8 +261,9 @@ class MetadataTable:
             # HBase's writer, which Hudi used up to 1.0, makes indexes of several levels.
             yield from self._read(file, keys)
             return
-        entries = lookup.of_keys([key.encode() for key in keys])
-        yield from decode_entries(lookup.info, entries, path=file.path)
+        entries = wanted_entries(lookup, keys)
+        while some := tuple(islice(entries, _RECORDS_AT_ONCE)):
+            yield from decode_entries(lookup.info, some, path=file.path)
 
     def _in_order(self, piece: FileSlice, timeline: ActiveTimeline) -> FileSlice:
         """The slice with its logs in the order in which their commits completed: of two writers the
@@ -303,7 +324,7 @@ def _is_stray(file: BaseFile | LogFile, timeline: ActiveTimeline) -> bool:
     return timeline.find(file.instant) is None and not timeline.is_committed(file.instant)
 
 
-def _read_log(body: bytes, path: str, keys: Collection[str] | None) -> Iterator[MetadataRecord]:
+def _read_log(body: bytes, path: str, keys: WantedKeys | None) -> Iterator[MetadataRecord]:
     def read_range(offset: int, length: int) -> bytes:
         return body[offset : offset + length]
 

@@ -48,6 +48,19 @@ _BLOCK_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class KeyPrefixes:
+    """All keys that begin with one of some texts."""
+
+    prefixes: tuple[str, ...]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key.startswith(self.prefixes)
+
+
+WantedKeys = Collection[str] | KeyPrefixes
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataRecord:
     """What a partition says of one key: its content, as a record or as it is stored, or that the
     key is deleted, where it has neither.
@@ -134,7 +147,7 @@ def encode_deletes(partition: str, keys: Iterable[str]) -> bytes:
 
 
 def decode_record_hfile(
-    body: bytes, *, path: object = None, keys: Collection[str] | None = None
+    body: bytes, *, path: object = None, keys: WantedKeys | None = None
 ) -> tuple[MetadataRecord, ...]:
     """The records of an HFile, as Hudi or `encode_record_hfile` made it, or those with some keys.
 
@@ -145,12 +158,18 @@ def decode_record_hfile(
         with suppress(UnsupportedTableError):
             # Of a large file most blocks have none of the keys.
             lookup = HFileLookup(lambda at, size: body[at : at + size], len(body), path=path)
-            entries = lookup.of_keys([key.encode() for key in keys])
-            return decode_entries(lookup.info, entries, path=path)
+            return decode_entries(lookup.info, wanted_entries(lookup, keys), path=path)
     found = decode_hfile(body, path=path)
-    wanted = None if keys is None else frozenset(key.encode() for key in keys)
-    some = (entry for entry in found.entries if wanted is None or entry[0] in wanted)
-    return decode_entries(found.info, some, path=path)
+    records = decode_entries(found.info, found.entries, path=path)
+    return tuple(record for record in records if keys is None or record.key in keys)
+
+
+def wanted_entries(lookup: HFileLookup, keys: WantedKeys) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of an HFile with some keys, ascending, read as they are consumed. Raises as
+    `decode_record_hfile`."""
+    if isinstance(keys, KeyPrefixes):
+        return lookup.with_prefixes([prefix.encode() for prefix in keys.prefixes])
+    return lookup.of_keys([key.encode() for key in keys])
 
 
 def decode_entries(
@@ -175,7 +194,7 @@ def decode_record_block(
     content: bytes,
     *,
     path: object = None,
-    keys: Collection[str] | None = None,
+    keys: WantedKeys | None = None,
 ) -> tuple[MetadataRecord, ...]:
     """The records of a block of a log, or those with some keys. Raises as `decode_record_hfile`."""
     if kind is BlockKind.HFILE_DATA:

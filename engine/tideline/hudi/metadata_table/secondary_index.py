@@ -17,6 +17,7 @@ Source: Hudi's SecondaryIndexKeyUtils, SecondaryIndexRecordGenerationUtils, Hood
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -62,6 +63,7 @@ _FIELD = "SecondaryIndexMetadata"
 _NULL = "\0"
 _SEPARATOR = "$"
 _ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in ("\\", _SEPARATOR, _NULL)})
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _TYPED = 9
 """The table version from which on a secondary index is made in its second version."""
 _WITHOUT_CHANGES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
@@ -205,6 +207,11 @@ def value_part(key: str) -> str:
     while at < len(key) and key[at] != _SEPARATOR:
         at += 2 if key[at] == "\\" else 1
     return key[: at + 1]
+
+
+def record_key_in(key: str) -> str:
+    """The record key that a key ends with."""
+    return _ESCAPED.sub(r"\1", key[len(value_part(key)) :])
 
 
 @cache

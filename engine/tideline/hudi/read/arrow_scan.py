@@ -75,7 +75,7 @@ class ArrowScan:
         if row_filter is not None:
             slices = possible_slices(slices, row_filter, layout)
         if asked is not None:
-            slices = slices_with_rows(table, slices, asked, context, layout)
+            slices = slices_with_rows(table, slices, asked, context, layout, scan.newest)
         return cls(
             table,
             pa.schema([full.field(name) for name in names]),

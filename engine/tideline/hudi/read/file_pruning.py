@@ -1,5 +1,8 @@
 """The slices that a condition leaves of a scan, by what the metadata table says of their files.
 
+Of the newest rows of a table those slices are left first that may have the keys that the condition
+names (`key_lookup`). Then:
+
 1. The table lists `column_stats`, and the condition reads a column whose bounds are used. Where
    there are few files nothing is looked up.
 2. A file may hold rows of the condition unless what is certain of its columns contradicts it
@@ -25,12 +28,14 @@ from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS as INDEXED_META_COLUMNS
+from tideline.hudi.read.key_lookup import slices_with_keys
 from tideline.hudi.read.known_values import has_known_order, known_values
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import RECORD_KEY, is_meta_column
 from tideline.hudi.table.table_config import COLUMN_STATS
+from tideline.hudi.timeline.active import ActiveTimeline
 
 FILES_LOOKED_UP = 8
 """Of fewer files the footers are read: that takes no longer than a look into the statistics, which
@@ -45,11 +50,16 @@ def slices_with_rows(
     row_filter: RowFilter,
     context: SliceContext,
     layout: PartitionLayout | None,
+    newest: ActiveTimeline | None = None,
 ) -> tuple[FileSlice, ...]:
     """The slices that may have rows for which the condition holds, as `context` reads them.
 
-    Statistics that cannot be read leave out nothing.
+    `newest` is the timeline that has the slices as the newest ones of the table, logs and all.
+    Indexes and statistics that cannot be read leave out nothing.
     """
+    if newest is not None and sum(1 for piece in slices for _ in _files(piece)) >= FILES_LOOKED_UP:
+        named = row_filter.without(_of_other_values(row_filter, context, layout))
+        slices = slices_with_keys(table, newest, slices, named)
     columns = _columns(row_filter, layout)
     paths = [file.path for piece in slices for file in _files(piece)]
     config = table.config
@@ -127,6 +137,20 @@ def _columns(row_filter: RowFilter, layout: PartitionLayout | None) -> Mapping[s
         and has_known_order(field.type)
         and (not is_meta_column(field.name) or field.name in INDEXED_META_COLUMNS)
     }
+
+
+def _of_other_values(
+    row_filter: RowFilter, context: SliceContext, layout: PartitionLayout | None
+) -> frozenset[str]:
+    """The columns of a condition whose values may not be those that keys were made of."""
+    of_paths = set() if layout is None else set(layout.schema.names)
+    history = context.history
+    unsettled = {
+        name
+        for name in row_filter.columns
+        if history is not None and not is_meta_column(name) and history.unsettled([name])
+    }
+    return row_filter.columns & (of_paths | unsettled)
 
 
 def _files(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:

@@ -28,7 +28,10 @@ def plan_snapshot(table: HoodieTable, as_of: Point | None = None) -> TableScan:
     then = TableThen(*load_view(table)) if as_of is None else table_as_of(table, as_of)
     files, slices = split_slices(then.slices())
     schema = scan_schema(table, then.shown())
-    return TableScan(then.timeline, schema, files, slices=slices, until=then.until)
+    is_newest = as_of is None
+    return TableScan(
+        then.timeline, schema, files, slices=slices, until=then.until, is_snapshot=is_newest
+    )
 
 
 def plan_read_optimized(table: HoodieTable) -> TableScan:

@@ -57,7 +57,7 @@ class TableScan:
 
     `files` are Parquet. `schema` has the meta columns, where the table has them, and the user's, in
     order. `timeline` is the one the plan was made from. Of the logs in `slices` what is later than
-    `until` is left out.
+    `until` is left out. `is_snapshot`: these are the newest rows, logs merged in.
     """
 
     timeline: ActiveTimeline
@@ -66,6 +66,12 @@ class TableScan:
     commits: CommitRange | None = None
     slices: tuple[FileSlice, ...] = ()
     until: InstantTime | None = None
+    is_snapshot: bool = False
+
+    @property
+    def newest(self) -> ActiveTimeline | None:
+        """The timeline, where the scan has all newest rows of it."""
+        return self.timeline if self.is_snapshot else None
 
     def all_slices(self) -> tuple[FileSlice, ...]:
         """`files` and `slices` alike, in the order of partitions and file groups."""

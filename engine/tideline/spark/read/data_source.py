@@ -108,6 +108,7 @@ class TidelineReader(DataSourceReader):
         self._columns = list(schema.names)
         self._slices = slice_reader(scan.slice_context(table), row_filter, spark_to_arrow(schema))
         self._file_slices = scan.all_slices()
+        self._newest = scan.newest
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use the filters, as far as they can be, to read less; Spark asks all of them again."""
@@ -121,7 +122,12 @@ class TidelineReader(DataSourceReader):
             self._file_slices = possible_slices(self._file_slices, known, self._layout)
             if self._table is not None:
                 self._file_slices = slices_with_rows(
-                    self._table, self._file_slices, found, self._slices.context, self._layout
+                    self._table,
+                    self._file_slices,
+                    found,
+                    self._slices.context,
+                    self._layout,
+                    self._newest,
                 )
         return filters
 
@@ -133,7 +139,7 @@ class TidelineReader(DataSourceReader):
 
     def __getstate__(self) -> dict[str, object]:
         """What goes to every task: not the other tasks' files, nor what they were chosen by."""
-        return self.__dict__ | {"_file_slices": (), "_table": None}
+        return self.__dict__ | {"_file_slices": (), "_table": None, "_newest": None}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):

@@ -16,6 +16,9 @@ _TRAVEL_TESTS = ("engine/tests/hudi/read/test_time_travel.py",)
 
 _PRUNING = "engine/tideline/hudi/read/file_pruning.py"
 _KNOWN = "engine/tideline/hudi/read/known_values.py"
+_LOOKUP = "engine/tideline/hudi/read/key_lookup.py"
+_IN_STEP = "engine/tideline/hudi/metadata_table/in_step.py"
+_LOOKUP_TESTS = ("engine/tests/hudi/read/test_reads_by_key.py", "-k", "not random")
 _PRUNING_TESTS = ("engine/tests/hudi/read/test_file_pruning.py", "-k", "not random")
 
 RANGE_FAULTS = (
@@ -39,6 +42,48 @@ RANGE_FAULTS = (
         "is_short = column in _NEVER_LONG or 0 < found.plain_bytes < LONG_TEXT_BYTES\n",
         "is_short = column in _NEVER_LONG or 0 < found.plain_bytes\n",
         _PRUNING_TESTS,
+    ),
+    Fault(
+        "keys are where a commit puts them that never was completed",
+        _IN_STEP,
+        "        return found.is_completed\n",
+        "        return True\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "keys are where later commits than a reader's have put them",
+        _IN_STEP,
+        "        and set(timeline.completed()) == set(table.timeline().completed())\n",
+        "        and timeline.completed() is not None\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "one of several columns is taken for the whole key",
+        _LOOKUP,
+        "and len(values) == len(fields)\n",
+        "and len(values) > 0\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "an index is believed whose partition was dropped meanwhile",
+        _IN_STEP,
+        "        set(partitions) <= set(table.properties.reload().metadata_partitions)\n",
+        "        set(partitions) <= set(table.config.metadata_partitions)\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "a value's keys are in one file group of a secondary index of the first version",
+        "engine/tideline/hudi/metadata_table/reader.py",
+        "(own,) if are_hashed else range(len(newest))",
+        "(own,)",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "a condition that holds of null allows the values that it names alone",
+        "engine/tideline/formats/allowed_values.py",
+        "    others = [column.is_null(), ",
+        "    others = [",
+        ("engine/tests/formats/test_allowed_values.py",),
     ),
     Fault(
         "a commit that a savepoint keeps is shown before it was made",
