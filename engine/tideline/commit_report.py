@@ -18,7 +18,9 @@ class CommitReport:
     """One commit. `rows_written` counts all rows of the new files, copied ones included.
 
     `core_seconds` and `requests` are what it took of this machine's processors and of the store
-    (`ResourceUsage`), from the first look at the table to the commit.
+    (`ResourceUsage`), from the first look at the table to the commit. `index_lookups` are looks
+    into an index instead of files, `index_fallbacks` looks into files though there is an index,
+    which lags or cannot be read.
 
     `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
     person should know, such as a metadata table that had to be switched off; `services` is what
@@ -40,6 +42,8 @@ class CommitReport:
     seconds: float
     core_seconds: float = 0.0
     requests: int = 0
+    index_lookups: int = 0
+    index_fallbacks: int = 0
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     services: tuple[AfterCommit, ...] = ()
@@ -71,6 +75,8 @@ def report_write(done: WriteDone) -> CommitReport:
         seconds=done.seconds,
         core_seconds=done.spent.core_seconds,
         requests=done.spent.requests,
+        index_lookups=done.spent.index_lookups,
+        index_fallbacks=done.spent.index_fallbacks,
         rolled_back=tuple(str(undone.instant) for undone in done.rolled_back),
         notes=_notes(done),
         is_repeat=done.is_repeat,

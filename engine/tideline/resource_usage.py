@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tideline.index_lookups import lookups_so_far
 from tideline.storage.request_count import requests_sent
 
 _PROCESSES = Path("/proc")
@@ -24,10 +25,16 @@ _FIRST_TIME = 11
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """What was spent. `own_core_seconds` are those of this process among `core_seconds`."""
+    """What was spent. `own_core_seconds` are those of this process among `core_seconds`.
+
+    `index_lookups` are looks into an index that spared looks into files, `index_fallbacks` those
+    where files were looked into though there was one: it lagged, or could not be read.
+    """
 
     core_seconds: float = 0.0
     requests: int = 0
+    index_lookups: int = 0
+    index_fallbacks: int = 0
     own_core_seconds: float = field(default=0.0, compare=False)
 
     @classmethod
@@ -37,13 +44,20 @@ class ResourceUsage:
         own = times.user + times.system
         ended = times.children_user + times.children_system
         living = sum(map(_seconds_of, _below(os.getpid())))
-        return cls(own + ended + living, requests_sent(), own)
+        answered, passed_over = lookups_so_far()
+        return cls(own + ended + living, requests_sent(), answered, passed_over, own)
 
     def since(self, earlier: ResourceUsage) -> ResourceUsage:
         """What was spent between two moments; what processes spent that are gone may be missing."""
         own = self.own_core_seconds - earlier.own_core_seconds
         all_of_it = max(self.core_seconds - earlier.core_seconds, own)
-        return ResourceUsage(round(all_of_it, 3), self.requests - earlier.requests, round(own, 3))
+        return ResourceUsage(
+            round(all_of_it, 3),
+            self.requests - earlier.requests,
+            self.index_lookups - earlier.index_lookups,
+            self.index_fallbacks - earlier.index_fallbacks,
+            round(own, 3),
+        )
 
     def to_json_object(self) -> dict[str, Any]:
         """What was spent, for machines."""

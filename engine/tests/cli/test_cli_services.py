@@ -53,7 +53,7 @@ def test_plan_says_of_every_service_whether_it_is_due_and_why(
     plans = {plan["service"]: plan for plan in printed_json(capsys)["services"]}
     # What is due comes first, the others in the order in which they run.
     assert list(plans) == ["clustering", "rollback", "cleaning", "archival", "compaction",
-                           "log_compaction", "partition_ttl"]  # fmt: skip
+                           "log_compaction", "partition_ttl", "indexing"]  # fmt: skip
     assert plans["clustering"]["saves"]["files_opened"] == 0
     assert plans["clustering"]["core_seconds"] > 0
     assert all(plan["reason"] for plan in plans.values())

@@ -11,7 +11,7 @@ from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
 from tideline.hudi.metadata_indexes.table_indexes import IndexMade, TableIndexes
 from tideline.hudi.metadata_table.config import COLUMN_LIST
-from tideline.hudi.metadata_table.registry import needed_by
+from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
 from tideline.wording import counted, size_text

@@ -4,8 +4,9 @@ It follows from what conflicts with what at a commit (`write/conflict.py`), and 
 would only find out there:
 
 1. Writes go one after another.
-2. What only looks at the timeline and at files that nobody reads any more (cleaning, archival) may
-   run beside a write, and beside a service that moves rows; not beside another of its kind.
+2. What only looks at the timeline and at files that nobody reads any more (cleaning, archival), and
+   what makes indexes of what is committed (indexing), may run beside a write, and beside a service
+   that moves rows; not beside another of its kind.
 3. Writes may begin once the plan of a compaction stands: they append to logs on top of what it will
    leave. The plan itself is made while no write is under way, whose logs it would have to leave
    out.

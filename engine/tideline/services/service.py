@@ -42,7 +42,7 @@ class Service(ABC):
     deletes_files: ClassVar[bool] = False
     """Whether all it does is to delete files, which another table may share."""
     holds_rows: ClassVar[bool] = False
-    """Whether it needs memory for rows, though no engine: those of delete files."""
+    """Whether it needs memory for rows, though no engine: those of delete files, or keys."""
     concurrency: ClassVar[Concurrency] = Concurrency.NONE
     """What may continue in the table while it runs."""
     refuses_updates: ClassVar[bool] = False

@@ -48,7 +48,7 @@ MUTANTS = (
     "tideline/storage/ tideline/formats/ tideline/parquet/ tideline/bounded/ tideline/sorting/"
     " tideline/services/ hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata_table/ hudi/metadata_indexes/"
-    " tideline/ingest/ tideline/spark/ tideline/in_process/",
+    " hudi/adoption/ tideline/ingest/ tideline/spark/ tideline/in_process/",
     "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/capabilities/"
     " hudi/upgrade/",
     "tideline_operator/ tideline/trust/ tideline/errors tideline/report/",

@@ -30,7 +30,8 @@ KEY = ("lake", 'a"b\\c')
 TABLE = {"namespace", "table"}
 OF_KIND = TABLE | {"kind"}
 SAVED = Benefit(files_opened=3, bytes_scanned=-7, bytes_stored=5)
-SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31, saved=SAVED)
+SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31, saved=SAVED,
+                            index_lookups=4, index_fallbacks=1)  # fmt: skip
 FAILED = OperationResult("b", Outcome.FAILED, core_seconds=0.5, requests=9)
 PROMISED: dict[str, tuple[str, set[str]]] = {
     "process_cpu_seconds": ("counter", set()),
@@ -39,6 +40,8 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_leader": ("gauge", set()),
     "tideline_operation_benefit_bytes": ("counter", {"kind"}),
     "tideline_operation_core_seconds": ("counter", {"kind"}),
+    "tideline_operation_index_fallbacks": ("counter", {"kind"}),
+    "tideline_operation_index_lookups": ("counter", {"kind"}),
     "tideline_operation_duration_seconds": ("histogram", {"kind"}),
     "tideline_operation_requests": ("counter", {"kind"}),
     "tideline_operation_saved_files": ("counter", {"kind"}),
@@ -234,6 +237,8 @@ def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetric
     assert ("tideline_operation_duration_seconds_sum", kind, 66.0) in series(process)
     assert ("tideline_operation_core_seconds_total", kind, 2.0) in series(process)
     assert ("tideline_operation_requests_total", kind, 40.0) in series(process)
+    assert ("tideline_operation_index_lookups_total", kind, 4.0) in series(process)
+    assert ("tideline_operation_index_fallbacks_total", kind, 1.0) in series(process)
     assert ("tideline_operation_saved_files_total", kind, 3.0) in series(process)
     # More bytes to read are nothing saved; what is worth it is counted in all.
     assert ("tideline_operation_saved_scan_bytes_total", kind, 0.0) in series(process)

@@ -115,6 +115,7 @@ class History:
             partitionBy=["part"],
             ordering=[],
             services=EAGER_SERVICES,
+            indexes=["column_stats"],
         )
         place = Location(self.small.location.uri)
         self.resource: ResolvedTable = replace(declared, location=place)

@@ -46,6 +46,7 @@ from tideline_operator.resources.status import (
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
+from tideline_operator.testing.refused_indexes import INDEX_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec, with_spec
 from tideline_operator.testing.resource_examples import (
@@ -171,7 +172,9 @@ def test_a_store_is_read() -> None:
     assert store.spec.credentials.secret_name == "minio-credentials"
 
 
-@pytest.mark.parametrize("refusal", (*REFUSALS, *ICEBERG_REFUSALS, *POD_REFUSALS), ids=str)
+@pytest.mark.parametrize(
+    "refusal", (*REFUSALS, *ICEBERG_REFUSALS, *INDEX_REFUSALS, *POD_REFUSALS), ids=str
+)
 def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: RefusedSpec) -> None:
     (line,) = complaints(refusal.text)
     assert refusal.parser in line

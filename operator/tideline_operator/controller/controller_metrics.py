@@ -76,6 +76,7 @@ class ControllerMetrics:
         self._table_gauges: list[Gauge] = []
         self._name_tables()
         self._name_operations()
+        self._name_savings()
         self._name_warm_workers()
         self._name_queue()
         self._registry.register(_ProcessUse())
@@ -146,6 +147,33 @@ class ControllerMetrics:
             "Requests that drivers of operations sent to object stores.",
             ("kind",),
         )
+        self.index_lookups = self._counter(
+            "tideline_operation_index_lookups_total",
+            "Looks of operations into an index of a table instead of its files.",
+            ("kind",),
+        )
+        self.index_fallbacks = self._counter(
+            "tideline_operation_index_fallbacks_total",
+            "Looks of operations into files though the table has an index, which lagged or could "
+            "not be read.",
+            ("kind",),
+        )
+        self.operations_running = self._gauge(
+            "tideline_operations_running", "Operations under way."
+        )
+        self.operations_waiting = self._gauge(
+            "tideline_operations_waiting", "Operations that wait for a place."
+        )
+        self.operations_stuck = self._gauge(
+            "tideline_operations_stuck",
+            "Operations that cannot start, such as for an image or a quota, and hold no place.",
+        )
+        self.operations_memory = self._gauge(
+            "tideline_operations_memory_bytes",
+            "Memory that the pods of operations under way may ask for.",
+        )
+
+    def _name_savings(self) -> None:
         self.operation_saved_files = self._counter(
             "tideline_operation_saved_files_total",
             "Files that scans of the tables no longer open, by what services did.",
@@ -165,20 +193,6 @@ class ControllerMetrics:
             "tideline_operation_benefit_bytes_total",
             "All that services save, as bytes that one scan no longer reads.",
             ("kind",),
-        )
-        self.operations_running = self._gauge(
-            "tideline_operations_running", "Operations under way."
-        )
-        self.operations_waiting = self._gauge(
-            "tideline_operations_waiting", "Operations that wait for a place."
-        )
-        self.operations_stuck = self._gauge(
-            "tideline_operations_stuck",
-            "Operations that cannot start, such as for an image or a quota, and hold no place.",
-        )
-        self.operations_memory = self._gauge(
-            "tideline_operations_memory_bytes",
-            "Memory that the pods of operations under way may ask for.",
         )
 
     def _name_warm_workers(self) -> None:
@@ -288,6 +302,8 @@ class ControllerMetrics:
         self.operation_seconds.labels(kind=kind).observe(seconds)
         self.operation_core_seconds.labels(kind=kind).inc(result.core_seconds)
         self.operation_requests.labels(kind=kind).inc(result.requests)
+        self.index_lookups.labels(kind=kind).inc(result.index_lookups)
+        self.index_fallbacks.labels(kind=kind).inc(result.index_fallbacks)
         # A counter never falls: what became more is left out.
         saved = result.saved
         for counter, saved_now in (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tideline.hudi.services.due_facts import ArchivalHolds
 from tideline.hudi.services.last_clean import LastClean
+from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -41,6 +42,10 @@ class ObservedFacts:
     @property
     def is_partitioned(self) -> bool:
         return bool(self.table.partition_by)
+
+    @property
+    def metadata_partitions(self) -> frozenset[str]:
+        return frozenset(TableConfig(self.table.history.properties).metadata_partitions)
 
     @property
     def clusterings(self) -> frozenset[InstantTime]:

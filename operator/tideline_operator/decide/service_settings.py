@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tideline.hudi.services.cleaning.config import CleaningPolicy
+from tideline.hudi.services.indexing.config import INDEXES
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TIMEZONE, TableType
 from tideline.publication.place import CatalogPlace
@@ -79,13 +80,23 @@ def service_settings(spec: LakeTableSpec) -> dict[str, str]:
     typed: dict[str, str] = {}
     for service in all_services():
         typed |= spec_part(service).settings(spec.services)
-    declared = {**zone_setting(spec), **publish_setting(spec), **engine_setting(spec)}
+    declared = {
+        **zone_setting(spec),
+        **publish_setting(spec),
+        **indexes_setting(spec),
+        **engine_setting(spec),
+    }
     return {**typed, **declared, **spec.properties}
 
 
 def zone_setting(spec: LakeTableSpec) -> dict[str, str]:
     """The setting that declares the zone of the table's instants, if the spec does."""
     return {} if spec.timezone is None else {TIMEZONE: spec.timezone}
+
+
+def indexes_setting(spec: LakeTableSpec) -> dict[str, str]:
+    """The setting that names the indexes to have, if the spec does."""
+    return {INDEXES: ",".join(spec.indexes)} if spec.indexes else {}
 
 
 def publish_setting(spec: LakeTableSpec) -> dict[str, str]:
@@ -176,5 +187,6 @@ _PARTS: Mapping[str, SpecPart] = {
         lambda spec: spec.services.partition_ttl.days is not None,
         _partition_ttl,
     ),
+    "indexing": SpecPart("indexing", lambda spec: bool(spec.indexes)),
 }
-"""The services that the resource has a field for, by their names."""
+"""The services that the resource has fields for, by their names."""

@@ -20,6 +20,7 @@ _HUDI_FIELDS = (
     "partition_by",
     "ordering",
     "index",
+    "indexes",
     "uniqueness",
     "key_generator",
     "schema",

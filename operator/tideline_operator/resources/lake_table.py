@@ -25,6 +25,7 @@ from tideline_operator.resources.format_rules import (
     format_rules,
 )
 from tideline_operator.resources.iceberg import Catalog
+from tideline_operator.resources.indexes import INDEX, INDEX_RULES, INDEXES_MAX, index_faults
 from tideline_operator.resources.ingest import (
     COLUMN,
     COLUMN_MEANING,
@@ -232,6 +233,15 @@ class LakeTableSpec:
         immutable=True,
     )
     index: Index | None = described("Index of the table; Hudi's default otherwise.", default=None)
+    indexes: tuple[str, ...] = described(
+        "Indexes of Hudi's metadata table to have: what is missing is made once the table has a "
+        "commit, also where another writer dropped it; what is not listed stays. column_stats, "
+        "partition_stats, record_index (keys are unique in the whole table from then on), "
+        "bloom_filters, secondary_index_ and a column.",
+        default=(),
+        **INDEX,
+        items_max=INDEXES_MAX,
+    )
     uniqueness: Uniqueness | None = described(
         "Where a record key is stored once: Partition, or Table, which takes a global index: a row "
         "whose partition changes moves. Left out, the index decides.",
@@ -321,6 +331,7 @@ class LakeTableSpec:
         yield from self._unknown_zone()
         kind = None if self.index is None else self.index.type.value
         yield from uniqueness_faults(self.uniqueness, kind, self.properties)
+        yield from index_faults(self)
         mode, event_time = EVENT_TIME
         if self.properties.get(mode) == event_time and not self.ordering:
             yield "ordering", f"is required for {mode}: {event_time}"
@@ -365,7 +376,12 @@ class LakeTableSpec:
 
 
 # What a format refuses follows from the fields' defaults.
-LakeTableSpec.RULES = (*TABLE_RULES, *UNIQUENESS_RULES, *format_rules(LakeTableSpec, Services))
+LakeTableSpec.RULES = (
+    *TABLE_RULES,
+    *UNIQUENESS_RULES,
+    *INDEX_RULES,
+    *format_rules(LakeTableSpec, Services),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ ICEBERG_REFUSALS = (
     _of_hudi("partitionBy: [day]", "partitionBy"),
     _of_hudi("ordering: [ts]", "ordering"),
     _of_hudi("index: {type: BLOOM}", "index"),
+    _of_hudi("indexes: [column_stats]", "indexes"),
     _of_hudi("keyGenerator: {hiveStyle: true}", "keyGenerator"),
     _of_hudi("schema: [{name: id, type: int}]", "schema"),
     _of_hudi('properties: {hoodie.x: "1"}', "properties"),

@@ -17,6 +17,7 @@ spec:
   partitionBy: [month]
   ordering: [updated_at]
   index: {type: BUCKET, buckets: 16}
+  indexes: [column_stats, partition_stats, bloom_filters]
   uniqueness: Partition
   keyGenerator: {hiveStyle: true, urlEncode: true}
   schema:

@@ -107,6 +107,8 @@ def test_columns_are_chosen(small: SmallTable) -> None:
 def test_what_is_in_the_way_is_named(small: SmallTable) -> None:
     indexes = small.lake().indexes()
     with pytest.raises(ConfigError, match="known: bloom_filters, column_stats, partition_stats"):
+        indexes.create("expression_stats")
+    with pytest.raises(ConfigError, match="expression indexes are not made: queries of Hudi"):
         indexes.create("expr_index_x")
     with pytest.raises(ConfigError, match="partition_stats is made of column_stats: create that"):
         indexes.create(PARTITION_STATS)

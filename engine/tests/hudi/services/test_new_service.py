@@ -142,7 +142,7 @@ def test_the_command_line_lists_plans_and_executes_it(
         "counting",
     ]
     assert tideline_command(["execute", "vacuum", uri]) == 2
-    assert "partition_ttl, counting" in capsys.readouterr().err
+    assert "indexing, counting" in capsys.readouterr().err
 
 
 def after_commit(table: SmallTable) -> list[dict[str, Any]]:

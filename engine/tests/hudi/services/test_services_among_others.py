@@ -23,6 +23,7 @@ from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
 LEASE = {"hoodie.write.lock.storage.validity.timeout.secs": "20"}
+INDEX = {"tideline.indexes": "column_stats"}
 
 
 class LeaseSpy(FaultyStore):
@@ -56,7 +57,7 @@ def test_a_lease_is_as_long_as_asked_for(service: TableService) -> None:
     for v in range(1, 12):
         table.write("upsert", batch(range(4), v))
     spy = LeaseSpy(table)
-    local_services(table, {**SERVICE_OPTIONS, **LEASE}, spy).run(service)
+    local_services(table, {**SERVICE_OPTIONS, **INDEX, **LEASE}, spy).run(service)
     assert spy.leases_ms
     assert max(spy.leases_ms) <= 20_000
     table.forget()

@@ -98,6 +98,28 @@ def test_a_place_that_the_table_does_not_have_lets_all_files_be_looked_into(
     assert values(small) == {"k000": 1, "k001": 1, "k002": 2, "k004": 2}
 
 
+def test_looks_into_the_index_and_into_files_instead_are_counted(small: SmallTable) -> None:
+    def looks(keys: list[int]) -> tuple[int, int]:
+        report = small.lake().write(batch(keys, 2), "upsert", options=QUIET)
+        shown = report.to_json_object()
+        assert (shown["index_lookups"], shown["index_fallbacks"]) == (
+            report.index_lookups,
+            report.index_fallbacks,
+        )
+        return report.index_lookups, report.index_fallbacks
+
+    write(small, [0, 1, 2], 1)
+    assert looks([2, 4]) == (1, 0)
+    place = KeyPlace(FileGroupId("p0", "768e683a-88c2-4d9a-996f-272326887e97-0"), 0)
+    tamper(small, MetadataRecord("k002", datum=place.stored()))
+    assert looks([2, 4]) == (0, 1)
+    for info in small.store().list(f"{METADATA_TABLE_PATH}/{RECORD_INDEX}"):
+        small.store().put(info.path, b"nothing")
+    assert looks([2, 4]) == (0, 1)
+    small.lake().indexes().drop(RECORD_INDEX)
+    assert looks([2, 4]) == (0, 0)
+
+
 def test_an_index_that_cannot_be_read_is_passed_over(small: SmallTable) -> None:
     write(small, [0, 1, 2], 1)
     for info in small.store().list(f"{METADATA_TABLE_PATH}/{RECORD_INDEX}"):

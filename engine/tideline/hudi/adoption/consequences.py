@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tideline.hudi.adoption.table_state import TableState
+from tideline.hudi.adoption.table_state import PartitionFate, TableState
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-from tideline.hudi.table.table_config import may_be_kept
+from tideline.hudi.table.table_config import EXPRESSION_INDEX, SECONDARY_INDEX
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.wording import counted
 
+_MADE_BY_SQL = (SECONDARY_INDEX, EXPRESSION_INDEX)
 _WRITES_BEGUN = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
 
@@ -80,14 +81,7 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
     if not partitions and not state.has_metadata_table:
         return
     if capabilities.config.keeps_metadata_table:
-        kept = [name for name in partitions if may_be_kept(name)]
-        others = ", ".join(name for name in partitions if name not in kept)
-        if others:
-            yield Consequence(
-                f"the first commit here drops {others} from Hudi's metadata table; "
-                f"kept: {', '.join(kept)}",
-                "Hudi's next writer makes no expression index again",
-            )
+        yield from map(_partition, state.fates)
         return
     yield Consequence(
         f"the first commit here switches Hudi's metadata table off ({', '.join(partitions)})"
@@ -96,6 +90,23 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
         "Hudi lists files until a writer with hoodie.metadata.enable=true makes it again, without "
         "the indexes that SQL created",
     )
+
+
+def _partition(fate: PartitionFate) -> Consequence:
+    """Of one that is kept what it takes of each commit, of another one why it goes."""
+    if not fate.is_dropped:
+        return Consequence(
+            f"commits keep {fate.name}: each reads {fate.reads}, and writes {fate.writes}",
+            f"where that is too much, drop it: tideline index drop {fate.name}",
+        )
+    what = f"the first commit here drops {fate.name}: {fate.why_dropped}"
+    if fate.name.startswith(_MADE_BY_SQL):
+        return Consequence(
+            what,
+            "no writer of Hudi makes it again: where it is needed, run CREATE INDEX after the last "
+            "commit of Tideline",
+        )
+    return Consequence(what, "a writer of Hudi whose settings name it makes it again")
 
 
 def _index(capabilities: TableCapabilities, _: TableState) -> Iterator[Consequence]:

@@ -18,6 +18,7 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.hudi.adoption.kept_partitions import read_fates
 from tideline.hudi.adoption.table_state import FileCounts, ForeignFiles, PendingInstant, TableState
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
@@ -55,6 +56,12 @@ def read_state(
     settings = Settings(table.config.properties)
     small_bytes = _as_far_as_possible(lambda: settings.integer(_SMALL_FILE), unreadable) or 0
     view = _as_far_as_possible(lambda: _view(table, timeline, partitions, data), unreadable)
+    counts = None if view is None else FileCounts.of(view, small_bytes)
+    fates = (
+        ()
+        if counts is None
+        else _as_far_as_possible(lambda: read_fates(table, timeline, objects, counts), unreadable)
+    )
     return TableState(
         commits=len(commits),
         newest=None if newest is None else str(newest.time),
@@ -63,7 +70,7 @@ def read_state(
             str(instant.time) for instant in timeline.of(Action.SAVEPOINT).completed()
         ),
         has_archive=bool(_as_far_as_possible(table.commits.archive().files, unreadable)),
-        files=None if view is None else FileCounts.of(view, small_bytes),
+        files=counts,
         stored_files=len(data),
         stored_bytes=sum(info.size_bytes for info in data),
         outside_partitions=sum(split_path(info.path)[0] not in partitions for info in data),
@@ -73,6 +80,7 @@ def read_state(
             (info for info in objects if info.path not in published), table.files.nested
         ),
         unreadable=tuple(unreadable),
+        fates=fates or (),
     )
 
 

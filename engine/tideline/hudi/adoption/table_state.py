@@ -80,8 +80,30 @@ class ForeignFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionFate:
+    """What becomes of a partition of the metadata table here: what a commit reads and writes to
+    keep it, in words; or `why_dropped`, where the first one drops it."""
+
+    name: str
+    reads: str = ""
+    writes: str = ""
+    why_dropped: str | None = None
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the first commit takes it away."""
+        return self.why_dropped is not None
+
+    def to_json_object(self) -> dict[str, Any]:
+        """For machines."""
+        named = members(self, "name", "reads", "writes", reason="why_dropped")
+        return {**named, "kept": not self.is_dropped}
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
-    """What lies in a table. `files` is None where plans or commits cannot be read."""
+    """What lies in a table. `files` is None where plans or commits cannot be read, and `fates`,
+    those of the partitions of a metadata table that is kept, are then empty."""
 
     commits: int
     newest: str | None
@@ -96,6 +118,7 @@ class TableState:
     foreign: ForeignFiles
     published_files: int = 0
     unreadable: tuple[str, ...] = ()
+    fates: tuple[PartitionFate, ...] = ()
 
     def to_json_object(self) -> dict[str, Any]:
         """For machines."""
@@ -107,4 +130,5 @@ class TableState:
             "data_bytes_of_all_versions": self.stored_bytes,
             "data_files_outside_partitions": self.outside_partitions,
             **members(self, "has_metadata_table", "published_files", "foreign", "unreadable"),
+            "metadata_partitions": [fate.to_json_object() for fate in self.fates],
         }

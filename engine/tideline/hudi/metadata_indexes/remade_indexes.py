@@ -27,10 +27,11 @@ from tideline.hudi.metadata_table.index_making import (
     make_partition,
     require_makeable,
 )
+from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
 from tideline.hudi.metadata_table.partition import MetadataPartition, WholeTable
 from tideline.hudi.metadata_table.record_index import has_partitioned_record_index
-from tideline.hudi.metadata_table.registry import kept_partitions, needed_by
+from tideline.hudi.metadata_table.registry import kept_partitions
 from tideline.hudi.metadata_table.secondary_index import (
     SecondaryIndexPartition,
     new_secondary_index,

@@ -35,6 +35,7 @@ from tideline.hudi.metadata_table.index_making import (
     make_partition,
     require_makeable,
 )
+from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
 from tideline.hudi.metadata_table.partition import MetadataPartition, WholeTable
 from tideline.hudi.metadata_table.reader import MetadataTable
@@ -42,12 +43,12 @@ from tideline.hudi.metadata_table.registry import (
     kept_partitions,
     makeable_partition,
     makeable_partitions,
-    needed_by,
 )
 from tideline.hudi.metadata_table.writer import LAST_BUILD
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
+    EXPRESSION_INDEX,
     FILES,
     METADATA_TABLE_PATH,
     RECORD_INDEX,
@@ -237,6 +238,13 @@ class TableIndexes:
         asked = StatisticsConfig.from_settings(self._settings())
         columns = asked.columns or None
         partition = makeable_partition(table, name, columns)
+        if name.startswith(EXPRESSION_INDEX):
+            raise ConfigError(
+                "expression indexes are not made: queries of Hudi 1.2 lose rows where a table has "
+                f"one. For a plain column there is {SECONDARY_INDEX}<column>",
+                table=table.uri,
+                value=name,
+            )
         if partition is None:
             known = (*sorted(makeable_partitions()), f"{SECONDARY_INDEX}<column>")
             raise ConfigError(

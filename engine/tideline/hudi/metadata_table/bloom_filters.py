@@ -26,7 +26,9 @@ from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
@@ -34,7 +36,7 @@ from tideline.hudi.table.file_group import PARQUET, BaseFile, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import BLOOM_FILTERS
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.wording import counted
+from tideline.wording import counted, size_text
 
 _FILTER_RECORD = 4
 _FIELD = "BloomFilterMetadata"
@@ -108,6 +110,13 @@ class BloomFiltersPartition(OptionalPartition):
         gone = [MetadataRecord(key_of(file), None) for file in _base_files(change.deleted)]
         time = change.completed.time
         return gone + [FilterRow(each, time).stored(key_of(file)) for file, each in found.items()]
+
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep:  # noqa: ARG002
+        mean_bytes = sizes.index_bytes // max(1, sizes.base_files)
+        return Upkeep(
+            "the filter in the footer of each new base file",
+            f"that filter once more: {size_text(mean_bytes)} are stored for each base file now",
+        )
 
 
 BLOOM_FILTERS_PARTITION = BloomFiltersPartition()

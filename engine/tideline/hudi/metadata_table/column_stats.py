@@ -39,7 +39,9 @@ from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
@@ -49,6 +51,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, TableType
 from tideline.hudi.timeline.column_range import ColumnRanges, retyped
+from tideline.wording import counted
 
 COLUMN_RECORD = 3
 """The type of a row of a column of a file."""
@@ -122,6 +125,13 @@ class ColumnStatsPartition(StatisticsPartition):
         ]
         return gone + rows
 
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:  # noqa: ARG002
+        indexed = columns_kept(whole)
+        if isinstance(indexed, CannotFollow):
+            return indexed
+        rows = counted(len(indexed.names), "row")
+        return Upkeep("nothing, for tasks measure what they write", f"{rows} for each new file")
+
 
 COLUMN_STATS_PARTITION = ColumnStatsPartition()
 
@@ -133,7 +143,9 @@ def key_of(column: str, partition: str, file_name: str) -> str:
 
 def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
     """What tasks say of the files that a change adds, or why statistics end with it."""
-    indexed = _columns_at(change)
+    schema_json = change.written.schema_json if change.written is not None else None
+    schema_json = schema_json or change.table.schemas.newest_json(change.timeline)
+    indexed = _columns_at(change.table, schema_json)
     if isinstance(indexed, CannotFollow):
         return indexed
     found: dict[str, ColumnRanges] = {}
@@ -147,6 +159,11 @@ def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
             return typed
         found[path] = typed
     return MeasuredFiles(indexed, found)
+
+
+def columns_kept(whole: WholeTable) -> IndexedColumns | CannotFollow:
+    """The columns of the statistics that a table has, or why they end at any commit."""
+    return _columns_at(whole.table, whole.schema_json)
 
 
 def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] | None:
@@ -250,18 +267,15 @@ def _without_columns(whole: WholeTable) -> str | None:
     return None
 
 
-def _columns_at(change: TableChange) -> IndexedColumns | CannotFollow:
-    config = change.table.config
-    if COLUMN_STATS not in config.metadata_partitions:
+def _columns_at(table: HoodieTable, schema_json: str | None) -> IndexedColumns | CannotFollow:
+    if COLUMN_STATS not in table.config.metadata_partitions:
         return CannotFollow("the table has no statistics of files")
-    reason = _without_bounds(change.table)
+    reason = _without_bounds(table)
     if reason is not None:
         return CannotFollow(reason)
-    schema_json = change.written.schema_json if change.written is not None else None
-    schema_json = schema_json or change.table.schemas.newest_json(change.timeline)
     if schema_json is None:
         return CannotFollow("no commit says the table's schema")
-    found = indexed_columns(change.table, schema_json)
+    found = indexed_columns(table, schema_json)
     return CannotFollow(found) if isinstance(found, str) else found
 
 

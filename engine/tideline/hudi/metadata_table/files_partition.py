@@ -29,7 +29,9 @@ from tideline.hudi.metadata_table.partition import (
     Discrepancy,
     SeenTable,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
@@ -181,6 +183,9 @@ class FilesPartition:
         """Raises CorruptTableError for a file of unknown size."""
         added = _written(change.written) if change.written is not None else ()
         return _stored((*added, *_removed(change.deleted, change.emptied)))
+
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep:  # noqa: ARG002
+        return Upkeep("nothing", "a record for each partition that it touches")
 
     def merged(self, records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
         return _stored(self.look_up(records).records())

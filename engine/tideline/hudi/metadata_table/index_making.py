@@ -27,6 +27,7 @@ from tideline.hudi.metadata_table.index_definitions import (
     define,
     definitions_path,
 )
+from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     DefinedPartition,
@@ -34,7 +35,6 @@ from tideline.hudi.metadata_table.partition import (
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.registry import needed_by
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.table_config import (
     COLUMN_STATS,

@@ -40,6 +40,7 @@ from tideline.hudi.metadata_table.disable import (
 )
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_dropping import drop_partitions
+from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     CompareKeys,
@@ -50,11 +51,7 @@ from tideline.hudi.metadata_table.partition import (
 )
 from tideline.hudi.metadata_table.reader import UNREADABLE
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.registry import (
-    kept_partitions,
-    needed_by,
-    partitions_of_every_table,
-)
+from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (

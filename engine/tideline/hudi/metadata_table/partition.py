@@ -151,6 +151,27 @@ class CannotFollow:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSizes:
+    """What a table and a partition of its metadata table have now, as far as it decides on what
+    keeping that takes. `file_groups` and `size_bytes` are those of the newest slices."""
+
+    partitions: int = 0
+    file_groups: int = 0
+    base_files: int = 0
+    size_bytes: int = 0
+    index_file_groups: int = 0
+    index_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What a commit reads and writes to keep a partition, in words."""
+
+    reads: str
+    writes: str
+
+
 class StoredRecords(Protocol):
     """The metadata table as it is before a change."""
 
@@ -225,6 +246,10 @@ class MetadataPartition(Protocol):
 
         Raises CorruptTableError for a change that no partition can follow.
         """
+
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
+        """What keeping it takes of a commit, or why the next one drops it, as far as no row has to
+        be read for that. Raises CorruptTableError where its definition cannot be read."""
 
     def merged(self, records: Iterable[MetadataRecord]) -> Sequence[MetadataRecord]:
         """The records of a base file that says the same as all these, oldest first."""

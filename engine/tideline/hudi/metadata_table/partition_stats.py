@@ -22,6 +22,7 @@ from collections.abc import Collection
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import (
     StatisticsPartition,
+    columns_kept,
     files_with_rows,
     measured_files,
 )
@@ -31,13 +32,16 @@ from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.touched_slices import slices_after, touched_partitions
 from tideline.hudi.table.table_config import PARTITION_STATS
 from tideline.hudi.timeline.column_range import ColumnRanges, retyped, united
+from tideline.wording import counted
 
 _PARTITION_RECORD = 6
 
@@ -102,6 +106,18 @@ class PartitionStatsPartition(StatisticsPartition):
                 return rows
             records += rows
         return records
+
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
+        indexed = columns_kept(whole)
+        if isinstance(indexed, CannotFollow):
+            return indexed
+        files = counted(-(-sizes.file_groups // max(1, sizes.partitions)), "file")
+        rows = counted(len(indexed.names), "row")
+        return Upkeep(
+            f"{rows} of column_stats for each file of the partitions that it touches, which have "
+            f"{files} on average",
+            f"{rows} for each of these partitions",
+        )
 
 
 PARTITION_STATS_PARTITION = PartitionStatsPartition()

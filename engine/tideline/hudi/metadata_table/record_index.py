@@ -34,7 +34,9 @@ from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     SlicePair,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
     too_long_a_key,
 )
@@ -50,6 +52,7 @@ from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX, TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.wording import counted, size_text
 
 _RECORD = 5
 """The type of a record of a key."""
@@ -162,8 +165,27 @@ class RecordIndexPartition(OptionalPartition):
         deleted = [MetadataRecord(key, shard=shard) for shard, key in gone - there.keys()]
         return [*there.values(), *deleted, *_new_shards(change, stored, is_partitioned)]
 
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
+        reason = why_not_indexed(whole.table)
+        if reason is not None:
+            return CannotFollow(reason)
+        return Upkeep(
+            f"the keys of {touched_groups(sizes)}, fewer where rows are only replaced or added",
+            "a record for each key that came, went or moved, in "
+            f"{counted(sizes.index_file_groups, 'file group')} of the index",
+        )
+
 
 RECORD_INDEX_PARTITION = RecordIndexPartition()
+
+
+def touched_groups(sizes: StoredSizes) -> str:
+    """What the comparison of keys reads, in words."""
+    mean_bytes = sizes.size_bytes // max(1, sizes.file_groups)
+    return (
+        "the file groups that it touches, before it and after it, of "
+        f"{size_text(mean_bytes)} on average"
+    )
 
 
 def shard_name(partition: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tideline.hudi.metadata_table.bloom_filters import BLOOM_FILTERS_PARTITION
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
@@ -15,12 +13,7 @@ from tideline.hudi.metadata_table.secondary_index import (
     secondary_indexes,
 )
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import (
-    COLUMN_STATS,
-    PARTITION_STATS,
-    RECORD_INDEX,
-    SECONDARY_INDEX,
-)
+from tideline.hudi.table.table_config import SECONDARY_INDEX
 
 PARTITIONS: tuple[MetadataPartition, ...] = (
     FILES_PARTITION,
@@ -29,12 +22,6 @@ PARTITIONS: tuple[MetadataPartition, ...] = (
     BLOOM_FILTERS_PARTITION,
     RECORD_INDEX_PARTITION,
 )
-
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    PARTITION_STATS: (COLUMN_STATS,),
-    SECONDARY_INDEX: (RECORD_INDEX,),
-}
-"""What partitions are made of and looked up in, by how their names begin."""
 
 
 def makeable_partitions() -> dict[str, MetadataPartition]:
@@ -49,13 +36,6 @@ def makeable_partition(
     if name.startswith(SECONDARY_INDEX) and name != SECONDARY_INDEX:
         return new_secondary_index(table, name, columns)
     return makeable_partitions().get(name)
-
-
-def needed_by(name: str) -> tuple[str, ...]:
-    """The partitions without which one is worth nothing."""
-    return tuple(
-        needed for prefix, those in _NEEDED.items() if name.startswith(prefix) for needed in those
-    )
 
 
 def partitions_of_every_table() -> dict[str, MetadataPartition]:

@@ -29,17 +29,24 @@ from tideline.hudi.metadata_table.index_definitions import (
     SECOND_VERSION,
     read_definitions,
 )
+from tideline.hudi.metadata_table.index_names import FOLLOWED_TYPES
 from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     SlicePair,
     StoredRecords,
+    StoredSizes,
     TableChange,
+    Upkeep,
     WholeTable,
     too_long_a_key,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
-from tideline.hudi.metadata_table.record_index import has_global_record_index, why_not_indexed
+from tideline.hudi.metadata_table.record_index import (
+    has_global_record_index,
+    touched_groups,
+    why_not_indexed,
+)
 from tideline.hudi.metadata_table.touched_slices import (
     keys_of_table,
     slices_after,
@@ -49,6 +56,7 @@ from tideline.hudi.metadata_table.touched_slices import (
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import SECONDARY_INDEX
+from tideline.wording import counted
 
 _RECORD = 7
 _FIELD = "SecondaryIndexMetadata"
@@ -56,7 +64,6 @@ _NULL = "\0"
 _SEPARATOR = "$"
 _ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in ("\\", _SEPARATOR, _NULL)})
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_FOLLOWED = frozenset({"string", "int", "long", "boolean"})
 _TYPED = 9
 """The table version from which on a secondary index is made in its second version."""
 _WITHOUT_CHANGES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
@@ -145,6 +152,16 @@ class SecondaryIndexPartition(OptionalPartition):
         said = [MetadataRecord(key, datum=_datum()) for key in there]
         return [*said, *(MetadataRecord(key) for key in gone)]
 
+    def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
+        column = self._followed(whole.table, whole.schema_json)
+        if isinstance(column, CannotFollow):
+            return column
+        return Upkeep(
+            f"the keys and the values of {column} of {touched_groups(sizes)}",
+            "a record for each value that came or went, in "
+            f"{counted(sizes.index_file_groups, 'file group')} of the index",
+        )
+
     def _followed(self, table: HoodieTable, schema_json: str | None) -> str | CannotFollow:
         """The column, where every commit can follow its values."""
         if self.column is None:
@@ -155,7 +172,7 @@ class SecondaryIndexPartition(OptionalPartition):
         if reason is not None:
             return CannotFollow(reason)
         kind = None if schema_json is None else _type_of(schema_json, self.column)
-        if kind not in _FOLLOWED:
+        if kind not in FOLLOWED_TYPES:
             return CannotFollow(
                 f"{self.column} is no column of texts, whole numbers or booleans: others have "
                 "several spellings of a value"

@@ -42,7 +42,7 @@ class DueFacts(Protocol):
     `clusterings` are the replacecommits that are clustering, pending or completed,
     `pending_clusterings` only the pending ones; `log_compactions` are the completed delta commits
     since the last compaction that are log compactions. `failed_writes` are pending writes whose
-    writers are gone, newest first.
+    writers are gone, newest first. `metadata_partitions` are those of the metadata table in use.
     """
 
     @property
@@ -62,6 +62,9 @@ class DueFacts(Protocol):
 
     @property
     def is_partitioned(self) -> bool: ...
+
+    @property
+    def metadata_partitions(self) -> frozenset[str]: ...
 
     @property
     def clusterings(self) -> frozenset[InstantTime]: ...

@@ -1,7 +1,7 @@
 """The table services there are, a line each: what else runs, lists or plans services asks here.
 
 In the order in which Hudi runs them after a commit: failed writes are rolled back before it, then
-clean, archive, compact, compact logs, cluster, and partitions expire.
+clean, archive, compact, compact logs, cluster, and partitions expire. Indexes are made last.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.indexing.service import INDEXING
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.hudi.services.rollback.service import ROLLBACK
@@ -26,6 +27,7 @@ SERVICES: tuple[TableService, ...] = (
     LOG_COMPACTION,
     CLUSTERING,
     PARTITION_TTL,
+    INDEXING,
 )
 
 

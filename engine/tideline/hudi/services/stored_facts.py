@@ -65,6 +65,10 @@ class StoredFacts:
     def is_partitioned(self) -> bool:
         return bool(self.table.config.partition_fields)
 
+    @property
+    def metadata_partitions(self) -> frozenset[str]:
+        return frozenset(self.table.config.metadata_partitions)
+
     @_Kept
     def clusterings(self) -> frozenset[InstantTime]:
         return clusterings(self.table, self.timeline)

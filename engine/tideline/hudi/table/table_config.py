@@ -77,6 +77,8 @@ KEPT_IN_METADATA_TABLE = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, R
 """The partitions of a metadata table that are kept up to date here, but secondary indexes."""
 SECONDARY_INDEX = "secondary_index_"
 """How the names of those begin that say which keys have a value."""
+EXPRESSION_INDEX = "expr_index_"
+"""How the names of those begin that have bounds of a function of a column."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 TABLE_FORMAT = "hoodie.table.format"

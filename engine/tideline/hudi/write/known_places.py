@@ -26,6 +26,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.engine import WriteEngine
+from tideline.index_lookups import count_lookup
 
 KEYS_MAX = 10_000
 """More keys than this are found sooner by reading the key columns of all files."""
@@ -47,6 +48,7 @@ def known_places(
         return _looked_up(table, timeline, engine.keys_by_partition(KEYS_MAX), by_shard=by_shard)
     except UNREADABLE as error:
         _log.warning("keys are looked up in files, for the record index is not read: %s", error)
+        count_lookup(is_answered=False)
         return None
 
 

@@ -42,6 +42,7 @@ from tideline.hudi.write.write_step import (
     record_bytes,
     slice_context,
 )
+from tideline.index_lookups import count_lookup
 from tideline.wording import counted
 
 
@@ -92,7 +93,9 @@ def _looked_into(
         view = table.files.view(timeline, {*engine.partitions, *(at.partition for at in places)})
         candidates = _candidates(transaction, view)
         found = {candidate.piece.group for candidate in candidates}
-        if places <= found:
+        is_known = places <= found
+        count_lookup(is_answered=is_known)
+        if is_known:
             kept = (candidate for candidate in candidates if candidate.piece.group in places)
             return view, tuple(kept)
     view = table.files.view(timeline, None if is_global else engine.partitions)

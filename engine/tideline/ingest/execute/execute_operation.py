@@ -50,7 +50,13 @@ def execute_operation(
     except TidelineError as error:
         result = failed_result(operation.id, error)
     spent = ResourceUsage.so_far().since(before)
-    return replace(result, core_seconds=spent.core_seconds, requests=spent.requests)
+    return replace(
+        result,
+        core_seconds=spent.core_seconds,
+        requests=spent.requests,
+        index_lookups=spent.index_lookups,
+        index_fallbacks=spent.index_fallbacks,
+    )
 
 
 def failed_result(operation_id: str, error: Exception) -> OperationResult:

@@ -60,6 +60,8 @@ class OperationResult:
 
     `core_seconds` and `requests` are what it took of the processors of the machine, or pod, that
     carried it out, and of the store (`ResourceUsage`); executors in other pods are not among them.
+    `index_lookups` and `index_fallbacks` are among it as well.
+
     `saved` is what readers and the store save from now on, of services alone.
 
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
@@ -91,6 +93,8 @@ class OperationResult:
     seconds: float = 0.0
     core_seconds: float = 0.0
     requests: int = 0
+    index_lookups: int = 0
+    index_fallbacks: int = 0
     saved: Benefit = NO_BENEFIT
     source_files: int = 0
     source_bytes: int = 0
@@ -179,6 +183,8 @@ _RESULT_FIELDS = (
     "seconds",
     "core_seconds",
     "requests",
+    "index_lookups",
+    "index_fallbacks",
     "source_files",
     "source_bytes",
     "files_cleared",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, flag, harmless, integer, names, refused, word
+from tideline.settings.setting import SettingPlace
 
 _NONE = (
     "`tideline index create` makes the indexes of a metadata table, and every commit keeps them in "
@@ -43,6 +44,12 @@ SETTINGS = (
         32,
         "how many columns statistics are made of where no list names them",
         at_least=1,
+    ),
+    names(
+        "tideline.indexes",
+        "the partitions of the metadata table that the service `indexing` makes where they are "
+        "missing, as `tideline index create` takes them; a LakeTable says them in spec.indexes",
+        places=frozenset({SettingPlace.SERVICE}),
     ),
     *refused(
         _NONE,

@@ -284,8 +284,8 @@ METADATA_FAULTS = (
     Fault(
         "a place that the table does not have is believed",
         "engine/tideline/hudi/write/write_by_location.py",
-        "        if places <= found:\n",
-        "        if places:\n",
+        "        is_known = places <= found\n",
+        "        is_known = bool(places)\n",
         _PLACES,
     ),
     Fault(
@@ -351,6 +351,13 @@ METADATA_FAULTS = (
         "            return at or log.instant, log.instant, log.version, log.write_token\n",
         "            return log.instant, log.instant, log.version, log.write_token\n",
         _STATISTICS,
+    ),
+    Fault(
+        "adopt keeps what is looked up in an index that goes",
+        "engine/tideline/hudi/adoption/kept_partitions.py",
+        "        yield PartitionFate(name, why_dropped=reason) if gone else fate\n",
+        "        yield fate\n",
+        ("engine/tests/hudi/adoption/test_kept_partitions.py",),
     ),
     Fault(
         "a restore takes indexes away",

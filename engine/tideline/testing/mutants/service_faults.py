@@ -21,6 +21,20 @@ SERVICE_FAULTS = (
         ("engine/tests/hudi/services/test_archival_plan.py",),
     ),
     Fault(
+        "an index that cannot be made keeps others from being made",
+        f"{_SERVICES}/indexing/execute.py",
+        "                failed[name] = error\n",
+        "                raise\n",
+        (f"{_TESTS}/test_indexing.py",),
+    ),
+    Fault(
+        "the columns of statistics are those of a secondary index",
+        f"{_SERVICES}/indexing/execute.py",
+        "    return {**given, COLUMN_LIST: name.removeprefix(SECONDARY_INDEX)}\n",
+        "    return given\n",
+        (f"{_TESTS}/test_indexing.py",),
+    ),
+    Fault(
         "a rollback does not delete once more what a late task published",
         f"{_ROLLBACK}/execute.py",
         "        _remove_markers(table, marked)\n",
