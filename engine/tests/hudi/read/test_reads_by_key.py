@@ -21,6 +21,7 @@ from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import METADATA_PARTITIONS, RECORD_INDEX, TableType
+from tideline.index_lookups import lookups_so_far
 from tideline.lake_table import LakeTable
 from tideline.spark.arrow_types import arrow_to_spark
 from tideline.spark.read.data_source import TidelineReader
@@ -155,7 +156,9 @@ OF_NEITHER = ["n > 22", "city is null", "n = 22 or city is null", "not (n = 22)"
 @pytest.mark.parametrize("condition", OF_KEYS)
 def test_only_files_with_the_keys_are_opened(kind: Indexed, condition: str) -> None:
     kind.write(range(60), operation="insert")
+    answered, passed_over = lookups_so_far()
     assert kind.compare(condition) == (PARTITIONS, kind.files_with(condition))
+    assert lookups_so_far() == (answered + 2, passed_over)
 
 
 @pytest.mark.parametrize("condition", OF_VALUES)
@@ -340,7 +343,9 @@ def test_an_index_that_cannot_be_read_hides_nothing(
     store = indexed.location.open()
     for info in store.list_directory(".hoodie/metadata/record_index").objects:
         store.put(info.path, b"no index")
+    _, passed_over = lookups_so_far()
     assert indexed.compare(f"id = '{id_of(3)}'") == (PARTITIONS, PARTITIONS)
+    assert lookups_so_far()[1] == passed_over + 1
     assert "no file is left out by keys, for the indexes are not read" in caplog.text
 
 

@@ -36,6 +36,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import RECORD_KEY, is_meta_column
 from tideline.hudi.table.table_config import COLUMN_STATS
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.index_lookups import count_lookup
 
 FILES_LOOKED_UP = 8
 """Of fewer files the footers are read: that takes no longer than a look into the statistics, which
@@ -72,7 +73,9 @@ def slices_with_rows(
         rows = ranges_of_files(table, keys.union(columns), paths)
     except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as error:
         _log.warning("no file is left out by statistics, for these cannot be read: %s", error)
+        count_lookup(is_answered=False)
         return tuple(slices)
+    count_lookup(is_answered=True)
     pruning = _Pruning(row_filter, context, rows, columns)
     kept = tuple(piece for piece in slices if pruning.may_hold(piece))
     left_out = len(slices) - len(kept)

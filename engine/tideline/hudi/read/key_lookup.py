@@ -44,6 +44,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import RECORD_KEY
 from tideline.hudi.table.table_config import RECORD_INDEX, KeyGeneratorKind
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.index_lookups import count_lookup
 
 KEYS_MAX = 1_000
 """More keys than this are in so many files that these are read as they are."""
@@ -74,9 +75,11 @@ def slices_with_keys(
         groups = _groups(table, timeline, slices, row_filter)
     except UNREADABLE as error:
         _log.warning("no file is left out by keys, for the indexes are not read: %s", error)
+        count_lookup(is_answered=False)
         return tuple(slices)
     if groups is None:
         return tuple(slices)
+    count_lookup(is_answered=True)
     kept = tuple(piece for piece in slices if piece.group in groups)
     _log.debug("%d of %d file slices are left out by keys", len(slices) - len(kept), len(slices))
     return kept
@@ -101,6 +104,7 @@ def _groups(
     places = places_of(metadata.look_up_in_shards(RECORD_INDEX_PARTITION, keys))
     if not is_in_step(table, metadata, timeline, {RECORD_INDEX, *named.indexes}):
         _log.info("no file is left out by keys: the metadata table has other commits")
+        count_lookup(is_answered=False)
         return None
     return {place.group for place in places.values()}
 
