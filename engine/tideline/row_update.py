@@ -48,7 +48,7 @@ def _update(
     changes: Mapping[str, Any],
     options: Mapping[str, str] | None,
 ) -> CommitReport:
-    scan = plan_snapshot(table)
+    scan = plan_snapshot(table).without_indexes()
     _check(table, nullable(scan.schema), changes)
     rows = _matching(table, scan, where)
     changed = _changed(rows, changes)

@@ -42,6 +42,13 @@ ID, N, SMALL = pc.field("id"), pc.field("n"), pc.field("i")
         (SMALL + 1 == 5, "i", None),
         ("f = 1.5", "f", None),
         ("n = 5", "id", None),
+        (f"id = 'a' and n in ({', '.join(map(str, range(60)))})", "id", ["a"]),
+        (ID.isin(["a"]) & N.isin(range(100_000)), "id", ["a"]),
+        # 2**53 and 2**53 + 1 are one floating number.
+        (N.cast("double", safe=False) == 2**53, "n", None),
+        (SMALL.cast("float", safe=False) == 2.0**24, "i", None),
+        (N.cast("double", safe=False) == 5, "n", [5]),
+        (N == 2**63 - 1, "n", [2**63 - 1]),
         (ID.isin([f"k{number}" for number in range(VALUES_MAX)]), "id", VALUES_MAX),
         (ID.isin([f"k{number}" for number in range(VALUES_MAX + 1)]), "id", None),
     ],

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.check.record_index import wrong_places
-from tideline.hudi.metadata_table.in_step import is_in_step
+from tideline.hudi.metadata_table.in_step import was_in_step
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import has_partitioned_record_index
 from tideline.hudi.open_table import open_table
@@ -121,7 +121,7 @@ class Shared:
         there = {key: self.rows[key] for key in wanted if key in self.rows}
         assert self._of(found) == there
         metadata = MetadataTable(table.store, table.clock)
-        assert is_in_step(table, metadata, timeline, {RECORD_INDEX})
+        assert was_in_step(table, metadata, metadata.timeline(), timeline, {RECORD_INDEX})
         assert self._of(self.read_by_us(f"id in ({listed})")) == there
 
     def read_by_us(self, condition: str) -> list[dict[str, object]]:

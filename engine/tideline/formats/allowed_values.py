@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -40,6 +40,10 @@ def allowed_values(row_filter: RowFilter, name: str) -> list[Any] | None:
     scalars = [pa.scalar(value, data_type) for value in candidates]
     others = [column.is_null(), column < scalars[0], column > scalars[-1]]
     others += [(column > below) & (column < above) for below, above in pairwise(scalars)]
+    if types.is_integer(data_type):
+        # Arrow looks through casts to floating numbers, where neighbours may be one number.
+        near = {value + step for value in candidates for step in (-1, 1)} - set(candidates)
+        others += [column == scalar for scalar in _scalars(sorted(near), data_type)]
     if row_filter.possible(others):
         return None
     found = row_filter.possible(column == scalar for scalar in scalars)
@@ -47,26 +51,31 @@ def allowed_values(row_filter: RowFilter, name: str) -> list[Any] | None:
 
 
 def _constants(expression: pc.Expression, data_type: pa.DataType) -> Iterator[Any]:
-    """The constants of an expression that are values of a type; none of one that another version of
-    Arrow stores in a form of its own."""
-    _, (stored, *_) = expression.__reduce__()
+    """The constants of an expression that are texts, or whole numbers, as values of a type are;
+    none of an expression that another version of Arrow stores in a form of its own."""
     try:
-        batch = pa.ipc.open_file(stored).get_batch(0)
-        scalars = [column[0] for column in batch.columns]
-    except (pa.ArrowException, TypeError, IndexError):
+        _, (stored, *_) = expression.__reduce__()
+        columns = pa.ipc.open_file(stored).get_batch(0).columns
+    except (pa.ArrowException, TypeError, ValueError):
         return
-    for scalar in scalars:
-        if not types.is_struct(scalar.type):
-            yield from _of_type([scalar], data_type)
-        elif any(field.name == _LIST for field in scalar.type):
-            yield from _of_type(scalar[_LIST].values or (), data_type)
+    for values in columns:
+        if types.is_struct(values.type) and any(field.name == _LIST for field in values.type):
+            values = values[0][_LIST].values
+        if values is not None and len(values) <= VALUES_MAX and _is_alike(values.type, data_type):
+            found = (value for value in values.to_pylist() if value is not None)
+            yield from (scalar.as_py() for scalar in _scalars(found, data_type))
 
 
-def _of_type(scalars: Any, data_type: pa.DataType) -> Iterator[Any]:
-    for scalar in scalars:
+def _is_alike(found: pa.DataType, wanted: pa.DataType) -> bool:
+    texts = (types.is_string, types.is_large_string)
+    alike = texts if types.is_string(wanted) else (types.is_integer,)
+    return any(matches(found) for matches in alike)
+
+
+def _scalars(values: Iterable[Any], data_type: pa.DataType) -> Iterator[pa.Scalar]:
+    """Those of the values that the type has."""
+    for value in values:
         try:
-            found = scalar.cast(data_type).as_py()
-        except pa.ArrowException:
+            yield pa.scalar(value, data_type)
+        except (pa.ArrowException, OverflowError):
             continue
-        if found is not None:
-            yield found

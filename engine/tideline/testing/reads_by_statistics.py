@@ -13,7 +13,7 @@ from unittest import mock
 
 from tideline.hudi.metadata_table import file_ranges
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.read import file_pruning
+from tideline.hudi.read import file_pruning, key_lookup
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.stepping_store import Step, SteppingStore
@@ -31,8 +31,11 @@ def statistics_unused() -> Iterator[None]:
 
 @contextmanager
 def statistics_always_used() -> Iterator[None]:
-    """Within, reads of a few files use statistics and indexes as well."""
-    with mock.patch.object(file_pruning, "FILES_LOOKED_UP", 0):
+    """Within, reads of a few files use statistics and indexes as well, whatever these cost."""
+    with (
+        mock.patch.object(file_pruning, "FILES_LOOKED_UP", 0),
+        mock.patch.object(key_lookup, "COST_MAX", float("inf")),
+    ):
         yield
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, In
 
 from tideline.clock import Clock
+from tideline.errors import UnsupportedTableError
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.read.arrow_scan import ArrowScan
@@ -27,8 +28,13 @@ from tideline.spark.arrow_types import arrow_to_spark
 from tideline.spark.read.data_source import TidelineReader
 from tideline.storage.location import StoreLocation
 from tideline.testing.kept_statistics import begin_record_index, begin_secondary_index
-from tideline.testing.reads_by_statistics import OpenedFiles, statistics_unused
+from tideline.testing.reads_by_statistics import (
+    OpenedFiles,
+    statistics_always_used,
+    statistics_unused,
+)
 from tideline.testing.small_table import CHEAP, QUIET, memory_place
+from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import open_fresh
 
 PARTITIONS = 10
@@ -119,6 +125,13 @@ KINDS = [
     for table_type in (TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ)
     for version, is_partitioned in ((9, False), (9, True), (8, False))
 ]
+
+
+@pytest.fixture(autouse=True)
+def whatever_it_costs() -> Iterator[None]:
+    """Tables here are small."""
+    with statistics_always_used():
+        yield
 
 
 @pytest.fixture(params=KINDS, ids=str)
@@ -347,6 +360,100 @@ def test_an_index_that_cannot_be_read_hides_nothing(
     assert indexed.compare(f"id = '{id_of(3)}'") == (PARTITIONS, PARTITIONS)
     assert lookups_so_far()[1] == passed_over + 1
     assert "no file is left out by keys, for the indexes are not read" in caplog.text
+
+
+def test_a_key_that_is_stored_twice_is_not_changed_once(indexed: Indexed) -> None:
+    """One of both has a record. Both are found, and refused, as without an index."""
+    indexed.write([3], operation="insert")
+    condition = f"id = '{id_of(3)}'"
+    with pytest.raises(UnsupportedTableError, match="2 rows match"):
+        indexed.lake().delete(condition)
+    with pytest.raises(UnsupportedTableError, match="stored twice"):
+        indexed.lake().update(condition, {"n": 777})
+
+
+@pytest.mark.parametrize("partition", ["record_index", "secondary_index_n"])
+def test_an_index_without_files_is_not_believed(indexed: Indexed, partition: str) -> None:
+    indexed.location.open().delete_prefix(f".hoodie/metadata/{partition}/")
+    assert indexed.compare("n = 22") == (PARTITIONS, PARTITIONS)
+    named = PARTITIONS if partition == RECORD_INDEX else 1
+    assert indexed.compare(f"id = '{id_of(3)}'") == (PARTITIONS, named)
+
+
+def test_an_index_without_its_definition_or_a_shard_is_not_believed() -> None:
+    condition = f"id = '{id_of(3)}'"
+    indexed = Indexed(is_partitioned=True)
+    indexed.write(range(60), operation="insert")
+    store = indexed.location.open()
+    shard = next(
+        info.path
+        for info in store.list_directory(".hoodie/metadata/record_index").objects
+        if "-p1-" in info.path
+    )
+    body = store.get(shard)
+    store.delete(shard)
+    assert indexed.compare(condition) == (PARTITIONS, PARTITIONS)
+    store.put(shard, body)
+    store.delete(".hoodie/.index_defs/index.json")
+    assert indexed.compare(condition) == (PARTITIONS, PARTITIONS)
+
+
+def before_it_is_listed(indexed: Indexed, what: Callable[[], object]) -> SteppingStore:
+    """A store that lets something happen before the record index is listed."""
+    calls: list[Step] = []
+
+    def before(step: Step) -> None:
+        if (step.method, step.path) == ("list_directory", ".hoodie/metadata/record_index"):
+            calls.append(step)
+            if len(calls) == 1:
+                what()
+
+    return SteppingStore(indexed.location.open(), before)
+
+
+def test_an_index_that_is_made_again_while_it_is_read_is_not_believed(indexed: Indexed) -> None:
+    def made_again() -> None:
+        indexed.lake().indexes().drop(RECORD_INDEX)
+        indexed.lake().indexes().create(RECORD_INDEX)
+
+    store = before_it_is_listed(indexed, made_again)
+    found = indexed.lake(store).to_arrow(["id"], f"id = '{id_of(3)}'")
+    assert found["id"].to_pylist() == [id_of(3)]
+
+
+def test_a_commit_that_is_undone_while_the_index_is_read_is_not_believed(indexed: Indexed) -> None:
+    """Only the metadata table had it when the lookup began."""
+    indexed.write([3], operation="delete")
+    table = indexed.table()
+    last = table.timeline().completed().last()
+    assert last is not None
+    table.store.delete(table.timelines.path(last))
+    inner = indexed.location.open()
+    folder = ".hoodie/metadata/.hoodie/timeline"
+    seen: list[Step] = []
+
+    def before(step: Step) -> None:
+        if step.path == ".hoodie/metadata/record_index":
+            seen.append(step)
+        elif seen and step.path == folder:
+            for info in inner.list_directory(folder).objects:
+                if last.time.value in info.path and info.path.endswith("deltacommit"):
+                    inner.delete(info.path)
+
+    found = indexed.lake(SteppingStore(inner, before)).to_arrow(["id"], f"id = '{id_of(3)}'")
+    assert found["id"].to_pylist() == [id_of(3)]
+
+
+def test_a_lookup_that_takes_more_than_the_files_is_left_out(
+    indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline.hudi.read.key_lookup.COST_MAX", 1.0)
+    few = f"id = '{id_of(3)}'"
+    many = " or ".join(f"id = '{id_of(number)}'" for number in range(20))
+    assert indexed.compare(few) == (PARTITIONS, 1)
+    for start in range(20, 56, 6):
+        indexed.write(range(start, start + 6), operation="delete")
+    assert indexed.compare(many) == (PARTITIONS, PARTITIONS), "of several logs in each file group"
 
 
 def test_reads_of_base_files_alone_use_no_index() -> None:

@@ -1,13 +1,13 @@
-"""Whether the metadata table says what a reader's timeline has, and no more.
+"""Whether what was read of the metadata table is what a reader's timeline has, and no more.
 
 What is said of one file is true for ever. What is said of more than a file, such as where a key is,
 is that of the newest commit, so that it is compared after it was read:
 
-1. The table's timeline has still the same completed instants. So nothing was rebuilt, of later
-   commits, while it was read.
-2. Every commit of the metadata table is completed in the timeline, or so old that it is archived.
+1. Every commit in the timeline that the metadata table was read by is completed in the reader's.
    One that is not comes from a writer that is about to complete its commit, or that died there.
-3. The partitions are listed still. One that was dropped may have been read when parts were gone.
+2. The metadata table's timeline has still the same completed instants, and the table's too. So
+   nothing was made, dropped or undone in between, of which the reader would have seen a part.
+3. The partitions are listed still.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 
 
-def is_in_step(
+def was_in_step(
     table: HoodieTable,
     metadata: MetadataTable,
+    read_by: ActiveTimeline,
     timeline: ActiveTimeline,
     partitions: Collection[str],
 ) -> bool:
-    """Whether what was just read of these partitions is what `timeline` shows. Raises what the
-    timelines raise."""
-    commits = metadata.timeline().of(Action.DELTACOMMIT).completed()
+    """Whether what was read of these partitions, by the metadata table's timeline `read_by`, is
+    what `timeline` shows. Call after the last look. Raises what the timelines raise."""
+    commits = read_by.of(Action.DELTACOMMIT).completed()
     return (
-        set(partitions) <= set(table.properties.reload().metadata_partitions)
-        and all(_is_completed(timeline, commit.time) for commit in commits)
-        and set(timeline.completed()) == set(table.timeline().completed())
+        all(_is_completed(timeline, commit.time) for commit in commits)
+        and set(partitions) <= set(table.properties.reload().metadata_partitions)
+        and _have_not_moved(read_by, metadata.timeline())
+        and _have_not_moved(timeline, table.timeline())
     )
+
+
+def _have_not_moved(before: ActiveTimeline, now: ActiveTimeline) -> bool:
+    return set(before.completed()) == set(now.completed())
 
 
 def _is_completed(timeline: ActiveTimeline, time: InstantTime) -> bool:

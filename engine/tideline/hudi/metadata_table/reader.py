@@ -122,11 +122,27 @@ class MetadataTable:
         partition: MetadataPartition,
         keys: Mapping[str | None, Collection[str]],
         without: Collection[InstantTime] = (),
+        *,
+        stored: StoredPartition | None = None,
+        has_all: bool = False,
     ) -> Iterator[MetadataRecord]:
-        """The same of keys of some shards; nothing of a shard that is not there."""
+        """The same of keys of some shards, in the files `stored` where they were listed already.
+
+        A shard that is not there has no keys yet, unless the partition `has_all`: then, and where
+        the partition has no shards at all, CorruptTableError is raised.
+        """
+        if stored is None:
+            stored = self.stored(partition, self.timeline())
         newest: dict[str | None, list[FileSlice]] = {}
-        for first, *_ in self.stored(partition, self.timeline()).groups:
+        for first, *_ in stored.groups:
             newest.setdefault(shard_of(partition, first.group), []).append(first)
+        missing = keys.keys() - newest.keys()
+        if missing and (has_all or None in missing or None in newest):
+            raise CorruptTableError(
+                f"the metadata table lacks file groups of {partition.name}",
+                table=self.store.uri,
+                value=", ".join(sorted(str(shard or "") for shard in missing)),
+            )
         for shard in keys.keys() & newest.keys():
             pieces = newest[shard]
             wanted: dict[int, set[str]] = {}
@@ -138,12 +154,17 @@ class MetadataTable:
                     yield record if shard is None else replace(record, shard=shard)
 
     def look_up_beginnings(
-        self, partition: MetadataPartition, beginnings: Collection[str], *, are_hashed: bool
+        self,
+        partition: MetadataPartition,
+        beginnings: Collection[str],
+        stored: StoredPartition,
+        *,
+        are_hashed: bool,
     ) -> Iterator[MetadataRecord]:
-        """What a partition without shards says now of the keys that begin with one of some texts,
-        oldest first, read as it is consumed. `are_hashed`: the beginning of a key decides on its
-        file group. Raises as `read`."""
-        newest = [slices[0] for slices in self.stored(partition, self.timeline()).groups]
+        """What a partition without shards, in these files, says of the keys that begin with one of
+        some texts, oldest first, read as it is consumed. `are_hashed`: the beginning of a key
+        decides on its file group. Raises as `read`."""
+        newest = [slices[0] for slices in stored.groups]
         wanted: dict[int, list[str]] = {}
         for beginning in beginnings:
             own = group_number(partition.hashed(beginning), len(newest))

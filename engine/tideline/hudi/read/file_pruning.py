@@ -147,13 +147,9 @@ def _of_other_values(
 ) -> frozenset[str]:
     """The columns of a condition whose values may not be those that keys were made of."""
     of_paths = set() if layout is None else set(layout.schema.names)
-    history = context.history
-    unsettled = {
-        name
-        for name in row_filter.columns
-        if history is not None and not is_meta_column(name) and history.unsettled([name])
-    }
-    return row_filter.columns & (of_paths | unsettled)
+    # Values of a column that was renamed or retyped are in an index as they were spelled before.
+    altered = row_filter.columns if context.history is not None else frozenset()
+    return row_filter.columns & (of_paths | {name for name in altered if not is_meta_column(name)})
 
 
 def _files(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:

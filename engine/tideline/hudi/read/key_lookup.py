@@ -7,7 +7,8 @@
 3. What was found counts where the metadata table is in step with the reader's timeline
    (`in_step`): the indexes say where keys are now.
 
-A key that is stored twice has one record. Reads by key find one of both rows, as Hudi's do.
+A key that is stored twice has one record: reads by key find one of both rows at most, as Hudi's do.
+What is about to be changed is looked for in all files.
 Source: Hudi's RecordLevelIndexSupport, SecondaryIndexSupport (1.2).
 """
 
@@ -24,11 +25,12 @@ from tideline.errors import UnsupportedTableError
 from tideline.formats.allowed_values import allowed_values
 from tideline.formats.row_filter import RowFilter
 from tideline.hudi.keys.key_generator import EMPTY_KEY
-from tideline.hudi.metadata_table.in_step import is_in_step
-from tideline.hudi.metadata_table.reader import UNREADABLE, MetadataTable
+from tideline.hudi.metadata_table.in_step import was_in_step
+from tideline.hudi.metadata_table.reader import UNREADABLE, MetadataTable, StoredPartition
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.record_index import (
     RECORD_INDEX_PARTITION,
+    KeyPlace,
     has_partitioned_record_index,
     places_of,
     shard_name,
@@ -48,17 +50,11 @@ from tideline.index_lookups import count_lookup
 
 KEYS_MAX = 1_000
 """More keys than this are in so many files that these are read as they are."""
+COST_MAX = 1.0
+"""Of the files and bytes of the slices, what a look into an index may take."""
 _SHARDS_MAX = 16
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class NamedKeys:
-    """The record keys that rows of a condition may have, and the indexes that say so."""
-
-    keys: frozenset[str]
-    indexes: frozenset[str]
 
 
 def slices_with_keys(
@@ -69,7 +65,8 @@ def slices_with_keys(
 ) -> tuple[FileSlice, ...]:
     """Those of the newest slices of a table, as `timeline` has them, that may hold the keys that a
     condition names; all where it names none, or the indexes cannot be used."""
-    if RECORD_INDEX not in table.config.metadata_partitions:
+    config = table.config
+    if not config.keeps_metadata_table or RECORD_INDEX not in config.metadata_partitions:
         return tuple(slices)
     try:
         groups = _groups(table, timeline, slices, row_filter)
@@ -96,33 +93,103 @@ def _groups(
         shards = {shard_name(piece.group.partition) for piece in slices}
         if len(shards) > _SHARDS_MAX:
             return None
-    metadata = MetadataTable(table.store, table.clock)
-    named = _named_keys(table, metadata, row_filter, by_value=shards is None)
-    if named is None:
+    named = _named_keys(table, row_filter)
+    valued = None if named is not None or shards is not None else _named_values(table, row_filter)
+    if named is None and valued is None:
         return None
-    keys = dict.fromkeys(shards or (None,), named.keys)
-    places = places_of(metadata.look_up_in_shards(RECORD_INDEX_PARTITION, keys))
-    if not is_in_step(table, metadata, timeline, {RECORD_INDEX, *named.indexes}):
+    metadata = MetadataTable(table.store, table.clock)
+    look = _Look(metadata, metadata.timeline(), slices)
+    if valued is not None:
+        named = look.keys_with(*valued)
+    places = None if named is None else look.places(named, shards)
+    if places is None:
+        return None
+    used = {RECORD_INDEX} if valued is None else {RECORD_INDEX, valued[0].name}
+    groups = {place.group for place in places}
+    if not was_in_step(table, metadata, look.read_by, timeline, used) or _has_others(
+        slices, groups
+    ):
         _log.info("no file is left out by keys: the metadata table has other commits")
         count_lookup(is_answered=False)
         return None
-    return {place.group for place in places.values()}
+    return groups
 
 
-def _named_keys(
-    table: HoodieTable, metadata: MetadataTable, row_filter: RowFilter, *, by_value: bool
-) -> NamedKeys | None:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look into the indexes, by one timeline of the metadata table, instead of these slices."""
+
+    metadata: MetadataTable
+    read_by: ActiveTimeline
+    slices: Sequence[FileSlice]
+
+    def places(
+        self, keys: frozenset[str], shards: Collection[str] | None
+    ) -> Collection[KeyPlace] | None:
+        """Where the keys are; None where finding it takes as long as reading the slices."""
+        stored = self.metadata.stored(RECORD_INDEX_PARTITION, self.read_by)
+        if not self._is_worth_it(stored, len(keys) * len(shards or (None,))):
+            return None
+        by_shard = dict.fromkeys(shards or (None,), keys)
+        found = self.metadata.look_up_in_shards(
+            RECORD_INDEX_PARTITION, by_shard, stored=stored, has_all=True
+        )
+        return places_of(found).values()
+
+    def keys_with(
+        self, index: SecondaryIndexPartition, values: Sequence[Any]
+    ) -> frozenset[str] | None:
+        """The record keys of the rows with a value; None where there are too many, or finding them
+        takes as long as reading the slices."""
+        stored = self.metadata.stored(index, self.read_by)
+        looks = len(values) if index.hashes_value else len(stored.groups)
+        if not self._is_worth_it(stored, looks):
+            return None
+        beginnings = [secondary_key(str(value), "") for value in values]
+        newest: dict[str, MetadataRecord] = {}
+        for record in self.metadata.look_up_beginnings(
+            index, beginnings, stored, are_hashed=index.hashes_value
+        ):
+            newest[record.key] = record
+            if len(newest) > KEYS_MAX:
+                return None
+        return frozenset(
+            record_key_in(record.key) for record in newest.values() if not record.is_deleted
+        )
+
+    def _is_worth_it(self, stored: StoredPartition, looks: int) -> bool:
+        """Whether so many file groups of an index have fewer files, and logs of fewer bytes, than
+        the slices."""
+        newest = [slices[0] for slices in stored.groups]
+        logs = [log for piece in newest for log in piece.log_files]
+        share = min(1.0, looks / max(1, len(newest)))
+        data = [
+            file for piece in self.slices for file in (piece.base_file, *piece.log_files) if file
+        ]
+        return share * (len(newest) + len(logs)) <= COST_MAX * len(data) and share * sum(
+            log.size_bytes for log in logs
+        ) <= COST_MAX * sum(file.size_bytes for file in data)
+
+
+def _has_others(slices: Sequence[FileSlice], groups: Collection[FileGroupId]) -> bool:
+    """Whether a place is in none of the slices, though its partition is."""
+    there = {piece.group for piece in slices}
+    partitions = {group.partition for group in there}
+    return any(group.partition in partitions and group not in there for group in groups)
+
+
+def _named_keys(table: HoodieTable, row_filter: RowFilter) -> frozenset[str] | None:
     stored = allowed_values(row_filter, RECORD_KEY)
-    if stored is not None:
-        return NamedKeys(frozenset(stored), frozenset())
-    spelled = _spelled_keys(table, row_filter)
-    if spelled is not None:
-        return NamedKeys(spelled, frozenset())
-    for index in secondary_indexes(table) if by_value else ():
+    return _spelled_keys(table, row_filter) if stored is None else frozenset(stored)
+
+
+def _named_values(
+    table: HoodieTable, row_filter: RowFilter
+) -> tuple[SecondaryIndexPartition, list[Any]] | None:
+    for index in secondary_indexes(table):
         values = None if index.column is None else allowed_values(row_filter, index.column)
         if values is not None:
-            keys = _keys_with_values(metadata, index, values)
-            return None if keys is None else NamedKeys(keys, frozenset({index.name}))
+            return index, values
     return None
 
 
@@ -150,19 +217,3 @@ def _has_known_spelling(table: HoodieTable) -> bool:
         return table.config.key_generator in KeyGeneratorKind
     except UnsupportedTableError:
         return False
-
-
-def _keys_with_values(
-    metadata: MetadataTable, index: SecondaryIndexPartition, values: Sequence[Any]
-) -> frozenset[str] | None:
-    """The record keys of the rows with a value; None where there are too many."""
-    beginnings = [secondary_key(str(value), "") for value in values]
-    records = metadata.look_up_beginnings(index, beginnings, are_hashed=index.hashes_value)
-    newest: dict[str, MetadataRecord] = {}
-    for record in records:
-        newest[record.key] = record
-        if len(newest) > KEYS_MAX:
-            return None
-    return frozenset(
-        record_key_in(record.key) for record in newest.values() if not record.is_deleted
-    )

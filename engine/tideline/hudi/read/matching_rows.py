@@ -33,7 +33,7 @@ def matching_rows(table: HoodieTable, where: str, bytes_max: int) -> MatchingRow
     parsed = _parsed(where)
     if parsed is None:
         return None
-    scan = plan_snapshot(table)
+    scan = plan_snapshot(table).without_indexes()
     full = nullable(scan.schema)
     if table.config.populate_meta_fields:
         columns = [RECORD_KEY, PARTITION_PATH]

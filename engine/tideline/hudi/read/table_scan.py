@@ -7,7 +7,7 @@ executed in Arrow by `arrow_scan`, or by Spark (tideline.spark.read).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,6 +72,11 @@ class TableScan:
     def newest(self) -> ActiveTimeline | None:
         """The timeline, where the scan has all newest rows of it."""
         return self.timeline if self.is_snapshot else None
+
+    def without_indexes(self) -> TableScan:
+        """The same scan for rows that are about to be changed: a key that is stored twice has one
+        record in an index, and has to be seen."""
+        return replace(self, is_snapshot=False)
 
     def all_slices(self) -> tuple[FileSlice, ...]:
         """`files` and `slices` alike, in the order of partitions and file groups."""

@@ -53,8 +53,29 @@ RANGE_FAULTS = (
     Fault(
         "keys are where later commits than a reader's have put them",
         _IN_STEP,
-        "        and set(timeline.completed()) == set(table.timeline().completed())\n",
-        "        and timeline.completed() is not None\n",
+        "        and _have_not_moved(timeline, table.timeline())\n",
+        "        and _have_not_moved(timeline, timeline)\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "a commit is believed that is undone while an index is read",
+        _IN_STEP,
+        "        and _have_not_moved(read_by, metadata.timeline())\n",
+        "        and _have_not_moved(read_by, read_by)\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "no key is stored twice among rows that are changed",
+        "engine/tideline/hudi/read/table_scan.py",
+        "        return replace(self, is_snapshot=False)\n",
+        "        return self\n",
+        _LOOKUP_TESTS,
+    ),
+    Fault(
+        "an index without a file group has no keys",
+        "engine/tideline/hudi/metadata_table/reader.py",
+        "if missing and (has_all or None in missing or None in newest):\n",
+        "if missing and None in newest:\n",
         _LOOKUP_TESTS,
     ),
     Fault(
