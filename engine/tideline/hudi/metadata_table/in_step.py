@@ -6,7 +6,7 @@ is that of the newest commit, so that it is compared after it was read:
 1. Every commit in the timeline that the metadata table was read by is completed in the reader's.
    One that is not comes from a writer that is about to complete its commit, or that died there.
 2. The metadata table's timeline has still the same completed instants, and the table's too. So
-   nothing was made, dropped or undone in between, of which the reader would have seen a part.
+   nothing was made, dropped or undone in between, which the reader might have seen in part.
 3. The partitions are listed still.
 """
 
