@@ -58,7 +58,7 @@ RANGE_FAULTS = (
         _LOOKUP_TESTS,
     ),
     Fault(
-        "a commit is believed that is undone while an index is read",
+        "an index is believed that is made again while it is read",
         _IN_STEP,
         "        and _have_not_moved(read_by, metadata.timeline())\n",
         "        and _have_not_moved(read_by, read_by)\n",
