@@ -95,7 +95,8 @@ class Shared:
     def check(self, partitions: tuple[str, ...] = ALL) -> None:
         """Both engines find each key once, the rows are those of the files, and queries by key find
         their rows, which Hudi looks up in the filters."""
-        assert tuple(sorted(self.table.config.metadata_partitions)) == partitions
+        expected = [name for name in partitions if self.table.layout.keeps_partition(name)]
+        assert sorted(self.table.config.metadata_partitions) == expected
         there = self.peer.read(str(self.path)).to_pylist()
         assert sorted((row["id"], row["v"]) for row in there) == sorted(self.expected.items())
         ours = self.small.lake().scan().read_all().to_pylist()
@@ -123,6 +124,8 @@ class Shared:
         (9, "MERGE_ON_READ"),
         (8, "COPY_ON_WRITE"),
         (8, "MERGE_ON_READ"),
+        (6, "COPY_ON_WRITE"),
+        (6, "MERGE_ON_READ"),
     ],
     ids="v{0[0]} {0[1]}".format,
 )

@@ -1,5 +1,5 @@
-"""The simulations run with tables of version 9, in slow also with such that have a metadata table,
-which is to be kept, never given up, and with tables of version 6.
+"""The simulations run with tables of version 9, in slow also with tables of version 6, and with
+tables of both that have a metadata table, which is to be kept, never given up.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ TABLES = (
     pytest.param((9, False), id="v9"),
     pytest.param((9, True), id="v9-listed", marks=pytest.mark.slow),
     pytest.param((6, False), id="v6", marks=pytest.mark.slow),
+    pytest.param((6, True), id="v6-listed", marks=pytest.mark.slow),
 )
 
 

@@ -34,13 +34,14 @@ _STATISTICS_AT, _RECORD_INDEX_AT = InstantTime("0" * 16 + "1"), InstantTime("0" 
 
 def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = "V2") -> None:
     """Make a metadata table with filters, and statistics of these columns, for a table without
-    rows."""
+    rows; those of partitions where they are kept in its version."""
     bootstrap_metadata_table(table, table.timeline())
-    made: tuple[MetadataPartition, ...] = (
+    known: tuple[MetadataPartition, ...] = (
         BLOOM_FILTERS_PARTITION,
         COLUMN_STATS_PARTITION,
         PARTITION_STATS_PARTITION,
     )
+    made = tuple(item for item in known if table.layout.keeps_partition(item.name))
     defined = {
         "indexName": COLUMN_STATS,
         "indexType": COLUMN_STATS,

@@ -23,9 +23,10 @@ from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.open_table import open_table
+from tideline.hudi.recovery.undo import may_count
 from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
-from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.file_system_view import Listing, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
@@ -143,8 +144,8 @@ def stale_listing(table: HoodieTable) -> list[str]:
     metadata = MetadataTable(table.store, table.clock)
     timeline, own = table.timeline(), metadata.timeline()
     files = FILES_PARTITION.look_up(metadata.read(FILES_PARTITION))
-    listed = table.files.view_of(files.listing(), timeline)
-    found = table.files.view_of(table.files.listing(), timeline)
+    listed = table.files.view_of(_that_count(table, timeline, files.listing()), timeline)
+    found = table.files.view_of(_that_count(table, timeline, table.files.listing()), timeline)
     wrong = [
         f"files lists other slices of {group}"
         for partition in {*listed.partitions, *found.partitions}
@@ -162,6 +163,16 @@ def stale_listing(table: HoodieTable) -> list[str]:
         *wrong_values(table, found, timeline),
     )
     return [*wrong, *(f"{item.path}: {item.message}" for item in others)]
+
+
+def _that_count(table: HoodieTable, timeline: ActiveTimeline, listing: Listing) -> Listing:
+    """A listing without logs that hold nothing that counts."""
+    counted = {}
+    for partition, files in listing.items():
+        logs = (LogFile.parse(partition, name, size_bytes) for name, size_bytes in files)
+        gone = {log.name for log in logs if log and not may_count(table, log, timeline)}
+        counted[partition] = tuple(file for file in files if file[0] not in gone)
+    return counted
 
 
 def _archive_objects(archived: ArchivedTimeline) -> Iterator[str]:

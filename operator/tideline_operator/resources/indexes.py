@@ -11,6 +11,7 @@ from typing import Any
 
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.metadata_table.index_names import FOLLOWED_TYPES, MADE_ON_DEMAND, needed_by
+from tideline.hudi.table.layout.metadata_partitions import KEPT_IN_VERSION_6
 from tideline.hudi.table.table_config import PARTITION_STATS, RECORD_INDEX, SECONDARY_INDEX
 from tideline_operator.resources.field import CelRule
 from tideline_operator.resources.ingest import ColumnSpec
@@ -24,11 +25,15 @@ INDEX: Mapping[str, Any] = {
 }
 """What resources take as an index: constraints for `described`."""
 
-_WITHOUT_INDEXES = 6
-"""The table version in which no index is kept."""
+_WITH_FEWER = 6
+"""The table version that has a few of the indexes."""
+_OF_VERSION_6 = tuple(name for name in MADE_ON_DEMAND if name in KEPT_IN_VERSION_6)
 _METADATA = "hoodie.metadata.enable"
 _TWICE = "lists an index twice"
-_NO_INDEXES = "tables of version 6 have none: create the table with tableVersion 8 or 9"
+_NOT_IN_VERSION = (
+    f"tables of version 6 have {', '.join(_OF_VERSION_6)} alone: create the table with "
+    "tableVersion 8 or 9"
+)
 _NO_METADATA = f"are partitions of the metadata table, which {_METADATA}: false switches off"
 _NO_PARTITIONS = f"{PARTITION_STATS} is for tables with partitionBy"
 _NOT_IN_PARTITION = (
@@ -65,7 +70,10 @@ INDEX_RULES = (
         "has(self.partitionBy) && self.partitionBy.size() > 0",
         _NO_PARTITIONS,
     ),
-    _rule(f"self.indexes.size() == 0 || self.tableVersion != {_WITHOUT_INDEXES}", _NO_INDEXES),
+    _rule(
+        f"self.tableVersion != {_WITH_FEWER} || self.indexes.all(i, i in {list(_OF_VERSION_6)})",
+        _NOT_IN_VERSION,
+    ),
     _rule(
         "self.indexes.size() == 0 || !has(self.properties) || "
         f"!('{_METADATA}' in self.properties) || self.properties['{_METADATA}'] != 'false'",
@@ -98,8 +106,8 @@ def index_faults(spec: Any) -> Iterator[tuple[str, str]]:
                 yield f"indexes[{position}]", message
     if PARTITION_STATS in names and not spec.partition_by:
         yield "indexes", _NO_PARTITIONS
-    if spec.table_version == _WITHOUT_INDEXES:
-        yield "indexes", _NO_INDEXES
+    if spec.table_version == _WITH_FEWER and not set(names) <= set(_OF_VERSION_6):
+        yield "indexes", _NOT_IN_VERSION
     if spec.properties.get(_METADATA, "").lower() == "false":
         yield "indexes", _NO_METADATA
     if RECORD_INDEX not in names:

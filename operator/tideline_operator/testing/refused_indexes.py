@@ -5,6 +5,7 @@ from __future__ import annotations
 from tideline_operator.testing.refused_specs import RefusedSpec, with_spec
 
 _KEYS = "indexes: [record_index, secondary_index_at]"
+_OF_VERSION_6 = "tables of version 6 have bloom_filters, column_stats alone: create"
 _UNIQUE = "record_index says that keys are unique in the whole table, and "
 _LISTS = (
     (
@@ -28,9 +29,9 @@ _LISTS = (
         "secondary_index_ is worth nothing without record_index: list that",
     ),
     (
-        "tableVersion: 6\nindexes: [column_stats]",
-        "indexes: tables of version 6 have none: create the table with tableVersion 8 or 9",
-        "tables of version 6 have none: create the table with tableVersion 8 or 9",
+        "tableVersion: 6\nindexes: [record_index, secondary_index_city]",
+        f"indexes: {_OF_VERSION_6}",
+        _OF_VERSION_6,
     ),
     (
         "properties: {hoodie.metadata.enable: 'false'}\nindexes: [column_stats]",

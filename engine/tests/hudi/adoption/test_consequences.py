@@ -60,10 +60,12 @@ def test_a_write_that_would_be_rolled_back_is_named(
     assert (str(T) in text_of(capabilities(), replace(STATE, pending=(pending,)))) is is_named
 
 
-def test_a_metadata_table_is_switched_off() -> None:
+def test_what_goes_of_a_metadata_table_is_named() -> None:
     assert "metadata table" not in text_of(capabilities())
-    kept = capabilities(hoodie__table__metadata__partitions="files,record_index")
-    assert "metadata table off (files, record_index)" in text_of(kept)
+    kept = capabilities(hoodie__table__metadata__partitions="files,column_stats")
+    assert "metadata table" not in text_of(kept)
+    none = capabilities(hoodie__table__metadata__partitions="record_index")
+    assert "metadata table off (record_index)" in text_of(none)
     left = replace(STATE, has_metadata_table=True)
     assert "what is left of a metadata table" in text_of(capabilities(), left)
 

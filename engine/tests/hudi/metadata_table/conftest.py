@@ -10,7 +10,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch
 
 
-@pytest.fixture(params=[8, 9])
+@pytest.fixture(params=[6, 8, 9])
 def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
     """Six rows in a table of each version that has one."""
     table = SmallTable.in_memory(

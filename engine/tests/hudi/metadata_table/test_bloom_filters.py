@@ -93,7 +93,7 @@ def assert_right(small: SmallTable) -> None:
     assert stale_listing(opened(small)) == []
 
 
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("table_type", list(TableType), ids=str)
 @pytest.mark.parametrize("seed", range(3))
 def test_they_are_those_of_footers_after_random_work(

@@ -14,12 +14,10 @@ from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import load_table_config
-from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table
-from tideline.testing.small_table import SmallTable, batch
 
 PARTITIONS = "hoodie.table.metadata.partitions"
 INFLIGHT = "hoodie.table.metadata.partitions.inflight"
@@ -123,24 +121,3 @@ def test_on_a_table_of_hudis_only_that_changes(copied: Callable[[str], Path]) ->
     assert after == before | {PARTITIONS: "", INFLIGHT: ""}
     assert not sidecar.exists()
     assert not (folder / ".hoodie/metadata").exists()
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_rollback_switches_off_what_took_the_instant_in(is_known: bool) -> None:
-    """A writer of Hudi's commits to the metadata table first, and may die before the second."""
-    small = SmallTable.in_memory(table_version=6)
-    small.write("insert", batch(range(4), 1))
-    table = small.lake().hoodie_table
-    dead = table.timelines.create_requested(table.instants.next_time(), Action.COMMIT)
-    table.timelines.to_inflight(dead)
-    table.properties.update({PARTITIONS: "files"})
-    time = dead.time if is_known else table.instants.next_time()
-    known = Instant(time, Action.DELTACOMMIT, State.COMPLETED, table.instants.next_time())
-    table.store.put(f".hoodie/metadata/{table.timelines.path(known)}", b"")
-    small.fake_clock.advance(3_600)
-    (rolled,) = small.lake().recover()
-    assert rolled.instant == dead.time
-    config = load_table_config(table.store)
-    assert config.metadata_partitions == (() if is_known else ("files",))
-    assert bool(list(table.store.list(".hoodie/metadata"))) is not is_known
-    small.forget()

@@ -161,7 +161,7 @@ def test_keys_belong_to_the_file_groups_that_hudi_gives_them() -> None:
 
 
 @pytest.mark.fixtures
-@pytest.mark.parametrize("version", ["8", "9"])
+@pytest.mark.parametrize("version", ["6", "8", "9"])
 def test_metadata_tables_of_hudi_list_what_is_there(version: str) -> None:
     require_fixtures()
     met = 0

@@ -124,11 +124,11 @@ def test_what_is_in_the_way_is_named(small: SmallTable) -> None:
         indexes.drop(FILES)
 
 
-def test_tables_that_keep_no_metadata_table_get_none() -> None:
+def test_tables_that_do_not_keep_a_partition_get_none() -> None:
     old = SmallTable.in_memory(table_version=6)
     old.write("insert", batch(range(4), 1))
     with pytest.raises(UnsupportedTableError, match="upgrade the table first"):
-        old.lake().indexes().create(COLUMN_STATS)
+        old.lake().indexes().create(PARTITION_STATS)
     assert not list(old.store().list(".hoodie/metadata"))
     old.forget()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tideline.errors import ConfigError, ConflictError
+from tideline.errors import ConflictError
+from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
@@ -21,7 +22,7 @@ from tideline.hudi.metadata_table.keep import (
     sweep_metadata_table,
     undo_in_metadata_table,
 )
-from tideline.hudi.metadata_table.partition import MetadataPartition
+from tideline.hudi.metadata_table.partition import MetadataPartition, file_group
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.writer import MetadataWriter
@@ -67,8 +68,9 @@ def is_kept(small: SmallTable) -> bool:
     return table.config.metadata_partitions == (FILES,) and stale_listing(table) == []
 
 
-def test_the_first_write_that_wants_one_makes_it() -> None:
-    small = SmallTable.in_memory(table_version=9)
+@pytest.mark.parametrize("version", [6, 9])
+def test_the_first_write_that_wants_one_makes_it(version: int) -> None:
+    small = SmallTable.in_memory(table_version=version)
     assert small.write("insert", batch(range(4), 1)).notes == ()
     assert opened(small).config.metadata_partitions == ()
     report = small.write("upsert", batch([2], 2), options=ON)
@@ -84,20 +86,12 @@ def test_the_first_write_that_wants_one_makes_it() -> None:
     small.forget()
 
 
-def test_version_6_has_none_and_says_so() -> None:
-    small = SmallTable.in_memory(table_version=6)
-    with pytest.raises(ConfigError, match="no metadata table is kept"):
-        small.write("insert", batch(range(4), 1), options=ON)
-    small.write("insert", batch(range(4), 1), options=OFF)
-    small.forget()
-
-
 def test_instants_are_those_of_the_table(small: SmallTable) -> None:
     for v in range(2, 5):
         small.write("upsert", batch([v], v))
     theirs = {instant.time for instant in opened(small).timeline().completed()}
     ours = {instant.time for instant in metadata_of(small).timeline().completed()}
-    assert ours == theirs | {InstantTime("0" * 17)}
+    assert ours == theirs | {metadata_of(small).form.first}
     assert is_kept(small)
 
 
@@ -137,7 +131,7 @@ def test_old_instants_move_to_its_own_history(small: SmallTable) -> None:
     assert done is not None
     compaction = metadata_of(small).timeline().of(Action.COMMIT).last()
     assert compaction is not None
-    assert done.instants[0].time == InstantTime("0" * 17)
+    assert done.instants[0].time == metadata_of(small).form.first
     assert all(instant.completed_at is not None for instant in done.instants)
     assert all(instant.time < compaction.time for instant in done.instants)
     assert len(metadata_of(small).timeline()) < COMMITS_PER_COMPACTION
@@ -218,7 +212,7 @@ def test_what_cannot_be_gone_on_with_is_switched_off(small: SmallTable, broken: 
     elif broken == "version":
         text = store.get(properties)
         version = opened(small).layout.table_version
-        other = {8: b"9", 9: b"8"}[version]
+        other = {6: b"5", 8: b"9", 9: b"8"}[version]
         old = b"hoodie.table.version=" + str(version).encode()
         store.put(properties, text.replace(old, b"hoodie.table.version=" + other))
     else:
@@ -388,11 +382,16 @@ def test_what_a_writer_left_that_was_rolled_back_in_its_sleep_is_swept_up(
     time = opened(small).instants.next_time()
     metadata = metadata_of(small)
     metadata.timelines.to_inflight(metadata.timelines.create_requested(time, Action.DELTACOMMIT))
-    log = f"{FILES}/.files-0000-0_{time}.log.1_0-0-0"
-    metadata.store.put(log, b"half a block")
+    log = metadata.form.put_log(
+        metadata.store,
+        file_group(FILES_PARTITION, 0),
+        time,
+        metadata.stored(FILES_PARTITION, metadata.timeline()).groups[0][0],
+        encode_block(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: str(time)}, b""),
+    )
     small.lake().recover()
     assert metadata.timeline().find(time) is None
-    assert metadata.store.head(log) is None
+    assert metadata.store.head(log.path) is None
     assert is_kept(small)
 
 
@@ -438,6 +437,7 @@ def test_a_change_of_properties_that_died_is_finished_by_the_next_writer(small: 
 def test_a_restore_makes_it_anew(small: SmallTable) -> None:
     small.lake().savepoint()
     rows = small.rows()
+    small.fake_clock.advance(1)
     small.write("upsert", batch([1, 9], 2))
     (kept,) = opened(small).timeline().savepointed_times()
     small.lake().restore(str(kept))

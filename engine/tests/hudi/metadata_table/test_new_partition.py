@@ -132,7 +132,8 @@ def test_it_is_made_kept_and_compacted_in_all_its_file_groups(small: SmallTable)
     timeline = metadata.timeline()
     assert timeline.of(Action.COMMIT).completed()
     stored = metadata.stored(PARTITION, timeline)
-    keys = [[record.key for record in metadata.read_slice(one[0])] for one in stored.groups]
+    slices = [metadata.read_slice(one[0], timeline) for one in stored.groups]
+    keys = [[record.key for record in records] for records in slices]
     assert all(keys)
     assert all(
         {group_number(key, len(stored.groups)) for key in found} == {number}

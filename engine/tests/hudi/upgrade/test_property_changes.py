@@ -156,7 +156,6 @@ def test_a_merger_of_its_own_goes_on_merging() -> None:
 def test_no_property_names_the_former_version() -> None:
     nine = changed({**SIX, "hoodie.write.table.version": "6"}, 9)
     assert "hoodie.write.table.version" not in nine
-    assert "hoodie.metadata.enable" not in changed({**nine, "hoodie.metadata.enable": "TRUE"}, 6)
 
 
 def test_a_delete_marker_of_the_table_is_where_version_9_looks() -> None:

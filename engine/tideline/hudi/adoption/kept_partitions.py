@@ -20,13 +20,12 @@ from tideline.hudi.table.table_config import (
     EXPRESSION_INDEX,
     FILES,
     METADATA_TABLE_PATH,
-    may_be_kept,
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.storage.object_store import ObjectInfo
 
 _LOSES_ROWS = "queries of Hudi 1.2 lose rows where a table has an expression index"
-_UNKNOWN = "it is of no kind that is kept here"
+_UNKNOWN = "it is of no kind that is kept in tables of this version"
 
 
 def read_fates(
@@ -60,7 +59,7 @@ def read_fates(
             )
         elif name.startswith(EXPRESSION_INDEX):
             found[name] = PartitionFate(name, why_dropped=_LOSES_ROWS)
-        elif not may_be_kept(name):
+        elif not config.may_keep(name):
             found[name] = PartitionFate(name, why_dropped=_UNKNOWN)
     return tuple(_without_others(found))
 

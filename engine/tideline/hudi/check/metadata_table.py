@@ -19,6 +19,7 @@ from tideline.hudi.metadata_table.index_definitions import (
 from tideline.hudi.metadata_table.partition import SeenTable
 from tideline.hudi.metadata_table.reader import UNREADABLE, MetadataTable
 from tideline.hudi.metadata_table.registry import kept_partitions
+from tideline.hudi.recovery.undo import may_count
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 
 NAME = "metadata table"
@@ -32,7 +33,11 @@ def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
     if not table.config.keeps_metadata_table:
         return
     sample = SeenTable(
-        seen.view, seen.timeline, seen.objects, lambda path: table.store.head(path) is None
+        seen.view,
+        seen.timeline,
+        seen.objects,
+        lambda path: table.store.head(path) is None,
+        lambda log: may_count(table, log, seen.timeline),
     )
     try:
         metadata = MetadataTable(table.store, table.clock)

@@ -135,7 +135,7 @@ class TableIndexes:
         made.initial(whole)
         with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
-            self._require_metadata_table()
+            self._require_metadata_table(name)
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
             whole = replace(whole, timeline=timeline)
             require_no_index_build(table, timeline)
@@ -186,7 +186,7 @@ class TableIndexes:
         if not listed and not folders:
             return ()
         defined, made_at = read_definitions(table), self._made_at()
-        kept = kept_partitions(table) if table.layout.keeps_metadata_table else {}
+        kept = kept_partitions(table)
         return tuple(
             TableIndex(
                 name,
@@ -215,13 +215,14 @@ class TableIndexes:
     def _settings(self) -> Settings:
         return Settings({**self._table.config.properties, **self._given})
 
-    def _require_metadata_table(self) -> None:
-        """Raise where the table has no metadata table, or has one only until its next commit."""
+    def _require_metadata_table(self, name: str) -> None:
+        """Raise where the table keeps no such index, or its metadata table goes with its next
+        commit."""
         table = self._table
-        if not table.layout.keeps_metadata_table:
+        if not table.layout.keeps_partition(name):
             raise UnsupportedTableError(
-                "no metadata table is kept in tables of this version, and indexes are its "
-                "partitions: upgrade the table first (tideline upgrade)",
+                f"{name} is not kept in tables of this version: upgrade the table first (tideline "
+                "upgrade)",
                 table=table.uri,
                 value=table.layout.table_version,
             )
@@ -253,7 +254,7 @@ class TableIndexes:
                 value=name,
             )
         timeline = self._admitted()
-        self._require_metadata_table()
+        self._require_metadata_table(name)
         whole = WholeTable(
             table,
             timeline,

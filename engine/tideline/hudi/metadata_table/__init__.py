@@ -8,7 +8,8 @@ change), `record` is how records are stored.
 How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable`
 switches it off; `index_making` and `index_dropping` make and drop a single partition,
 `begin_statistics` those of a new table. How it is read: `reader`. What Hudi keeps beside it:
-`index_definitions`, `index_build`.
+`index_definitions`, `index_build`. How it lies on disk in each layout: `form_by_commit` and
+`form_by_slice`, found by `known_forms`; what its commits say: `commit_contents`.
 
 - a metadata table: what a partition is, `files`, records as they are stored, reading, listings:
   `partition`, `registry`, `files_partition`, `record`, `reader`
@@ -17,6 +18,8 @@ switches it off; `index_making` and `index_dropping` make and drop a single part
 - bloom filters of the keys of base files: `bloom_filters`
 - places of keys, and keys by values: `record_index`, `secondary_index`, `touched_slices`
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
+- its instants and logs in versions 8 and 9, and in version 6: `form`, `form_by_commit`,
+  `form_by_slice`
 - making and dropping one partition: `index_making`, `index_dropping`, `hudi.metadata_indexes`
 - what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`
 """

@@ -13,11 +13,6 @@ becomes visible, under the table lock (Hudi: maybeDeleteMetadataTable):
    decides, and goes the next time; Hudi's next bootstrap replaces it as well.
 
 The other order would leave a property without its table, which fails every Hudi write.
-
-A rollback changes no rows, so it leaves a metadata table that does not know the instant alone. One
-that took it in, because the writer died between the two commits, is switched off first: it would
-list the files of the instant for good. Hudi rolls the metadata table back instead
-(HoodieTableMetadataUtil.getValidInstantTimestamps).
 """
 
 from __future__ import annotations
@@ -32,7 +27,6 @@ from tideline.hudi.table.table_config import (
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
 )
-from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
 _METADATA_TABLE = (METADATA_TABLE_PATH,)
@@ -66,23 +60,6 @@ def disable_metadata_table(
         guard()
         scope.remove_below(METADATA_TABLE_PATH)
     return bool(in_use) or exists
-
-
-def disable_if_it_knows(table: HoodieTable, instant: InstantTime) -> None:
-    """Switch a metadata table off that holds an instant which is about to be undone.
-
-    Call under the table lock, before anything of the instant goes. Died after: as after a disabling
-    for a write.
-    """
-    if not table.config.metadata_partitions:
-        return
-    layout = table.timelines.layout
-    listed = table.store.list_directory(f"{METADATA_TABLE_PATH}/{layout.directory}").objects
-    instants = (layout.parse(info.path.rpartition("/")[2]) for info in listed)
-    if any(
-        candidate and candidate.is_completed and candidate.time == instant for candidate in instants
-    ):
-        disable_metadata_table(table)
 
 
 def kept_index(table: HoodieTable) -> dict[str, str]:

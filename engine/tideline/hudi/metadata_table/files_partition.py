@@ -5,8 +5,8 @@ other key is a partition, `.` for that of a table without partitions, and has th
 added to it with their sizes, and those that were deleted.
 
 A commit adds the files that it wrote, with the sizes they have now; what it replaced stays until it
-is cleaned. A clean deletes files, and partitions that it emptied. A rollback adds nothing: what it
-takes back is taken out of the metadata table instead.
+is cleaned. A clean deletes files, and partitions that it emptied. What a rollback takes back is
+taken out of the metadata table instead; it adds the logs that stay, those of commands among them.
 
 Records are merged in the order they were written. Of a file:
 
@@ -35,7 +35,7 @@ from tideline.hudi.metadata_table.partition import (
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.table.file_group import join_path, split_path
+from tideline.hudi.table.file_group import LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -182,7 +182,8 @@ class FilesPartition:
     ) -> tuple[MetadataRecord, ...]:
         """Raises CorruptTableError for a file of unknown size."""
         added = _written(change.written) if change.written is not None else ()
-        return _stored((*added, *_removed(change.deleted, change.emptied)))
+        gone = _removed(change.deleted, change.emptied)
+        return _stored((*added, *_appended(change.appended), *gone))
 
     def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep:  # noqa: ARG002
         return Upkeep("nothing", "a record for each partition that it touches")
@@ -230,6 +231,16 @@ def _written(metadata: CommitMetadata) -> Iterator[FilesRecord]:
         )
 
 
+def _appended(logs: Mapping[str, int]) -> Iterator[FilesRecord]:
+    """The records of logs that a rollback leaves, by path."""
+    by_partition: dict[str, dict[str, FileState]] = {}
+    for path, size_bytes in sorted(logs.items()):
+        partition, name = split_path(path)
+        by_partition.setdefault(partition, {})[name] = FileState(size_bytes)
+    for partition, files in by_partition.items():
+        yield FilesRecord(key_of_files(partition), files)
+
+
 def _removed(deleted: Iterable[str], emptied: Iterable[str]) -> Iterator[FilesRecord]:
     """The records of a clean that deleted these paths, and emptied these partitions."""
     by_partition: dict[str, dict[str, FileState]] = {}
@@ -253,6 +264,8 @@ def _not_listed(listed: ListedFiles, seen: SeenTable) -> Iterator[Discrepancy]:
                 continue
             if size_bytes is None and seen.is_missing(file.path):
                 continue  # cleaned since it was listed
+            if size_bytes is None and isinstance(file, LogFile) and not seen.counts(file):
+                continue
             found = "does not list it" if size_bytes is None else f"says {size_bytes:,} bytes"
             message = (
                 f"{found}: readers with a metadata table miss rows of this file of "

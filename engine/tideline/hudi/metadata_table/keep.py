@@ -10,8 +10,7 @@ or switches it off. Under the lock of the table, when nothing can refuse the com
    deleted. Stale statistics and indexes would hide rows, or make two of one. Definitions that
    queries believe without the list go before. Died in between: what is left is not believed.
 4. The commit goes into the partitions that are maintained (`registry`, `writer`).
-5. A metadata table that cannot be continued is switched off (`disable`), as everything is in table
-   versions whose metadata table is not kept.
+5. A metadata table that cannot be continued is switched off (`disable`).
 
 Hudi's next writer adds the statistics that its settings enable, and no index that was made by SQL.
 Raises ConflictError, and what the store raises: then nothing was committed.
@@ -20,13 +19,11 @@ Raises ConflictError, and what the store raises: then nothing was committed.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tideline.errors import (
-    ConfigError,
-    CorruptTableError,
-)
+from tideline.errors import CorruptTableError
 from tideline.hudi.metadata_table.begin_statistics import begin_statistics
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
@@ -34,10 +31,8 @@ from tideline.hudi.metadata_table.config import (
     MetadataTableConfig,
     MetadataTableMode,
 )
-from tideline.hudi.metadata_table.disable import (
-    disable_if_it_knows,
-    disable_metadata_table,
-)
+from tideline.hudi.metadata_table.disable import disable_metadata_table
+from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.index_names import needed_by
@@ -54,9 +49,7 @@ from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import (
-    FILES,
-)
+from tideline.hudi.table.table_config import COLUMN_STATS, FILES
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
@@ -64,6 +57,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
 Records = Mapping[MetadataPartition, Sequence[MetadataRecord]]
+
+_NEVER = sys.maxsize
 
 _log = logging.getLogger(__name__)
 
@@ -80,16 +75,6 @@ class MetadataOutcome:
 
 
 UNTOUCHED = MetadataOutcome()
-
-
-def require_possible(table: HoodieTable, mode: MetadataTableMode) -> None:
-    """Raise ConfigError where a metadata table is wanted in a version that has none here."""
-    if mode is MetadataTableMode.ON and not table.layout.keeps_metadata_table:
-        raise ConfigError(
-            "no metadata table is kept in tables of this version; leave hoodie.metadata.enable out",
-            table=table.uri,
-            value=table.layout.table_version,
-        )
 
 
 def record_commit(
@@ -131,6 +116,25 @@ def record_clean(
     return _record(change, config, guard)
 
 
+def record_rollback(
+    table: HoodieTable, completed: Instant, appended: Mapping[str, int], timeline: ActiveTimeline
+) -> None:
+    """Make the metadata table ready for a rollback that is about to complete and leaves these logs,
+    by path with their sizes in bytes: what was undone in them, and the commands that say so.
+
+    It changes no row, so that it goes into `files` alone, also while Hudi builds an index.
+    """
+    if not appended or not table.properties.reload().keeps_metadata_table:
+        return
+    change = TableChange(table, completed, timeline, appended=appended)
+    records: Records = {FILES_PARTITION: FILES_PARTITION.changes(change)}
+    try:
+        MetadataWriter(table, commits_per_compaction=_NEVER).commit(completed, records, timeline)
+    except UNREADABLE as error:
+        _log.warning("the metadata table is switched off: %s", error)
+        disable_metadata_table(table)
+
+
 def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
     """Take an instant out of the metadata table that is about to be rolled back.
 
@@ -140,9 +144,6 @@ def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
     rollback.
     """
     if not table.properties.reload().metadata_partitions:
-        return
-    if not table.layout.keeps_metadata_table:
-        disable_if_it_knows(table, time)
         return
     try:
         is_undone = MetadataWriter(table).undo(time)
@@ -181,7 +182,7 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
         _log.warning("the metadata table is switched off: %s", error)
         return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     mode, per_compaction = config.mode, config.commits_per_compaction
-    may_be_kept = mode is not MetadataTableMode.OFF and table.layout.keeps_metadata_table
+    may_be_kept = mode is not MetadataTableMode.OFF
     is_kept = may_be_kept and table.properties.reload().keeps_metadata_table
     if not may_be_kept or (not is_kept and mode is not MetadataTableMode.ON):
         is_disabled = disable_metadata_table(table, guard, is_current=may_be_kept)
@@ -194,7 +195,7 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
             if mode is not MetadataTableMode.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
-    if config.begins_statistics:
+    if config.begins_statistics and table.layout.keeps_partition(COLUMN_STATS):
         begin_statistics(change, config.statistics, guard)
     return replace(_continue(change, made, per_compaction, guard), is_new=True)
 

@@ -27,7 +27,7 @@ from operator import mul
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.table.file_group import FileGroupId, FileSlice
+from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -114,7 +114,8 @@ class CompareKeys(Protocol):
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """What an instant changes that is about to complete as `completed`: files that it wrote, files
-    that it deleted, partitions that it emptied. `timeline` is that of the table before. `contents`
+    that it deleted, partitions that it emptied, logs of no rows that it `appended`, with their
+    sizes in bytes. `timeline` is that of the table before. `contents`
     reads back what the tasks that wrote files did not find out."""
 
     table: HoodieTable
@@ -123,6 +124,7 @@ class TableChange:
     written: CommitMetadata | None = None
     deleted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
+    appended: Mapping[str, int] = field(default_factory=dict)
     contents: TableContents | None = None
     compare_keys: CompareKeys | None = field(default=None, repr=False, compare=False)
     """Finds out which keys of slices differ; None where no row is written."""
@@ -200,13 +202,15 @@ class Discrepancy:
 class SeenTable:
     """The table as a listing of its folder shows it, for comparison.
 
-    `paths` are those of the listing; `is_missing` looks one up now.
+    `paths` are those of the listing; `is_missing` looks one up now. `counts` says whether rows of a
+    log count, where logs stay that failed writes left.
     """
 
     view: FileSystemView
     timeline: ActiveTimeline
     paths: Container[str]
     is_missing: Callable[[str], bool]
+    counts: Callable[[LogFile], bool] = lambda _: True
 
 
 class MetadataPartition(Protocol):

@@ -4,12 +4,13 @@ It is a MERGE_ON_READ table with base files that are HFiles, a timeline like tha
 it belongs to, and a partition per index (`partition`). Its commits have the instant times of the
 table's, and come just before them:
 
-1. A log counts when its instant is completed here. Whether it is in the table's timeline as well
-   makes no difference to a listing, and to what is said of a file: names of files say what wrote
-   them, and readers leave out what is not committed. What is said of more than a file counts
-   without the instants that are pending in the table.
+1. What a log says counts when the instant that wrote it is completed here (`form`). Whether it is
+   in the table's timeline as well makes no difference to a listing, and to what is said of a file:
+   names of files, and blocks of logs, say what wrote them, and readers leave out what is not
+   committed. What is said of more than a file counts without the instants that are pending in the
+   table.
 2. Of a file group the newest slice is read: the base file, then the logs in the order in which
-   their commits completed.
+   they count.
 
 Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstantTimestamps.
 """
@@ -18,14 +19,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.hfile_lookup import HFileLookup
-from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
+from tideline.formats.log_block import BlockFrame, HeaderKey, read_frames
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
+from tideline.hudi.metadata_table.form import MetadataForm
+from tideline.hudi.metadata_table.known_forms import form_of
 from tideline.hudi.metadata_table.partition import (
     MetadataPartition,
     file_group,
@@ -43,7 +46,7 @@ from tideline.hudi.metadata_table.record import (
     splice_record_hfile,
     wanted_entries,
 )
-from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH
@@ -55,7 +58,6 @@ from tideline.storage.store_below import StoreBelow
 
 UNREADABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 """What is raised where a metadata table cannot be read, or is replaced meanwhile."""
-_IGNORED = (BlockKind.COMMAND,)
 _RECORDS_AT_ONCE = 4096
 _READ_WHOLE_BYTES_MAX = 256 * 1024
 """A base file of up to so many bytes comes with one request."""
@@ -65,10 +67,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredPartition:
-    """The slices of each file group, newest first, and paths of files of instants that are gone."""
+    """The slices of each file group, newest first, and paths of files of instants that are gone, as
+    `timeline` has it, that of the metadata table."""
 
     groups: tuple[tuple[FileSlice, ...], ...]
     strays: tuple[str, ...]
+    timeline: ActiveTimeline = field(repr=False)
+
+    def newest(self, group: FileGroupId) -> FileSlice | None:
+        """The slice that is read of a file group, None where it is not there."""
+        return next((slices[0] for slices in self.groups if slices[0].group == group), None)
 
 
 class MetadataTable:
@@ -83,6 +91,7 @@ class MetadataTable:
         self.store = StoreBelow(data_store, METADATA_TABLE_PATH)
         self.config = load_any_table_config(self.store)
         self.layout = self.config.layout
+        self.form: MetadataForm = form_of(self.layout)
         self.timelines = TimelineStore(self.store, self.layout.timeline, clock)
 
     def timeline(self) -> ActiveTimeline:
@@ -97,12 +106,10 @@ class MetadataTable:
         Raises CorruptTableError where it is missing or cannot be read, UnsupportedTableError for
         what only some settings of Hudi's make, ObjectNotFoundError when a file goes meanwhile.
         """
-        for slices in self.stored(partition, self.timeline()).groups:
-            newest = slices[0]
-            logs = tuple(log for log in newest.log_files if log.instant not in without)
+        stored = self.stored(partition, self.timeline())
+        for newest, *_ in stored.groups:
             shard = shard_of(partition, newest.group)
-            for record in self.read_slice(replace(newest, log_files=logs)):
-                yield record if shard is None else replace(record, shard=shard)
+            yield from _in_shard(shard, self.read_slice(newest, stored.timeline, without))
 
     def look_up(
         self,
@@ -150,8 +157,8 @@ class MetadataTable:
                 number = group_number(partition.hashed(key), len(pieces))
                 wanted.setdefault(number, set()).add(key)
             for number, those in sorted(wanted.items()):
-                for record in self._of_slice(pieces[number], those, without):
-                    yield record if shard is None else replace(record, shard=shard)
+                found = self._of_slice(pieces[number], those, stored.timeline, without)
+                yield from _in_shard(shard, found)
 
     def look_up_beginnings(
         self,
@@ -171,7 +178,7 @@ class MetadataTable:
             for number in (own,) if are_hashed else range(len(newest)):
                 wanted.setdefault(number, []).append(beginning)
         for number, those in sorted(wanted.items()):
-            yield from self._of_slice(newest[number], KeyPrefixes(tuple(those)), ())
+            yield from self._of_slice(newest[number], KeyPrefixes(tuple(those)), stored.timeline)
 
     def shards(self, partition: MetadataPartition) -> frozenset[str | None]:
         """The shards that a partition has; None for one that has none. Raises as `read`."""
@@ -225,9 +232,11 @@ class MetadataTable:
         if strays:
             now = self.timeline()
             strays = [file for file in strays if _is_stray(file, now)]
-        return StoredPartition(slices, tuple(file.path for file in strays))
+        return StoredPartition(slices, tuple(file.path for file in strays), timeline)
 
-    def compacted(self, partition: MetadataPartition, piece: FileSlice) -> bytes | None:
+    def compacted(
+        self, partition: MetadataPartition, piece: FileSlice, timeline: ActiveTimeline
+    ) -> bytes | None:
         """The base file that a slice becomes; None of one that has no records and never had any.
 
         Where the logs replace what the base file says, its blocks are copied. Raises as `read`.
@@ -235,42 +244,66 @@ class MetadataTable:
         base = piece.base_file
         if base is not None:
             body = self.store.get(base.path)
-            logged = (record for log in piece.log_files for record in self._read(log))
-            changes = partition.replacing(logged)
+            changes = partition.replacing(self._logged(piece, timeline))
             found = None
             if changes is not None:
                 found = splice_record_hfile(body, changes, path=base.path)
             if found is not None:
                 return found
-        records = partition.merged(self.read_slice(piece))
+        records = partition.merged(self.read_slice(piece, timeline))
         return encode_record_hfile(records) if records or base is not None else None
 
-    def read_slice(self, piece: FileSlice) -> Iterator[MetadataRecord]:
-        """What one slice says. Raises as `read`."""
-        for file in (piece.base_file, *piece.log_files):
-            if file is not None:
-                yield from self._read(file)
+    def read_slice(
+        self, piece: FileSlice, timeline: ActiveTimeline, without: Collection[InstantTime] = ()
+    ) -> Iterator[MetadataRecord]:
+        """What one slice says, but what commits of some instants say. Raises as `read`."""
+        if piece.base_file is not None:
+            yield from self._of_base(piece.base_file)
+        yield from self._logged(piece, timeline, without)
 
     def _of_slice(
-        self, piece: FileSlice, keys: WantedKeys, without: Collection[InstantTime]
+        self,
+        piece: FileSlice,
+        keys: WantedKeys,
+        timeline: ActiveTimeline,
+        without: Collection[InstantTime] = (),
     ) -> Iterator[MetadataRecord]:
         if piece.base_file is not None:
             yield from self._of_keys(piece.base_file, keys)
-        for log in piece.log_files:
-            if log.instant not in without:
-                yield from self._read(log, keys)
+        yield from self._logged(piece, timeline, without, keys)
 
-    def _read(
-        self, file: BaseFile | LogFile, keys: WantedKeys | None = None
+    def read_frames(self, log: LogFile) -> tuple[BlockFrame, ...]:
+        """The frames of a log. Raises as `read`."""
+        return _Logs(self.store).frames(log)
+
+    def _logged(
+        self,
+        piece: FileSlice,
+        timeline: ActiveTimeline,
+        without: Collection[InstantTime] = (),
+        keys: WantedKeys | None = None,
+    ) -> Iterator[MetadataRecord]:
+        """What the logs of a slice say."""
+        logs = _Logs(self.store)
+        for log, frame in self.form.counted(piece.log_files, logs.frames, timeline, without):
+            if HeaderKey.COMPACTED_BLOCK_TIMES in frame.headers:
+                raise UnsupportedTableError(
+                    "a log compaction of a metadata table is not read", path=log.path
+                )
+            schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
+            content = logs.content(log, frame)
+            yield from decode_record_block(
+                frame.kind, schema_json, content, path=log.path, keys=keys
+            )
+
+    def _of_base(
+        self, file: BaseFile, keys: WantedKeys | None = None
     ) -> tuple[MetadataRecord, ...]:
-        body = self.store.get(file.path)
-        if isinstance(file, BaseFile):
-            return decode_record_hfile(body, path=file.path, keys=keys)
-        return tuple(_read_log(body, file.path, keys))
+        return decode_record_hfile(self.store.get(file.path), path=file.path, keys=keys)
 
     def _of_keys(self, file: BaseFile, keys: WantedKeys) -> Iterator[MetadataRecord]:
         if file.size_bytes <= _READ_WHOLE_BYTES_MAX:
-            yield from self._read(file, keys)
+            yield from self._of_base(file, keys)
             return
 
         def read_range(offset: int, length: int) -> bytes:
@@ -280,24 +313,21 @@ class MetadataTable:
             lookup = HFileLookup(read_range, file.size_bytes, path=file.path)
         except UnsupportedTableError:
             # HBase's writer, which Hudi used up to 1.0, makes indexes of several levels.
-            yield from self._read(file, keys)
+            yield from self._of_base(file, keys)
             return
         entries = wanted_entries(lookup, keys)
         while some := tuple(islice(entries, _RECORDS_AT_ONCE)):
             yield from decode_entries(lookup.info, some, path=file.path)
 
     def _in_order(self, piece: FileSlice, timeline: ActiveTimeline) -> FileSlice:
-        """The slice with its logs in the order in which their commits completed: of two writers the
-        one that began first may have been the last, and knows of the other."""
-        if len(piece.log_files) < 2:
-            return piece
+        """The slice with its logs in the order in which they count."""
 
-        def completed(log: LogFile) -> tuple[InstantTime, InstantTime, int, str]:
-            found = timeline.find(log.instant)
-            at = self._archived_completion(log.instant) if found is None else found.completed_at
-            return at or log.instant, log.instant, log.version, log.write_token
+        def completed(time: InstantTime) -> InstantTime:
+            found = timeline.find(time)
+            at = self._archived_completion(time) if found is None else found.completed_at
+            return at or time
 
-        return replace(piece, log_files=tuple(sorted(piece.log_files, key=completed)))
+        return replace(piece, log_files=self.form.in_order(piece.log_files, completed))
 
     def _archived_completion(self, time: InstantTime) -> InstantTime | None:
         form = self.layout.archive
@@ -345,17 +375,28 @@ def _is_stray(file: BaseFile | LogFile, timeline: ActiveTimeline) -> bool:
     return timeline.find(file.instant) is None and not timeline.is_committed(file.instant)
 
 
-def _read_log(body: bytes, path: str, keys: WantedKeys | None) -> Iterator[MetadataRecord]:
-    def read_range(offset: int, length: int) -> bytes:
-        return body[offset : offset + length]
+def _in_shard(shard: str | None, records: Iterable[MetadataRecord]) -> Iterator[MetadataRecord]:
+    for record in records:
+        yield record if shard is None else replace(record, shard=shard)
 
-    for frame in read_frames(read_range, len(body), path=path):
-        if frame.kind in _IGNORED:
-            continue
-        if HeaderKey.COMPACTED_BLOCK_TIMES in frame.headers:
-            raise UnsupportedTableError(
-                "a log compaction of a metadata table is not read", path=path
-            )
-        content = read_range(frame.content_offset, frame.content_size_bytes)
-        schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
-        yield from decode_record_block(frame.kind, schema_json, content, path=path, keys=keys)
+
+class _Logs:
+    """Logs that are read, whole and each once."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._bodies: dict[str, bytes] = {}
+
+    def frames(self, log: LogFile) -> tuple[BlockFrame, ...]:
+        """The frames of a log. Raises as `read_frames`."""
+        body = self._bodies[log.path] = self._store.get(log.path)
+
+        def read_range(offset: int, length: int) -> bytes:
+            return body[offset : offset + length]
+
+        return read_frames(read_range, len(body), path=log.path)
+
+    def content(self, log: LogFile, frame: BlockFrame) -> bytes:
+        """The content of a block of a log whose frames were read."""
+        body = self._bodies[log.path]
+        return body[frame.content_offset : frame.content_offset + frame.content_size_bytes]

@@ -45,11 +45,14 @@ def partitions_of_every_table() -> dict[str, MetadataPartition]:
 
 
 def kept_partitions(table: HoodieTable) -> dict[str, MetadataPartition]:
-    """Those that a table lists and that are kept, by name. Raises CorruptTableError where the
-    definitions of indexes that it lists cannot be read."""
-    listed = table.config.metadata_partitions
+    """Those that a table lists and that are kept in its version, by name. Raises CorruptTableError
+    where the definitions of indexes that it lists cannot be read."""
+    listed = [
+        name for name in table.config.metadata_partitions if table.layout.keeps_partition(name)
+    ]
     found = {name: item for name, item in _by_name().items() if name in listed}
-    return found | {item.name: item for item in secondary_indexes(table)}
+    secondary = (item for item in secondary_indexes(table) if item.name in listed)
+    return found | {item.name: item for item in secondary}
 
 
 def _by_name() -> dict[str, MetadataPartition]:

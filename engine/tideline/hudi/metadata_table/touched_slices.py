@@ -16,7 +16,13 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
     WholeTable,
 )
-from tideline.hudi.table.file_group import FileGroupId, FileSlice, replaced_groups, split_path
+from tideline.hudi.table.file_group import (
+    FileGroupId,
+    FileSlice,
+    join_path,
+    replaced_groups,
+    split_path,
+)
 from tideline.hudi.table.file_system_view import Listing
 from tideline.hudi.timeline.commit_metadata import WriteStat
 
@@ -39,8 +45,16 @@ def written_files(change: TableChange) -> tuple[WriteStat, ...]:
 
 
 def slices_before(change: TableChange, stored: StoredRecords) -> Slices:
-    """The slices that the table has before a change."""
-    view = change.table.files.view_of(change.once(_listed, stored), change.timeline)
+    """The slices that the table has before a change.
+
+    Names of logs do not say everywhere that the change wrote them.
+    """
+    added = {stat.path for stat in written_files(change)}
+    listing = {
+        partition: tuple(file for file in files if join_path(partition, file[0]) not in added)
+        for partition, files in change.once(_listed, stored).items()
+    }
+    view = change.table.files.view_of(listing, change.timeline)
     return {piece.group: piece for piece in view.all_latest_slices()}
 
 

@@ -10,11 +10,13 @@ A commit of the table with the instant time T, before it completes:
 3. `T.deltacommit.requested`, `.inflight`, a log for each file group, `T_C.deltacommit`. C is what
    is reserved as the completion time of T in the table. A compaction in 2 has C as its own instant,
    so that it is later than everything before it, and the commit completes a millisecond after it.
+   In version 6, whose instants do not say when they completed, both are named otherwise (`form`).
 
 What a death leaves. In 3, before the last object: a pending commit here, whose log no reader
 counts. After it: a commit here that the table does not have. Its files are those of an instant that
 is pending there, so that no reader counts them either, and the rollback of T begins with `undo`.
-The requested object comes before the log, so that `undo` always finds what to delete.
+The requested object comes before the log, so that `undo` always finds what to delete. Where logs
+are named after their slice they are looked into for that.
 
 `undo` takes the completed object away first, then logs, then the pending objects: died in between,
 it is done again. A commit that a compaction has taken in cannot be undone.
@@ -28,13 +30,15 @@ Source: Hudi's HoodieBackedTableMetadataWriter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
+from tideline.hudi.metadata_table.commit_contents import commit_of, log_stat, plan_of
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
+from tideline.hudi.metadata_table.form import WRITE_TOKEN
 from tideline.hudi.metadata_table.partition import (
     MetadataPartition,
     file_group,
@@ -54,33 +58,26 @@ from tideline.hudi.table.file_group import (
     FileGroupId,
     FileSlice,
     LogFile,
-    join_path,
     split_path,
 )
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers
 from tideline.hudi.table.partition_metadata import write_partition_metadata
-from tideline.hudi.table.pending_plan import operation_record
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import (
     NO_PREVIOUS_COMMIT,
-    SCHEMA_KEY,
     CommitMetadata,
     WriteStat,
 )
 from tideline.hudi.timeline.instant import Action, Instant, State
-from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.instant_time import MILLIS_DIGITS, InstantTime
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
 
-FIRST_INSTANT = InstantTime("0" * 17)
-"""The commit that a metadata table begins with."""
 LAST_BUILD = InstantTime("0" * 14 + "999")
 """Partitions are built at instants of zeros and a number up to this."""
-_COMPACTION_PLAN_VERSION = 2
 _HFILE = "hfile"
-_WRITE_TOKEN = "0-0-0"
 _NO_DELETES = encode_delete_content(b"\0")
 """What a block of deletes without records holds."""
 
@@ -124,14 +121,12 @@ class MetadataWriter:
         written then.
         """
         time, at = completed.time, completed.completion_time
-        if at is None:
-            raise ValueError("a metadata table is kept where instants have completion times")
-        timeline = self._metadata.timeline()
+        timeline = self._settled(self._metadata.timeline(), time)
         stored = self._stored(changes, timeline)
         groups = {partition: _groups_of(found) for partition, found in stored.items()}
         records = _by_group(changes, groups)
         blocks = {group: _log_blocks(group, time, found) for group, found in records.items()}
-        if self._holds(time, blocks, timeline):
+        if self._holds(time, blocks, timeline, stored):
             return
         if timeline.find(time) is not None:
             if not self.undo(time, timeline):
@@ -146,36 +141,37 @@ class MetadataWriter:
         if strays:
             self._guard()
             self._delete(strays)
-        base_instants = {
-            slices[0].group: slices[0].base_instant
-            for found in stored.values()
-            for slices in found.groups
+        pieces = {
+            slices[0].group: slices[0] for found in stored.values() for slices in found.groups
         }
-        if self._is_compaction_due(timeline, data_timeline):
-            base_instants |= dict.fromkeys(self._compact(stored, timeline, at), at)
+        since = _since_compaction(timeline)
+        if self._is_compaction_due(since, data_timeline):
+            compaction = self._metadata.form.compaction_time(since, at)
+            compacted = self._compact(stored, timeline, compaction, at)
+            pieces |= {group: FileSlice(group, compaction) for group in compacted}
             at = self._after(at)
         timelines = self._metadata.timelines
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         stats = [
-            _log_stat(
-                self._put_log(group, time, block),
-                base_instants.get(group, time),
-                len(records[group]),
+            log_stat(
+                self._put_log(group, time, pieces.get(group), block), time, len(records[group])
             )
             for group, block in blocks.items()
         ]
-        self._complete(inflight, _commit_of(stats), at)
+        self._complete(inflight, commit_of(stats), at)
 
     def make(
         self,
         initial: Mapping[MetadataPartition, Sequence[MetadataRecord]],
-        time: InstantTime = FIRST_INSTANT,
+        time: InstantTime | None = None,
     ) -> None:
         """Make partitions of all these records, where there is nothing of them yet: an empty log,
-        as Hudi begins every file group, and a base file. The instant is one of zeros and a number.
+        as Hudi begins every file group, and a base file. The instant is one of zeros and a number,
+        that which a metadata table begins with unless given.
         """
         store, timelines = self._metadata.store, self._metadata.timelines
+        time = time or self._metadata.form.first
         now_ms = self._table.clock.now_ms()
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
@@ -188,18 +184,19 @@ class MetadataWriter:
         for partition, made in groups.items():
             write_partition_metadata(store, partition.name, time)
             for group in made:
-                self._put_log(group, time, no_deletes)
+                self._put_log(group, time, None, no_deletes)
         stats = [
             self._put_base_file(group, time, encode_record_hfile(records))
             for group, records in _by_group(initial, groups).items()
         ]
-        metadata = _commit_of(stats, operation_type="BULK_INSERT")
+        metadata = commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 
     def next_build(self) -> InstantTime:
         """The first instant of zeros at which nothing was made yet."""
         timeline = self._metadata.timeline()
-        times = (InstantTime(f"{number:017}") for number in range(int(str(LAST_BUILD)) + 1))
+        numbers = range(int(str(self._metadata.form.first)), int(str(LAST_BUILD)) + 1)
+        times = (InstantTime(f"{number:017}") for number in numbers)
         found = next((time for time in times if timeline.find(time) is None), None)
         if found is None:
             raise CorruptTableError("no instant of zeros is left", table=self._table.uri)
@@ -209,18 +206,27 @@ class MetadataWriter:
         """Take back a commit of any writer, and compactions under way; whether nothing is left.
 
         False where a compaction has taken it in. Files of partitions that are not kept go, too.
+        Raises CorruptTableError where one has what others wrote as well, or Hudi is at it.
         """
         timeline = self._metadata.timeline() if timeline is None else timeline
+        rollback = timeline.of(Action.ROLLBACK).pending().first()
+        if rollback is not None and self._metadata.form.logs_name_slice:
+            raise CorruptTableError(
+                "a rollback of Hudi's, which appends to logs, is unfinished in the metadata table",
+                table=self._table.uri,
+                instant=rollback.time,
+            )
         self._undo_compactions(timeline)
         found = timeline.of(Action.DELTACOMMIT).find(time)
         if found is None:
             return timeline.find(time) is None
-        if found.completed_at is not None:
-            compaction = timeline.of(Action.COMMIT).completed().last()
-            if compaction is not None and found.completed_at <= compaction.time:
-                return False
+        compaction = timeline.of(Action.COMMIT).completed().last()
+        if found.completed_at and compaction and found.completed_at <= compaction.time:
+            return False
+        written = self._files_of(time)
+        if found.is_completed:
             self._metadata.timelines.remove(found)
-        self._delete_pending(found)
+        self._delete_pending(found, written)
         delete_markers(self._metadata.store, time)
         return True
 
@@ -240,7 +246,7 @@ class MetadataWriter:
             now = self._table.timeline()
             unknown = [candidate for candidate in unknown if now.find(candidate.time) is None]
         for instant in unknown:
-            if instant.time > LAST_BUILD or not self._is_built():
+            if not _may_be_build(instant.time) or not self._is_built():
                 self.undo(instant.time, timeline)
 
     def _is_built(self) -> bool:
@@ -254,36 +260,41 @@ class MetadataWriter:
         return {partition: self._metadata.stored(partition, timeline) for partition in partitions}
 
     def _holds(
-        self, time: InstantTime, blocks: Mapping[FileGroupId, bytes], timeline: ActiveTimeline
+        self,
+        time: InstantTime,
+        blocks: Mapping[FileGroupId, bytes],
+        timeline: ActiveTimeline,
+        stored: Mapping[MetadataPartition, StoredPartition],
     ) -> bool:
         """Whether the very same commit is completed already."""
         found = timeline.find(time)
         if found is None or found.is_pending:
             return False
-        with suppress(ObjectNotFoundError):
-            store = self._metadata.store
-            return all(store.get(_log(group, time).path) == blocks[group] for group in blocks)
+        pieces = {slices[0].group: slices[0] for one in stored.values() for slices in one.groups}
+        logs = {group: pieces[group].log_files if group in pieces else () for group in blocks}
+        with suppress(ObjectNotFoundError, CorruptTableError):
+            return all(self._body_at(time, logs[group]) == body for group, body in blocks.items())
         return False
 
-    def _is_compaction_due(self, timeline: ActiveTimeline, data_timeline: ActiveTimeline) -> bool:
-        last = timeline.of(Action.COMMIT).completed().last()
-        since = [
-            instant
-            for instant in timeline.of(Action.DELTACOMMIT).completed()
-            if last is None or (instant.completed_at or instant.time) > last.time
-        ]
-        pending = {instant.time for instant in data_timeline.pending()}
-        could_be_undone = any(instant.time in pending for instant in since)
-        return len(since) >= self._commits_per_compaction and not could_be_undone
+    def _body_at(self, time: InstantTime, logs: Sequence[LogFile]) -> bytes:
+        """What an instant wrote into these logs."""
+        metadata = self._metadata
+        written = metadata.form.written_at(time, logs, metadata.read_frames)
+        return b"".join(metadata.store.get(log.path) for log in written)
+
+    def _is_compaction_due(self, since: Sequence[Instant], data_timeline: ActiveTimeline) -> bool:
+        enough = len(since) >= self._commits_per_compaction
+        return enough and self._metadata.form.may_be_compacted(since, data_timeline)
 
     def _compact(
         self,
         stored: Mapping[MetadataPartition, StoredPartition],
         timeline: ActiveTimeline,
         time: InstantTime,
+        at: InstantTime | None,
     ) -> tuple[FileGroupId, ...]:
-        """Compact all file groups at a time that is reserved in the table, after all commits here;
-        those that have a base file of it.
+        """Compact all file groups at a time after that of all commits here, within a commit that
+        completes `at`; those that have a base file of it.
 
         What is older than the slices that were compacted is deleted after that: a reader of a slice
         that was the newest until then has it to the end.
@@ -293,27 +304,53 @@ class MetadataWriter:
         newest = [
             (partition, slices[0]) for partition, found in stored.items() for slices in found.groups
         ]
-        plan = encode_container("HoodieCompactionPlan", _plan(piece for _, piece in newest))
+        plan = encode_container("HoodieCompactionPlan", plan_of(piece for _, piece in newest))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
         stats, compacted = [], []
         for partition, piece in newest:
-            body = self._metadata.compacted(partition, piece)
+            body = self._metadata.compacted(partition, piece, timeline)
             # A file group that never had a record gets no base file, as in Hudi.
             if body is not None:
                 stats.append(self._put_base_file(piece.group, time, body, piece))
                 compacted.append(piece.group)
-        metadata = _commit_of(stats, operation_type="COMPACT", compacted=True)
-        self._complete(inflight, metadata, self._after(time))
+        metadata = commit_of(stats, operation_type="COMPACT", compacted=True)
+        self._complete(inflight, metadata, self._after(at))
         self._guard()
         groups = [slices for found in stored.values() for slices in found.groups]
         self._delete(file.path for _, *older in groups for piece in older for file in piece.files)
         return tuple(compacted)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
-        """Delete what compactions left that died."""
+        """Delete what compactions left that died. Raises CorruptTableError where commits were
+        written on top of one, as Hudi does once it is planned."""
         for died in timeline.of(Action.COMPACTION).pending():
-            self._delete_pending(died)
+            of_slice = [file for file in self._files() if file.instant == died.time]
+            if any(isinstance(file, LogFile) for file in of_slice):
+                raise CorruptTableError(
+                    "commits were written on top of a compaction that did not complete",
+                    table=self._table.uri,
+                    instant=died.time,
+                )
+            self._delete_pending(died, [file.path for file in of_slice])
+
+    def _settled(self, timeline: ActiveTimeline, time: InstantTime) -> ActiveTimeline:
+        """The timeline without what is in the way of a commit where a log may be of a slice that is
+        only planned: compactions that died, and later commits that did.
+
+        Readers of Hudi 0.15 end at a block that is later than all that is completed. The lock is
+        held, so that no other commit is at work; its writer, if it lives, commits again.
+        """
+        if not self._metadata.form.logs_name_slice:
+            return timeline
+        later = timeline.of(Action.DELTACOMMIT).pending().after(time)
+        died = [instant.time for instant in later if not _may_be_build(instant.time)]
+        if not died and not len(timeline.of(Action.COMPACTION).pending()):
+            return timeline
+        self._undo_compactions(timeline)
+        for each in died:
+            self.undo(each, timeline)
+        return self._metadata.timeline()
 
     def _put_base_file(
         self,
@@ -323,7 +360,7 @@ class MetadataWriter:
         before: FileSlice | None = None,
     ) -> WriteStat:
         """Write the base file of `time`; what a commit says of it."""
-        file = BaseFile(group.partition, group.file_id, _WRITE_TOKEN, time, 0, _HFILE)
+        file = BaseFile(group.partition, group.file_id, WRITE_TOKEN, time, 0, _HFILE)
         records = record_count(body)
         self._metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None
@@ -339,37 +376,48 @@ class MetadataWriter:
             prev_base_file=replaced.name if replaced is not None else None,
         )
 
-    def _put_log(self, group: FileGroupId, time: InstantTime, block: bytes) -> LogFile:
-        log = _log(group, time, len(block))
-        self._metadata.store.put(log.path, block)
-        return log
+    def _put_log(
+        self, group: FileGroupId, time: InstantTime, piece: FileSlice | None, block: bytes
+    ) -> tuple[LogFile, FileSlice | None]:
+        """Write a log on top of a slice; it and the slice."""
+        metadata = self._metadata
+        return metadata.form.put_log(metadata.store, group, time, piece, block), piece
 
-    def _complete(self, inflight: Instant, metadata: CommitMetadata, at: InstantTime) -> None:
+    def _complete(
+        self, inflight: Instant, metadata: CommitMetadata, at: InstantTime | None
+    ) -> None:
         body = self._metadata.layout.timeline.encode_commit(metadata)
         self._guard()
-        self._metadata.timelines.complete(inflight, body, at=at)
+        timed = at if self._metadata.layout.timeline.has_completion_times else None
+        self._metadata.timelines.complete(inflight, body, at=timed)
 
-    def _after(self, time: InstantTime) -> InstantTime:
-        """The next time after this one, whatever the clock says."""
-        return self._table.instants.zone.next_time(0, time)
+    def _after(self, time: InstantTime | None) -> InstantTime | None:
+        """The next time after this one, whatever the clock says; None of none."""
+        return time and self._table.instants.zone.next_time(0, time)
 
-    def _delete_pending(self, instant: Instant) -> None:
+    def _delete_pending(self, instant: Instant, written: Iterable[str]) -> None:
         """Delete what an instant wrote, then its pending objects."""
-        self._delete_files_of(instant.time)
+        self._delete(written)
         for state in (State.INFLIGHT, State.REQUESTED):
             self._metadata.timelines.remove(instant.in_state(state))
 
-    def _delete_files_of(self, time: InstantTime) -> None:
-        """Delete the files of an instant, in all partitions of the metadata table."""
+    def _files_of(self, time: InstantTime) -> list[str]:
+        """The paths of the files of an instant, in all partitions of the metadata table. Raises
+        CorruptTableError where one of them cannot be deleted."""
+        metadata, files = self._metadata, tuple(self._files())
+        bases = [file for file in files if isinstance(file, BaseFile) and file.instant == time]
+        logs = [file for file in files if isinstance(file, LogFile)]
+        written = metadata.form.written_at(time, logs, metadata.read_frames)
+        return [file.path for file in bases] + [log.path for log in written]
+
+    def _files(self) -> Iterator[BaseFile | LogFile]:
+        """All data files, of whatever partitions are there."""
         store = self._metadata.store
         folders = [path for path in store.list_directory().directories if path != ".hoodie"]
-        written = []
         for info in (info for folder in folders for info in store.list_directory(folder).objects):
-            partition, name = split_path(info.path)
-            file = parse_data_file(partition, name, info.size_bytes)
-            if file is not None and file.instant == time:
-                written.append(join_path(partition, name))
-        self._delete(written)
+            file = parse_data_file(*split_path(info.path), info.size_bytes)
+            if file is not None:
+                yield file
 
     def _delete(self, paths: Iterable[str]) -> None:
         DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
@@ -417,42 +465,17 @@ def _log_blocks(group: FileGroupId, time: InstantTime, records: Sequence[Metadat
     return blocks
 
 
-def _log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat:
-    """What a commit says of a log it wrote."""
-    return WriteStat(
-        file_id=log.file_id,
-        path=log.path,
-        prev_commit=str(base_instant),
-        num_writes=records,
-        num_update_writes=records,
-        total_write_bytes=log.size_bytes,
-        partition_path=log.partition,
-        file_size_in_bytes=log.size_bytes,
-        log_version=log.version,
-        base_file="",
-        log_files=(log.name,),
-    )
+def _since_compaction(timeline: ActiveTimeline) -> list[Instant]:
+    """The commits that completed since the last compaction."""
+    last = timeline.of(Action.COMMIT).completed().last()
+    return [
+        instant
+        for instant in timeline.of(Action.DELTACOMMIT).completed()
+        if last is None or (instant.completed_at or instant.time) > last.time
+    ]
 
 
-def _commit_of(
-    stats: Iterable[WriteStat], *, operation_type: str = "UPSERT_PREPPED", compacted: bool = False
-) -> CommitMetadata:
-    """The metadata of a commit to the metadata table."""
-    extra = {SCHEMA_KEY: record_schema_json()}
-    return CommitMetadata.of_stats(
-        stats, operation_type=operation_type, extra_metadata=extra, compacted=compacted
-    )
-
-
-def _log(group: FileGroupId, time: InstantTime, size_bytes: int = 0) -> LogFile:
-    return LogFile(group.partition, group.file_id, time, 1, _WRITE_TOKEN, size_bytes)
-
-
-def _plan(slices: Iterable[FileSlice]) -> dict[str, object]:
-    return {
-        "operations": [operation_record(piece, {}) for piece in slices],
-        "extraMetadata": {},
-        "version": _COMPACTION_PLAN_VERSION,
-        "preserveHoodieMetadata": False,
-        "missingSchedulePartitions": [],
-    }
+def _may_be_build(time: InstantTime) -> bool:
+    """Whether a partition may be built at this instant: one of zeros, or a suffixed one, which
+    Hudi takes in version 6."""
+    return time <= LAST_BUILD or len(str(time)) > MILLIS_DIGITS

@@ -3,13 +3,13 @@
 1. `R.rollback.requested` with the plan. Died before: nothing happened. Died after: the plan is
    resumed by the next process.
 2. `R.rollback.inflight`.
-3. A metadata table that holds the instant already is switched off. The instant's completed object,
-   should there be one, is deleted first (a rollback of Hudi's that we resume): from then on no
-   reader counts on its files.
+3. A metadata table that holds the instant already lets it go, or is switched off. The instant's
+   completed object, should there be one, is deleted first (a rollback of Hudi's that we resume):
+   from then on no reader counts on its files.
 4. The planned files are deleted and command blocks appended (`undo`), which repeats safely.
 5. The failed instant's inflight, then its requested object are deleted. Died between: the plan
    still names the instant, and the re-run deletes what is left.
-6. `R.rollback` completes with what was done.
+6. The metadata table gets the logs that stay. `R.rollback` completes with what was done.
 7. What was marked since the plan was made (a task may outlive its driver) is undone as well; the
    failed write's marker folder and its heartbeat go. Died before: the next sweep does it (`sweep`).
 8. What the markers named is deleted once more: a task that published its file after step 4 either
@@ -33,7 +33,7 @@ from typing import Any
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
-from tideline.hudi.metadata_table.keep import undo_in_metadata_table
+from tideline.hudi.metadata_table.keep import record_rollback, undo_in_metadata_table
 from tideline.hudi.recovery.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.hudi.recovery.stored_plan import check_plan, read_plan
 from tideline.hudi.recovery.undo import (
@@ -297,6 +297,8 @@ def _perform(
     elapsed_ms = table.clock.now_ms() - started_ms
     started = table.instants.zone.instant_at(started_ms)
     record = undone.to_avro(table.hadoop_uri, started=started, elapsed_ms=elapsed_ms)
+    completed = inflight.in_state(State.COMPLETED)
+    record_rollback(table, completed, undone.logs_left, table.timeline())
     table.instants.complete(inflight, encode_container("HoodieRollbackMetadata", record))
     marked, late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:

@@ -27,6 +27,7 @@ from tideline.hudi.table.file_group import LogFile, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.table_layout import RollbackForm
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, ObjectStore
@@ -48,6 +49,15 @@ class UndoneFiles:
     @property
     def deleted(self) -> tuple[str, ...]:
         return self.plan.deleted_paths
+
+    @property
+    def logs_left(self) -> Mapping[str, int]:
+        """The logs that stay, by path with their sizes in bytes: those that were undone, and those
+        with the commands."""
+        undone = {
+            path: size for item in self.plan.log_rollbacks for path, size in item.log_files.items()
+        }
+        return {**undone, **self.command_logs}
 
     def to_avro(self, base_uri: str, *, started: InstantTime, elapsed_ms: int) -> dict[str, Any]:
         """The HoodieRollbackMetadata record; Hudi wants absolute paths, and `started` as digits."""
@@ -118,6 +128,15 @@ def instants_in_log(store: ObjectStore, log: LogFile) -> frozenset[str] | None:
     except (CorruptTableError, ObjectNotFoundError, UnsupportedTableError):
         return None
     return frozenset(_instants(frames))
+
+
+def may_count(table: HoodieTable, log: LogFile, timeline: ActiveTimeline) -> bool:
+    """Whether a log may hold what counts, by the table's timeline: where a rollback appends
+    commands, logs stay that hold nothing of that kind."""
+    if table.layout.rollback is not RollbackForm.COMMAND_BLOCKS:
+        return True
+    writers = instants_in_log(table.store, log)
+    return writers is None or any(timeline.is_committed(InstantTime(time)) for time in writers)
 
 
 def _instants(frames: Iterable[BlockFrame]) -> Iterable[str]:

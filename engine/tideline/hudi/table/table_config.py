@@ -20,6 +20,15 @@ from tideline.hudi.table.layout.known_layouts import (
     table_version_in,
     timeline_layout_in,
 )
+from tideline.hudi.table.layout.metadata_partitions import BLOOM_FILTERS as BLOOM_FILTERS
+from tideline.hudi.table.layout.metadata_partitions import COLUMN_STATS as COLUMN_STATS
+from tideline.hudi.table.layout.metadata_partitions import FILES as FILES
+from tideline.hudi.table.layout.metadata_partitions import (
+    KEPT_IN_METADATA_TABLE as KEPT_IN_METADATA_TABLE,
+)
+from tideline.hudi.table.layout.metadata_partitions import PARTITION_STATS as PARTITION_STATS
+from tideline.hudi.table.layout.metadata_partitions import RECORD_INDEX as RECORD_INDEX
+from tideline.hudi.table.layout.metadata_partitions import SECONDARY_INDEX as SECONDARY_INDEX
 from tideline.hudi.table.layout.table_layout import TableLayout
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
@@ -63,22 +72,9 @@ CDC_ENABLED = "hoodie.table.cdc.enabled"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 METADATA_TABLE_PATH = ".hoodie/metadata"
-FILES = "files"
-"""The partition of a metadata table that lists files."""
-COLUMN_STATS = "column_stats"
-"""The one with bounds and counts of the columns of files."""
-PARTITION_STATS = "partition_stats"
-"""The one with the same of whole partitions."""
-RECORD_INDEX = "record_index"
-"""The one that says in which file group each record key is."""
-BLOOM_FILTERS = "bloom_filters"
-"""The one with the bloom filters of the keys of base files."""
-KEPT_IN_METADATA_TABLE = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
-"""The partitions of a metadata table that are kept up to date here, but secondary indexes."""
-SECONDARY_INDEX = "secondary_index_"
-"""How the names of those begin that say which keys have a value."""
 EXPRESSION_INDEX = "expr_index_"
-"""How the names of those begin that have bounds of a function of a column."""
+"""How the names of those partitions of a metadata table begin that have bounds of a function of a
+column."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 TABLE_FORMAT = "hoodie.table.format"
@@ -153,11 +149,6 @@ _CLASS_OF_KIND = {
     KeyGeneratorKind.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
 }
 _KIND_OF_CLASS = {name: kind for kind, name in _CLASS_OF_KIND.items()}
-
-
-def may_be_kept(partition: str) -> bool:
-    """Whether a partition of a metadata table is of a kind that is kept up to date here."""
-    return partition in KEPT_IN_METADATA_TABLE or partition.startswith(SECONDARY_INDEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +325,11 @@ class TableConfig:
     def keeps_metadata_table(self) -> bool:
         """Whether the metadata table lists files, in a version in which that is kept and read."""
         return self.layout.keeps_metadata_table and FILES in self.metadata_partitions
+
+    def may_keep(self, partition: str) -> bool:
+        """Whether a partition of the metadata table is of a kind that is kept in this version."""
+        is_known = partition in KEPT_IN_METADATA_TABLE or partition.startswith(SECONDARY_INDEX)
+        return is_known and self.layout.keeps_partition(partition)
 
     @property
     def timeline_timezone(self) -> str:

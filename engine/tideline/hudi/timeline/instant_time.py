@@ -2,8 +2,9 @@
 
 An instant time is `yyyyMMddHHmmssSSS` (17 digits). Other shapes occur in real tables:
 `yyyyMMddHHmmss` (14 digits, Hudi before 0.10), an instant time with a suffix of three digits (20,
-table services of a metadata table), and times of almost only zeros (bootstraps:
-`00000000000000010`, 13 zeros in old tables). The digits are those of the table's time zone: which
+table services of a metadata table) or with two (23, a compaction after a partition was built
+there), and times of almost only zeros (bootstraps: `00000000000000010`, 13 zeros in old tables).
+The digits are those of the table's time zone: which
 moment they stand for only `tideline.hudi.timeline.zone` knows; `TableInstants.next_time` makes new
 ones.
 """
@@ -19,7 +20,7 @@ from tideline.errors import ConfigError, CorruptTableError
 SECONDS_DIGITS = 14
 MILLIS_DIGITS = 17
 
-_SHAPE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}|0{13}", re.ASCII)
+_SHAPE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,3}|0{13}", re.ASCII)
 # A time of whole seconds means the last millisecond of its second
 # (Hudi: HoodieInstantTimeGenerator.fixInstantTimeCompatibility).
 _MISSING_MILLIS = "999"

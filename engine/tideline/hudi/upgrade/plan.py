@@ -90,7 +90,7 @@ def plan_version_change(config: TableConfig, version: int) -> VersionPlan | None
         compacts=has_logs and (plan.moves_timeline or MERGE_MODE in changes),
         forgets=has_logs and plan.moves_timeline and after.names.logs_name_slice,
         dropped=dropped,
-        remakes_metadata_table=bool(dropped) and after.keeps_metadata_table,
+        remakes_metadata_table=bool(dropped) and before.is_written,
     )
 
 

@@ -43,8 +43,6 @@ INITIAL_VERSION = "hoodie.table.initial.version"
 WRITTEN_AS = "hoodie.write.table.version"
 FORMER_STRATEGY_ID = "hoodie.compaction.record.merger.strategy"
 """Another name of the merge strategy, which Hudi reads where the first is not there."""
-METADATA_WANTED = "hoodie.metadata.enable"
-"""No metadata table is kept in version 6, where a wish for one is refused."""
 
 _VERSIONS = (6, 8, 9)
 _PROPERTY = keys.MERGE_PROPERTY
@@ -261,8 +259,6 @@ def _eight_to_six(config: TableConfig) -> Changes:
         keys.MERGE_STRATEGY_ID: None,
         keys.PAYLOAD_CLASS: payload,
     }
-    if config.properties.get(METADATA_WANTED, "").strip().lower() == "true":
-        changes[METADATA_WANTED] = None
     if config.ordering_fields:
         ordering = ",".join(config.ordering_fields)
         changes |= {keys.PRECOMBINE_FIELD: ordering, keys.ORDERING_FIELDS: None}

@@ -43,7 +43,7 @@ from tideline.hudi.commit.outcome import Committed, Unknown
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.file_group.stored_contents import StoredContents
-from tideline.hudi.metadata_table.keep import record_commit, require_possible
+from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
     FailedWrites,
     RolledBack,
@@ -80,7 +80,6 @@ def begin_write(
     config, operation = request.config, request.operation
     with table.lock(config.lock_timing).acquire() as lease:
         timeline = admit(table, operation.permission)
-        require_possible(table, config.metadata_table.mode)
         rolled_back = execute_recovery(table, timeline, failed_writes)
         if rolled_back:
             timeline = table.timeline()

@@ -1,4 +1,4 @@
-"""Hudi's metadata table; Tideline keeps `files` and statistics (docs/decisions/0035, 0079)."""
+"""Hudi's metadata table; Tideline keeps it (docs/decisions/0035, 0079, 0080, 0081, 0083)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from tideline.settings.entries import OFF, flag, harmless, integer, names, refus
 from tideline.settings.setting import SettingPlace
 
 _NONE = (
-    "`tideline index create` makes the indexes of a metadata table, and every commit keeps them in "
-    "tables of versions 8 and 9, but for expression indexes, which are dropped; leave it out"
+    "`tideline index create` makes the indexes of a metadata table, and every commit keeps them, "
+    "but for expression indexes, which are dropped; leave it out"
 )
 _M = "hoodie.metadata."
 
@@ -17,8 +17,7 @@ SETTINGS = (
         "",
         ("true", "false"),
         "true makes Hudi's metadata table, with the partition `files`, where there is none; false "
-        "switches it off; without it the table stays as it is. In tables of version 6 it is always "
-        "switched off",
+        "switches it off; without it the table stays as it is",
         aliases=("metadata.enabled",),
     ),
     integer(

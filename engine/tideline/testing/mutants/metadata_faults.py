@@ -6,6 +6,8 @@ from tideline.testing.mutants.fault import Fault
 
 _ROOM = "engine/tideline/hudi/metadata_table"
 _KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/writer.py"
+_BY_SLICE, _FILES_PARTITION = f"{_ROOM}/form_by_slice.py", f"{_ROOM}/files_partition.py"
+_NAMED_BY_SLICE = ("engine/tests/hudi/metadata_table/test_logs_named_by_slice.py",)
 _KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
@@ -35,15 +37,15 @@ METADATA_FAULTS = (
     Fault(
         "an instant that is rolled back stays in the metadata table",
         _WRITER,
-        "            self._metadata.timelines.remove(found)\n        self._delete_pending(found)\n",
-        "            pass\n        self._delete_pending(found)\n",
+        "            self._metadata.timelines.remove(found)\n        self._delete_pending(found, ",
+        "            pass\n        self._delete_pending(found, ",
         _KEEPING,
     ),
     Fault(
         "an instant is taken out of what a compaction has taken in",
         _WRITER,
-        "                return False\n            self._metadata.timelines.remove(found)\n",
-        "                pass\n            self._metadata.timelines.remove(found)\n",
+        "            return False\n        written = self._files_of(time)\n",
+        "            pass\n        written = self._files_of(time)\n",
         _KEEPING,
     ),
     Fault(
@@ -97,17 +99,46 @@ METADATA_FAULTS = (
     ),
     Fault(
         "what may still be rolled back is compacted",
-        _WRITER,
-        "self._commits_per_compaction and not could_be_undone\n",
-        "self._commits_per_compaction\n",
+        f"{_ROOM}/form_by_commit.py",
+        "        return not any(instant.time in pending for instant in since)\n",
+        "        return bool(since or pending)\n",
         _KEEPING,
     ),
     Fault(
         "a partition that Hudi is building is swept away",
         _WRITER,
-        "            if instant.time > LAST_BUILD or not self._is_built():\n",
+        "            if not _may_be_build(instant.time) or not self._is_built():\n",
         "            if instant.time:\n",
         _KEEPING,
+    ),
+    Fault(
+        "a block in a metadata table's log counts without its commit",
+        _BY_SLICE,
+        "            if time not in without and timeline.is_committed(time):\n",
+        "            if time not in without:\n",
+        _NAMED_BY_SLICE,
+    ),
+    Fault(
+        "a log of a metadata table replaces one that another writer left",
+        _BY_SLICE,
+        "            if not isinstance(\n                store.put_if_absent("
+        "log.path, body, token=uuid4().hex), AlreadyExists\n            ):\n",
+        "            if store.put(log.path, body):\n",
+        _NAMED_BY_SLICE,
+    ),
+    Fault(
+        "a metadata table is compacted over a commit that is yet to come into it",
+        _BY_SLICE,
+        "        return len(data_timeline.pending().up_to(newest)) == 0\n",
+        "        return newest is not None\n",
+        _NAMED_BY_SLICE,
+    ),
+    Fault(
+        "logs that a rollback leaves are not listed",
+        _FILES_PARTITION,
+        "*_appended(change.appended), ",
+        "",
+        _NAMED_BY_SLICE,
     ),
     Fault(
         "a block of an HFile has the first key of the file",
@@ -126,8 +157,8 @@ METADATA_FAULTS = (
     Fault(
         "a commit to the metadata table is published without the lock",
         _WRITER,
-        "        self._guard()\n        self._metadata.timelines.complete(inflight, body, at=at)\n",
-        "        self._metadata.timelines.complete(inflight, body, at=at)\n",
+        "        self._guard()\n        timed",
+        "        timed",
         _KEEPING,
     ),
     Fault(
@@ -347,8 +378,8 @@ METADATA_FAULTS = (
     ),
     Fault(
         "of two writers of a partition the one that began last counts",
-        f"{_ROOM}/reader.py",
-        "            return at or log.instant, log.instant, log.version, log.write_token\n",
+        f"{_ROOM}/form_by_commit.py",
+        "            return completed(log.instant), log.instant, log.version, log.write_token\n",
         "            return log.instant, log.instant, log.version, log.write_token\n",
         _STATISTICS,
     ),

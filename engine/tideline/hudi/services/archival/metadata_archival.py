@@ -61,7 +61,9 @@ def plan_metadata_archival(
     limit = compaction.time
 
     def is_compacted(instant: Instant) -> bool:
-        return instant.completed_at is not None and instant.completed_at <= limit
+        at = instant.completed_at
+        # Where no completion time is said it is the instant, of the compaction itself as well.
+        return at is not None and at <= limit and instant.time < limit
 
     surplus = len(timeline) - config.commits_min
     free = list(takewhile(is_compacted, timeline))[: max(surplus, 0)]

@@ -6,7 +6,7 @@
     layout.archive      where instants are that left the active timeline
     layout.rollback     how what a failed write appended is taken back
     layout.properties   what the table's properties are called, and which mark a version
-    layout.keeps_metadata_table   whether its metadata table is read and kept up to date
+    layout.metadata_partitions   what is kept and read of its metadata table
 
 A layout is one module next to this one; `known_layouts` finds the one of a table. Nothing else asks
 a table for its version number.
@@ -14,7 +14,7 @@ a table for its version number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -108,7 +108,17 @@ class TableLayout:
     archive: ArchiveForm
     rollback: RollbackForm
     properties: PropertyRules
-    keeps_metadata_table: bool = False
+    metadata_partitions: Collection[str] | None = ()
+    """None where all are kept that are known here."""
+
+    @property
+    def keeps_metadata_table(self) -> bool:
+        """Whether its metadata table is kept up to date, and read."""
+        return self.metadata_partitions is None or len(self.metadata_partitions) > 0
+
+    def keeps_partition(self, name: str) -> bool:
+        """Whether a partition of its metadata table is kept, of those that are known here."""
+        return self.metadata_partitions is None or name in self.metadata_partitions
 
     @property
     def is_written(self) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from tideline.hudi.table.layout.metadata_partitions import KEPT_IN_VERSION_6
 from tideline.hudi.table.layout.table_layout import (
     ArchiveForm,
     CompletionTimes,
@@ -57,6 +58,7 @@ def version_6(properties: Mapping[str, str]) -> TableLayout:
                 ARCHIVE_FOLDER: DEFAULT_ARCHIVE_FOLDER,
             }
         ),
+        metadata_partitions=KEPT_IN_VERSION_6,
     )
 
 
@@ -67,6 +69,7 @@ def version_before_6(version: int, properties: Mapping[str, str]) -> TableLayout
         table_version=version,
         timeline=READ_ONLY_V1,
         properties=PropertyRules(),
+        metadata_partitions=(),
     )
 
 

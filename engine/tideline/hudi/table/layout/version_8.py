@@ -79,7 +79,7 @@ def _layout(version: int, properties: Mapping[str, str], rules: PropertyRules) -
         archive=ArchiveForm(LsmHistory, history),
         rollback=RollbackForm.DELETES,
         properties=rules,
-        keeps_metadata_table=True,
+        metadata_partitions=None,
     )
 
 

@@ -1,0 +1,147 @@
+"""What version 6 has besides `files`, as made by us, is right after everything that is done."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tideline.errors import UnsupportedTableError
+from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata_table.index_definitions import read_definitions
+from tideline.hudi.open_table import open_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    TableType,
+)
+from tideline.hudi.timeline.instant import Action
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.fixtures import fixture_table, require_fixtures, tables_of_versions
+from tideline.testing.kept_statistics import statistics_of_files
+from tideline.testing.small_table import COMPACTED_OFTEN, ONCE, SmallTable, batch
+from tideline.testing.table_audit import stale_listing
+
+ALL = (BLOOM_FILTERS, COLUMN_STATS, FILES)
+
+
+@pytest.fixture(params=list(TableType), ids=str)
+def small(request: pytest.FixtureRequest) -> SmallTable:
+    table = SmallTable.in_memory(
+        table_version=6, table_type=request.param, properties=COMPACTED_OFTEN
+    )
+    table.write("insert", batch(range(12), 0, partitions=3))
+    for name in (BLOOM_FILTERS, COLUMN_STATS):
+        table.lake().indexes().create(name)
+    return table
+
+
+def opened(small: SmallTable) -> HoodieTable:
+    return open_table(small.location, small.clock, small.store())
+
+
+def assert_right(small: SmallTable) -> None:
+    table = opened(small)
+    assert table.config.metadata_partitions == ALL
+    assert stale_listing(table) == []
+    slices = table.files.view(table.timeline()).all_latest_slices()
+    bases = {piece.base_file.name for piece in slices if piece.base_file}
+    assert {(name, "v") for name in bases} <= statistics_of_files(table).keys()
+
+
+def test_their_definitions_are_of_the_first_version(small: SmallTable) -> None:
+    assert_right(small)
+    defined = read_definitions(opened(small))
+    assert {name: each["version"] for name, each in defined.items()} == {COLUMN_STATS: "V1"}
+    for name in (PARTITION_STATS, RECORD_INDEX):
+        with pytest.raises(UnsupportedTableError, match=f"{name} is not kept"):
+            small.lake().indexes().create(name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_they_are_right_after_random_work(small: SmallTable, seed: int) -> None:
+    chance = random.Random(seed)
+    for v in range(1, 14):
+        keys = chance.sample(range(20), chance.randrange(1, 6))
+        work = chance.choice(("upsert", "upsert", "delete", "insert_overwrite", "service", "die"))
+        if work == "service":
+            service = chance.choice(("cleaning", "clustering", "compaction"))
+            asked = {**ONCE, "hoodie.clean.commits.retained": "1"}
+            small.lake().run(service, options=asked)
+        elif work == "die":
+            die(small, keys, v, chance.randrange(1, 40))
+        else:
+            small.write(work, batch(keys, v, partitions=3))
+        assert_right(small)
+    small.lake().delete_partitions(["p1"])
+    small.lake().run("cleaning", options={"hoodie.clean.commits.retained": "1"})
+    assert_right(small)
+    assert not [finding for finding in check_table(opened(small)) if finding.check != "leftovers"]
+    small.forget()
+
+
+def die(small: SmallTable, keys: Iterable[int], v: int, writes: int) -> None:
+    """Die in a write, and let the next writer roll it back."""
+    dying = FaultyStore(small.store(), FaultPlan(crash_after_write=writes))
+    with contextlib.suppress(SimulatedCrash):
+        small.write("upsert", batch(keys, v, partitions=3), store=dying)
+    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
+    small.write("upsert", batch([1], v, partitions=3))
+
+
+@pytest.mark.fixtures
+def test_our_commits_continue_metadata_tables_of_hudi(tmp_path: Path) -> None:
+    """Statistics of 0.x have no definition, and end, as record indexes do; all else stays."""
+    require_fixtures()
+    kept: set[str] = set()
+    for number, path in enumerate(tables_of_versions("6")):
+        folder = Path(shutil.copytree(fixture_table(path), tmp_path / str(number)))
+        location = StoreLocation.of(folder)
+        try:
+            lake = LakeTable(open_table(location))
+            listed = {*lake.hoodie_table.config.metadata_partitions}
+            rows = lake.scan().read_all()
+            values = [name for name in rows.column_names if not name.startswith("_hoodie_")]
+            if FILES not in listed:
+                continue
+            lake.write(rows.select(values).slice(0, 1), "upsert")
+        except UnsupportedTableError:
+            continue
+        table = open_table(location)
+        assert listed.difference(table.config.metadata_partitions) <= {
+            COLUMN_STATS,
+            RECORD_INDEX,
+        }, path
+        assert stale_listing(table) == [], path
+        assert LakeTable(table).scan().read_all().num_rows == rows.num_rows
+        kept.update(table.config.metadata_partitions)
+    assert {FILES, COLUMN_STATS} <= kept
+
+
+def test_a_restore_and_a_change_of_the_version_make_them_again(small: SmallTable) -> None:
+    small.lake().savepoint()
+    rows = small.values()
+    small.fake_clock.advance(1)
+    small.write("upsert", batch([1, 30], 2, partitions=3))
+    (kept,) = opened(small).timeline().savepointed_times()
+    small.lake().restore(str(kept))
+    assert small.values() == rows
+    assert_right(small)
+    small.lake().delete_savepoint(str(kept))
+    small.lake().change_version(9)
+    assert opened(small).timeline().of(Action.DELTACOMMIT, Action.COMMIT)
+    assert opened(small).config.metadata_partitions == ALL
+    assert stale_listing(opened(small)) == []
+    small.lake().change_version(6)
+    assert_right(small)

@@ -1,0 +1,87 @@
+"""Metadata tables of versions 8 and 9: a log is named after the commit that wrote it.
+
+1. A log counts when its instant is completed, which the listing of its slice has seen to already.
+2. Commits count in the order in which they completed: of two writers the one that began first may
+   have been the last, and knows of the other.
+3. A compaction is at the completion time of the commit that it is part of: above everything before.
+   None is made while a commit since the last one is of an instant that is pending in the table.
+
+Source: Hudi's HoodieBackedTableMetadataWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from tideline.formats.log_block import BlockFrame, BlockKind
+from tideline.hudi.metadata_table.form import WRITE_TOKEN, Completions, ReadFrames
+from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.object_store import ObjectStore
+
+
+class FormByCommit:
+    """The protocol of versions 8 and 9."""
+
+    first: ClassVar[InstantTime] = InstantTime("0" * 17)
+    logs_name_slice: ClassVar[bool] = False
+
+    def in_order(self, logs: Sequence[LogFile], completed: Completions) -> tuple[LogFile, ...]:
+        if len(logs) < 2:
+            return tuple(logs)
+
+        def place(log: LogFile) -> tuple[InstantTime, InstantTime, int, str]:
+            return completed(log.instant), log.instant, log.version, log.write_token
+
+        return tuple(sorted(logs, key=place))
+
+    def counted(
+        self,
+        logs: Iterable[LogFile],
+        read: ReadFrames,
+        timeline: ActiveTimeline,  # noqa: ARG002 -- the slice has only logs of completed commits
+        without: Collection[InstantTime],
+    ) -> Iterator[tuple[LogFile, BlockFrame]]:
+        for log in logs:
+            if log.instant not in without:
+                frames = read(log)
+                yield from ((log, each) for each in frames if each.kind is not BlockKind.COMMAND)
+
+    def written_at(
+        self,
+        time: InstantTime,
+        logs: Iterable[LogFile],
+        read: ReadFrames,  # noqa: ARG002 -- names tell
+    ) -> tuple[LogFile, ...]:
+        return tuple(log for log in logs if log.instant == time)
+
+    def put_log(
+        self,
+        store: ObjectStore,
+        group: FileGroupId,
+        time: InstantTime,
+        piece: FileSlice | None,  # noqa: ARG002 -- the instant decides on the slice
+        body: bytes,
+    ) -> LogFile:
+        log = LogFile(group.partition, group.file_id, time, 1, WRITE_TOKEN, len(body))
+        store.put(log.path, body)
+        return log
+
+    def may_be_compacted(self, since: Sequence[Instant], data_timeline: ActiveTimeline) -> bool:
+        pending = {instant.time for instant in data_timeline.pending()}
+        return not any(instant.time in pending for instant in since)
+
+    def compaction_time(
+        self,
+        since: Sequence[Instant],  # noqa: ARG002 -- above whatever was before
+        at: InstantTime | None,
+    ) -> InstantTime:
+        if at is None:
+            raise ValueError("a commit of this layout has a completion time")
+        return at
+
+
+BY_COMMIT = FormByCommit()
