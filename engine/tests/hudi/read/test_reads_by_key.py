@@ -456,6 +456,30 @@ def test_a_lookup_that_takes_more_than_the_files_is_left_out(
     assert indexed.compare(many) == (PARTITIONS, PARTITIONS), "of several logs in each file group"
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_an_index_that_commits_do_not_keep_is_not_believed(version: int) -> None:
+    """In version 6 one may be there that Hudi made. This one lacks all keys."""
+    location, clock = memory_place()
+    LakeTable.create(
+        location.uri,
+        record_key=["id"],
+        partition_by=["part"],
+        schema=SCHEMA,
+        table_version=version,
+        properties=CHEAP,
+        clock=clock,
+    )
+    rows = pa.Table.from_pylist([row_of(number) for number in range(60)], SCHEMA)
+    LakeTable(open_fresh(location, None, clock)).write(rows, "insert", options=QUIET)
+    table = open_fresh(location, None, clock)
+    bootstrap_metadata_table(table, table.timeline())
+    begin_record_index(table)
+    table = open_fresh(location, None, clock)
+    assert RECORD_INDEX in table.config.metadata_partitions
+    found = opened_by(table, plan_snapshot(table), f"id = '{id_of(3)}'")
+    assert found == (PARTITIONS if version == 6 else 0)
+
+
 def test_reads_of_base_files_alone_use_no_index() -> None:
     """The base file has what the log deleted."""
     indexed = Indexed(TableType.MERGE_ON_READ)

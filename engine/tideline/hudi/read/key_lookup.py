@@ -65,8 +65,7 @@ def slices_with_keys(
 ) -> tuple[FileSlice, ...]:
     """Those of the newest slices of a table, as `timeline` has them, that may hold the keys that a
     condition names; all where it names none, or the indexes cannot be used."""
-    config = table.config
-    if not config.keeps_metadata_table or RECORD_INDEX not in config.metadata_partitions:
+    if not table.config.has_kept(RECORD_INDEX):
         return tuple(slices)
     try:
         groups = _groups(table, timeline, slices, row_filter)

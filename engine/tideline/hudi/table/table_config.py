@@ -331,6 +331,12 @@ class TableConfig:
         is_known = partition in KEPT_IN_METADATA_TABLE or partition.startswith(SECONDARY_INDEX)
         return is_known and self.layout.keeps_partition(partition)
 
+    def has_kept(self, partition: str) -> bool:
+        """Whether the table has a partition of the metadata table that commits keep, so that what
+        it says is followed here."""
+        is_there = self.keeps_metadata_table and partition in self.metadata_partitions
+        return is_there and self.may_keep(partition)
+
     @property
     def timeline_timezone(self) -> str:
         """`UTC` or `LOCAL`: whose digits the instant times of the table are."""

@@ -39,7 +39,7 @@ def known_places(
 ) -> frozenset[FileGroupId] | None:
     """The file groups that the batch's keys are in, in the table or in their partitions; None where
     all have to be looked into."""
-    if RECORD_INDEX not in table.config.metadata_partitions:
+    if not table.config.has_kept(RECORD_INDEX):
         return None
     try:
         by_shard = has_partitioned_record_index(table)
