@@ -9,6 +9,7 @@ import pytest
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
 from tideline.formats.avro import decode_container
 from tideline.formats.log_block import HeaderKey
+from tideline.hudi.metadata_table.reader import MetadataListing
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
@@ -228,11 +229,14 @@ def test_rollbacks_after_the_savepoint_are_forgotten(table: SmallTable) -> None:
     assert len(opened(table).timeline().of(Action.ROLLBACK)) == 0
 
 
-def test_the_metadata_table_is_switched_off(table: SmallTable) -> None:
+def test_a_broken_metadata_table_is_made_again(table: SmallTable) -> None:
     opened(table).properties.update({METADATA_PARTITIONS: "files"})
     table.store().put(".hoodie/metadata/.hoodie/hoodie.properties", b"")
     restore_table(opened(table), savepoint_of(table))
-    assert opened(table).config.properties[METADATA_PARTITIONS] == ""
+    restored = opened(table)
+    assert restored.config.properties[METADATA_PARTITIONS] == "files"
+    listed = MetadataListing(restored.store, restored.clock).read(None)
+    assert listed and {name for name in listed if name} == set(restored.files.listing())
     assert unexplained(table) == []
 
 
