@@ -35,9 +35,9 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
         ours, hudi = Series("tideline"), Series("hudi")
         statement = f"select {RECORD_KEY} from t where {condition}"
         for turn in bench.turns():
-            begun = time.perf_counter()
+            started_s = time.perf_counter()
             found = LakeTable.open(str(table.path)).to_arrow([RECORD_KEY], condition)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started_s
             hudi_seconds, answer = bench.hudi.aggregate(table.path, statement, _OPTIONS)
             assert found.to_pylist() == [{RECORD_KEY: row[RECORD_KEY]}], "we found something else"
             assert [entry[0] for entry in answer] == [row[RECORD_KEY]], "Hudi found something else"

@@ -15,13 +15,11 @@ import pytest
 
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.run import check_table
-from tideline.hudi.open_table import open_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
-from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.kept_statistics import stored_filters
-from tideline.testing.small_table import ONCE, SmallTable
+from tideline.testing.shared_folder import SharedFolder
+from tideline.testing.small_table import ONCE
 from tideline.testing.table_audit import stale_listing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -44,22 +42,12 @@ def rows(keys: Iterable[int], v: int) -> pa.Table:
 
 
 @dataclass
-class Shared:
+class Shared(SharedFolder):
     """A table that Hudi made with bloom filters, both write, and what it must hold."""
 
-    path: Path
-    peer: HudiPeer
     version: int
     kind: str
     expected: dict[str, int]
-
-    @property
-    def small(self) -> SmallTable:
-        return SmallTable(StoreLocation.of(self.path))
-
-    @property
-    def table(self) -> HoodieTable:
-        return open_table(self.small.location)
 
     def by_hudi(self, keys: Iterable[int], v: int, operation: str = "upsert", **more: str) -> None:
         given = {

@@ -17,16 +17,14 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.open_table import open_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, FILES
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
-from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectStore, Written
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.small_table import CHEAP, ONCE, SmallTable, batch
+from tideline.testing.shared_folder import SharedFolder
+from tideline.testing.small_table import CHEAP, ONCE, batch
 from tideline.testing.table_audit import stale_listing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -40,22 +38,12 @@ NEVER = {"hoodie.metadata.compact.max.delta.commits": "1000"}
 
 
 @dataclass
-class Shared:
+class Shared(SharedFolder):
     """A table of Hudi's that both write in turn, and the rows it must hold."""
 
-    path: Path
-    peer: HudiPeer
     table_type: str
     listed: tuple[str, ...] = ()
     rows: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def small(self) -> SmallTable:
-        return SmallTable(StoreLocation.of(self.path))
-
-    @property
-    def table(self) -> HoodieTable:
-        return open_table(self.small.location)
 
     def timeline(self) -> ActiveTimeline:
         return MetadataTable(self.table.store, self.small.clock).timeline()

@@ -12,11 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.open_table import open_table
 from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
-from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.small_table import SmallTable
+from tideline.testing.shared_folder import SharedFolder
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -57,15 +55,8 @@ def rows(keys: Iterable[int], ts: int) -> pa.Table:
 
 
 @dataclass
-class Shared:
+class Shared(SharedFolder):
     """A table of many files that Hudi made, with statistics, a record index and a secondary one."""
-
-    path: Path
-    peer: HudiPeer
-
-    @property
-    def small(self) -> SmallTable:
-        return SmallTable(StoreLocation.of(self.path))
 
     def by_hudi(self, keys: Iterable[int], ts: int, operation: str, kind: str) -> None:
         given = {
@@ -83,7 +74,7 @@ class Shared:
 
     def leave_only(self, key: int) -> None:
         """Overwrite all data files but those of the slice that has the key."""
-        table = open_table(self.small.location)
+        table = self.table
         scan = self.small.lake().to_arrow(["_hoodie_file_name"], f"v = {value_of(key)}")
         (name,) = scan["_hoodie_file_name"].to_pylist()
         file_id = name.partition("_")[0]
@@ -117,7 +108,7 @@ def test_only_the_file_with_the_row_is_opened(
     if last == "us":
         shared.small.lake().write(rows([KEY, 4, ROWS + 1], 3), "upsert")
         shared.small.lake().write(rows([5], 3), "delete")
-    listed = open_table(shared.small.location).config.metadata_partitions
+    listed = shared.table.config.metadata_partitions
     assert {COLUMN_STATS, PARTITION_STATS, RECORD_INDEX, SECONDARY} <= set(listed)
     assert (
         len({row[1] for row in hudi_peer.file_slices(str(shared.path), metadata_table=True)})

@@ -18,14 +18,11 @@ from tideline.hudi.check.record_index import wrong_places
 from tideline.hudi.metadata_table.in_step import was_in_step
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.metadata_table.record_index import has_partitioned_record_index
-from tideline.hudi.open_table import open_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import RECORD_INDEX
 from tideline.lake_table import LakeTable
-from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.reads_by_statistics import statistics_always_used
-from tideline.testing.small_table import SmallTable
+from tideline.testing.shared_folder import SharedFolder
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -57,23 +54,13 @@ def rows(keys: Iterable[int], v: int, shift: int = 0) -> pa.Table:
 
 
 @dataclass
-class Shared:
+class Shared(SharedFolder):
     """A table with a record index that Hudi made, and both write; and what it must hold."""
 
-    path: Path
-    peer: HudiPeer
     version: int
     kind: str
     is_partitioned: bool
     rows: dict[str, tuple[str, int]]
-
-    @property
-    def small(self) -> SmallTable:
-        return SmallTable(StoreLocation.of(self.path))
-
-    @property
-    def table(self) -> HoodieTable:
-        return open_table(self.small.location)
 
     def by_hudi(
         self, keys: Iterable[int], v: int, operation: str = "upsert", shift: int = 0

@@ -20,13 +20,10 @@ from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION
 from tideline.hudi.metadata_table.partition_stats import PARTITION_STATS_PARTITION
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.open_table import open_table
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, FILES, PARTITION_STATS
 from tideline.lake_table import LakeTable
-from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.small_table import SmallTable
+from tideline.testing.shared_folder import SharedFolder
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -93,22 +90,12 @@ def rows(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:
 
 
 @dataclass
-class Shared:
+class Shared(SharedFolder):
     """A table that Hudi made with its defaults, and both write."""
 
-    path: Path
-    peer: HudiPeer
     version: int
     kind: str
     options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def small(self) -> SmallTable:
-        return SmallTable(StoreLocation.of(self.path))
-
-    @property
-    def table(self) -> HoodieTable:
-        return open_table(self.small.location)
 
     def by_hudi(self, keys: Iterable[int], v: int, operation: str = "upsert", **more: str) -> None:
         given = {

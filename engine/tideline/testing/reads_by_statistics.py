@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from unittest import mock
 
 from tideline.hudi.metadata_table import file_ranges
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.read import file_pruning, key_lookup
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.stepping_store import Step, SteppingStore
 
@@ -54,6 +57,24 @@ def rewritten_rows(rewritten: Callable[[ColumnRow], ColumnRow | None]) -> Iterat
 
     with mock.patch.object(file_pruning, "ranges_of_files", found):
         yield
+
+
+def read_counted(
+    location: StoreLocation, lake: Callable[[ObjectStore], LakeTable], condition: Any
+) -> tuple[list[str], int]:
+    """The ids of what a condition selects, and how many data files were opened for them."""
+    seen = OpenedFiles(location.open())
+    found = lake(seen.store).to_arrow(["id"], condition)
+    return sorted(found["id"].to_pylist()), len(seen.paths)
+
+
+def compare_reads(read: Callable[[Any], tuple[list[str], int]], condition: Any) -> tuple[int, int]:
+    """Files opened without statistics and indexes, and with them, for the same rows."""
+    with statistics_unused():
+        expected, before = read(condition)
+    found, after = read(condition)
+    assert found == expected, condition
+    return before, after
 
 
 @dataclass

@@ -123,6 +123,6 @@ def test_what_is_looked_up_in_one_that_goes_goes_with_it(small: SmallTable) -> N
 
 def test_the_json_form_has_each(small: SmallTable) -> None:
     state = report(small).to_json_object()["state"]
-    kept = {fate["name"]: fate["kept"] for fate in state["metadata_partitions"]}
+    kept = {item["name"]: item["kept"] for item in state["metadata_partitions"]}
     assert kept == dict.fromkeys(ALL, True)
     assert {"name", "kept", "reads", "writes", "reason"} == set(state["metadata_partitions"][0])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ import pytest
 from tideline.errors import UnsupportedTableError
 from tideline.formats.avro import encode_records
 from tideline.formats.stored_filter import StoredFilter
-from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.bloom_filters import (
     BLOOM_FILTERS_PARTITION,
@@ -39,10 +37,10 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import begin_statistics, stored_filters
-from tideline.testing.small_table import ONCE, SmallTable, batch, memory_place
+from tideline.testing.small_table import SmallTable, batch, memory_place
 from tideline.testing.table_audit import stale_listing
+from tideline.testing.work_at_random import work_at_random
 
 NO_FILTERS = {"hoodie.parquet.bloom.filter.enabled": "false", "hoodie.index.type": "SIMPLE"}
 T = InstantTime("20261125223126385")
@@ -102,32 +100,8 @@ def test_they_are_those_of_footers_after_random_work(
     chance = random.Random(seed)
     small = with_filters(table_type, version)
     small.write("insert", batch(range(12), 0, partitions=3))
-    for v in range(1, 14):
-        keys = chance.sample(range(20), chance.randrange(1, 6))
-        work = chance.choice(("upsert", "upsert", "delete", "insert_overwrite", "service", "die"))
-        if work == "service":
-            service = chance.choice(("cleaning", "clustering", "compaction"))
-            asked = {**ONCE, "hoodie.clean.commits.retained": "1"}
-            small.lake().run(service, options=asked)
-        elif work == "die":
-            die(small, keys, v, chance.randrange(1, 30))
-        else:
-            small.write(work, batch(keys, v, partitions=3))
-        assert_right(small)
-    small.lake().delete_partitions(["p1"])
-    small.lake().run("cleaning", options={"hoodie.clean.commits.retained": "1"})
-    assert_right(small)
-    assert not [finding for finding in check_table(opened(small)) if finding.check != "leftovers"]
+    work_at_random(small, chance, assert_right, writes_max=30)
     small.forget()
-
-
-def die(small: SmallTable, keys: Iterable[int], v: int, writes: int) -> None:
-    """Die in a write, and let the next writer roll it back."""
-    dying = FaultyStore(small.store(), FaultPlan(crash_after_write=writes))
-    with contextlib.suppress(SimulatedCrash):
-        small.write("upsert", batch(keys, v, partitions=3), store=dying)
-    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
-    small.write("upsert", batch([1], v, partitions=3))
 
 
 def test_a_clean_takes_the_rows_of_the_files_that_it_deletes(small: SmallTable) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tideline.errors import UnsupportedTableError
-from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.index_definitions import read_definitions
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -27,11 +23,11 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.instant import Action
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table, require_fixtures, tables_of_versions
 from tideline.testing.kept_statistics import statistics_of_files
-from tideline.testing.small_table import COMPACTED_OFTEN, ONCE, SmallTable, batch
+from tideline.testing.small_table import COMPACTED_OFTEN, SmallTable, batch
 from tideline.testing.table_audit import stale_listing
+from tideline.testing.work_at_random import work_at_random
 
 ALL = (BLOOM_FILTERS, COLUMN_STATS, FILES)
 
@@ -72,32 +68,8 @@ def test_their_definitions_are_of_the_first_version(small: SmallTable) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_they_are_right_after_random_work(small: SmallTable, seed: int) -> None:
     chance = random.Random(seed)
-    for v in range(1, 14):
-        keys = chance.sample(range(20), chance.randrange(1, 6))
-        work = chance.choice(("upsert", "upsert", "delete", "insert_overwrite", "service", "die"))
-        if work == "service":
-            service = chance.choice(("cleaning", "clustering", "compaction"))
-            asked = {**ONCE, "hoodie.clean.commits.retained": "1"}
-            small.lake().run(service, options=asked)
-        elif work == "die":
-            die(small, keys, v, chance.randrange(1, 40))
-        else:
-            small.write(work, batch(keys, v, partitions=3))
-        assert_right(small)
-    small.lake().delete_partitions(["p1"])
-    small.lake().run("cleaning", options={"hoodie.clean.commits.retained": "1"})
-    assert_right(small)
-    assert not [finding for finding in check_table(opened(small)) if finding.check != "leftovers"]
+    work_at_random(small, chance, assert_right, writes_max=40)
     small.forget()
-
-
-def die(small: SmallTable, keys: Iterable[int], v: int, writes: int) -> None:
-    """Die in a write, and let the next writer roll it back."""
-    dying = FaultyStore(small.store(), FaultPlan(crash_after_write=writes))
-    with contextlib.suppress(SimulatedCrash):
-        small.write("upsert", batch(keys, v, partitions=3), store=dying)
-    small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 60)
-    small.write("upsert", batch([1], v, partitions=3))
 
 
 @pytest.mark.fixtures

@@ -92,7 +92,7 @@ def commit(small: SmallTable, instant: Instant, name: str) -> None:
     MetadataWriter(table).commit(instant, of_files(name), table.timeline())
 
 
-def begun(small: SmallTable) -> Instant:
+def started(small: SmallTable) -> Instant:
     """A write under way, with a sign of life."""
     table = opened(small)
     requested = table.timelines.create_requested(table.instants.next_time(), Action.DELTACOMMIT)
@@ -172,7 +172,7 @@ def test_a_compaction_is_at_the_newest_commit(small: SmallTable) -> None:
 
 def test_nothing_is_compacted_below_which_something_is_pending(small: SmallTable) -> None:
     """Its commit to the metadata table would sort before the compaction that lacks it."""
-    early = begun(small)
+    early = started(small)
     small.write("upsert", batch([1], 2))
     for v in range(3, 6):
         small.write("upsert", batch([1], v), options=OFTEN)
@@ -185,7 +185,7 @@ def test_a_rollback_lists_the_logs_that_stay(small: SmallTable) -> None:
     """A writer of Hudi's that has appended to a log dies."""
     small.write("upsert", batch([0], 2))
     table = opened(small)
-    died = begun(small)
+    died = started(small)
     (piece,) = table.files.read_view(table.timeline()).latest_slices("p0")
     log = LogFile("p0", piece.file_id, piece.base_instant, 9, "9-9-9", 0)
     table.store.put(log.path, block("any", died.time))
@@ -203,7 +203,7 @@ def test_a_rollback_lists_the_logs_that_stay(small: SmallTable) -> None:
 
 def test_a_later_commit_that_died_does_not_end_the_log_before_ours(small: SmallTable) -> None:
     """Hudi 0.15 reads no further than a block that is later than all that is completed."""
-    early, late = begun(small), begun(small)
+    early, late = started(small), started(small)
     metadata = metadata_of(small)
     requested = metadata.timelines.create_requested(late.time, Action.DELTACOMMIT)
     metadata.timelines.to_inflight(requested)
@@ -217,7 +217,7 @@ def test_a_later_commit_that_died_does_not_end_the_log_before_ours(small: SmallT
 
 
 def test_what_others_appended_to_is_not_deleted(small: SmallTable) -> None:
-    died = begun(small)
+    died = started(small)
     commit(small, died.in_state(State.COMPLETED), "x_0-0-0_20260101000000000.parquet")
     metadata = metadata_of(small)
     log = newest(small).log_files[-1]

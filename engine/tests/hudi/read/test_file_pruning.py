@@ -31,8 +31,9 @@ from tideline.spark.read.data_source import TidelineReader
 from tideline.testing.kept_statistics import begin_statistics
 from tideline.testing.reads_by_statistics import (
     OpenedFiles,
+    compare_reads,
+    read_counted,
     rewritten_rows,
-    statistics_unused,
 )
 from tideline.testing.small_table import CHEAP, QUIET, memory_place
 from tideline.testing.table_audit import open_fresh
@@ -115,17 +116,11 @@ class Statistics:
 
     def read(self, condition: Any) -> tuple[list[str], int]:
         """Keys of what a condition selects, and how many data files were opened for them."""
-        seen = OpenedFiles(self.location.open())
-        found = self.lake(seen.store).to_arrow(["id"], condition)
-        return sorted(found["id"].to_pylist()), len(seen.paths)
+        return read_counted(self.location, self.lake, condition)
 
     def compare(self, condition: Any) -> tuple[int, int]:
         """Files opened without statistics and with them, for the same rows."""
-        with statistics_unused():
-            expected, before = self.read(condition)
-        found, after = self.read(condition)
-        assert found == expected, condition
-        return before, after
+        return compare_reads(self.read, condition)
 
 
 @pytest.fixture(params=TYPES, ids=str)

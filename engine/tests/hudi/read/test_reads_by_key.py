@@ -29,9 +29,9 @@ from tideline.spark.read.data_source import TidelineReader
 from tideline.storage.location import StoreLocation
 from tideline.testing.kept_statistics import begin_record_index, begin_secondary_index
 from tideline.testing.reads_by_statistics import (
-    OpenedFiles,
+    compare_reads,
+    read_counted,
     statistics_always_used,
-    statistics_unused,
 )
 from tideline.testing.small_table import CHEAP, QUIET, memory_place
 from tideline.testing.stepping_store import Step, SteppingStore
@@ -103,9 +103,7 @@ class Indexed:
 
     def read(self, condition: Any) -> tuple[list[str], int]:
         """Keys of what a condition selects, and how many data files were opened for them."""
-        seen = OpenedFiles(self.location.open())
-        found = self.lake(seen.store).to_arrow(["id"], condition)
-        return sorted(found["id"].to_pylist()), len(seen.paths)
+        return read_counted(self.location, self.lake, condition)
 
     def files_with(self, condition: str) -> int:
         """How many files have the rows, while each partition has one."""
@@ -113,11 +111,7 @@ class Indexed:
 
     def compare(self, condition: Any) -> tuple[int, int]:
         """Files opened without indexes and with them, for the same rows."""
-        with statistics_unused():
-            expected, before = self.read(condition)
-        found, after = self.read(condition)
-        assert found == expected, condition
-        return before, after
+        return compare_reads(self.read, condition)
 
 
 KINDS = [

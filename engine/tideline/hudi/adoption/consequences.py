@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tideline.hudi.adoption.table_state import PartitionFate, TableState
+from tideline.hudi.adoption.table_state import PartitionState, TableState
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-from tideline.hudi.table.table_config import EXPRESSION_INDEX, SECONDARY_INDEX
+from tideline.hudi.metadata_table.index_names import BELIEVED
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.wording import counted
 
-_MADE_BY_SQL = (SECONDARY_INDEX, EXPRESSION_INDEX)
 _WRITES_BEGUN = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
 
@@ -81,7 +80,7 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
     if not partitions and not state.has_metadata_table:
         return
     if capabilities.config.keeps_metadata_table:
-        yield from map(_partition, state.fates)
+        yield from map(_partition, state.metadata_partitions)
         return
     yield Consequence(
         f"the first commit here switches Hudi's metadata table off ({', '.join(partitions)})"
@@ -92,15 +91,15 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
     )
 
 
-def _partition(fate: PartitionFate) -> Consequence:
+def _partition(found: PartitionState) -> Consequence:
     """Of one that is kept what it takes of each commit, of another one why it goes."""
-    if not fate.is_dropped:
+    if not found.is_dropped:
         return Consequence(
-            f"commits keep {fate.name}: each reads {fate.reads}, and writes {fate.writes}",
-            f"where that is too much, drop it: tideline index drop {fate.name}",
+            f"commits keep {found.name}: each reads {found.reads}, and writes {found.writes}",
+            f"where that is too much, drop it: tideline index drop {found.name}",
         )
-    what = f"the first commit here drops {fate.name}: {fate.why_dropped}"
-    if fate.name.startswith(_MADE_BY_SQL):
+    what = f"the first commit here drops {found.name}: {found.why_dropped}"
+    if found.name.startswith(BELIEVED):
         return Consequence(
             what,
             "no writer of Hudi makes it again: where it is needed, run CREATE INDEX after the last "

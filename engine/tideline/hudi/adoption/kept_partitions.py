@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tideline.hudi.adoption.table_state import FileCounts, PartitionFate
+from tideline.hudi.adoption.table_state import FileCounts, PartitionState
 from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.partition import CannotFollow, StoredSizes, WholeTable
 from tideline.hudi.metadata_table.registry import kept_partitions
@@ -28,12 +28,12 @@ _LOSES_ROWS = "queries of Hudi 1.2 lose rows where a table has an expression ind
 _UNKNOWN = "it is of no kind that is kept in tables of this version"
 
 
-def read_fates(
+def read_partitions(
     table: HoodieTable,
     timeline: ActiveTimeline,
     objects: Iterable[ObjectInfo],
     files: FileCounts,
-) -> tuple[PartitionFate, ...]:
+) -> tuple[PartitionState, ...]:
     """Of every partition but `files`, by name; nothing where the metadata table is not kept.
 
     `objects` are those of the table's folder, `files` what readers see of it. Raises
@@ -46,30 +46,30 @@ def read_fates(
     kept = kept_partitions(table)
     whole = WholeTable(table, timeline)
     counts = StoredSizes(files.partitions, files.file_groups, files.base_files, files.size_bytes)
-    found: dict[str, PartitionFate] = {}
+    found: dict[str, PartitionState] = {}
     for name in sorted({*config.metadata_partitions} - {FILES}):
         groups, size_bytes = stored.get(name, (0, 0))
         if name in kept:
             sizes = replace(counts, index_file_groups=groups, index_bytes=size_bytes)
             upkeep = kept[name].upkeep(whole, sizes)
             found[name] = (
-                PartitionFate(name, why_dropped=upkeep.reason)
+                PartitionState(name, why_dropped=upkeep.reason)
                 if isinstance(upkeep, CannotFollow)
-                else PartitionFate(name, upkeep.reads, upkeep.writes)
+                else PartitionState(name, upkeep.reads, upkeep.writes)
             )
         elif name.startswith(EXPRESSION_INDEX):
-            found[name] = PartitionFate(name, why_dropped=_LOSES_ROWS)
-        elif not config.may_keep(name):
-            found[name] = PartitionFate(name, why_dropped=_UNKNOWN)
+            found[name] = PartitionState(name, why_dropped=_LOSES_ROWS)
+        else:
+            found[name] = PartitionState(name, why_dropped=_UNKNOWN)
     return tuple(_without_others(found))
 
 
-def _without_others(found: dict[str, PartitionFate]) -> Iterator[PartitionFate]:
+def _without_others(found: dict[str, PartitionState]) -> Iterator[PartitionState]:
     """One that is looked up in another goes with it."""
-    for name, fate in found.items():
+    for name, partition in found.items():
         gone = [other for other in needed_by(name) if other in found and found[other].is_dropped]
         reason = f"it is of no use without {', '.join(gone)}"
-        yield PartitionFate(name, why_dropped=reason) if gone else fate
+        yield PartitionState(name, why_dropped=reason) if gone else partition
 
 
 def _stored_below(objects: Iterable[ObjectInfo]) -> dict[str, tuple[int, int]]:

@@ -18,7 +18,7 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.adoption.kept_partitions import read_fates
+from tideline.hudi.adoption.kept_partitions import read_partitions
 from tideline.hudi.adoption.table_state import FileCounts, ForeignFiles, PendingInstant, TableState
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
@@ -57,10 +57,12 @@ def read_state(
     small_bytes = _as_far_as_possible(lambda: settings.integer(_SMALL_FILE), unreadable) or 0
     view = _as_far_as_possible(lambda: _view(table, timeline, partitions, data), unreadable)
     counts = None if view is None else FileCounts.of(view, small_bytes)
-    fates = (
+    kept = (
         ()
         if counts is None
-        else _as_far_as_possible(lambda: read_fates(table, timeline, objects, counts), unreadable)
+        else _as_far_as_possible(
+            lambda: read_partitions(table, timeline, objects, counts), unreadable
+        )
     )
     return TableState(
         commits=len(commits),
@@ -80,7 +82,7 @@ def read_state(
             (info for info in objects if info.path not in published), table.files.nested
         ),
         unreadable=tuple(unreadable),
-        fates=fates or (),
+        metadata_partitions=kept or (),
     )
 
 

@@ -80,7 +80,7 @@ class ForeignFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionFate:
+class PartitionState:
     """What becomes of a partition of the metadata table here: what a commit reads and writes to
     keep it, in words; or `why_dropped`, where the first one drops it."""
 
@@ -102,8 +102,8 @@ class PartitionFate:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What lies in a table. `files` is None where plans or commits cannot be read, and `fates`,
-    those of the partitions of a metadata table that is kept, are then empty."""
+    """What lies in a table. `files` is None where plans or commits cannot be read, and
+    `metadata_partitions`, those of a metadata table that is kept, are then empty."""
 
     commits: int
     newest: str | None
@@ -118,7 +118,7 @@ class TableState:
     foreign: ForeignFiles
     published_files: int = 0
     unreadable: tuple[str, ...] = ()
-    fates: tuple[PartitionFate, ...] = ()
+    metadata_partitions: tuple[PartitionState, ...] = ()
 
     def to_json_object(self) -> dict[str, Any]:
         """For machines."""
@@ -130,5 +130,7 @@ class TableState:
             "data_bytes_of_all_versions": self.stored_bytes,
             "data_files_outside_partitions": self.outside_partitions,
             **members(self, "has_metadata_table", "published_files", "foreign", "unreadable"),
-            "metadata_partitions": [fate.to_json_object() for fate in self.fates],
+            "metadata_partitions": [
+                partition.to_json_object() for partition in self.metadata_partitions
+            ],
         }

@@ -56,8 +56,7 @@ def wrong_filters(table: HoodieTable, view: FileSystemView) -> Iterator[Discrepa
 
     Raises CorruptTableError and UnsupportedTableError where rows cannot be read.
     """
-    config = table.config
-    if not config.keeps_metadata_table or BLOOM_FILTERS not in config.metadata_partitions:
+    if not table.config.has_kept(BLOOM_FILTERS):
         return
     rows: dict[str, _Seen | None] = {}
     for record in MetadataTable(table.store, table.clock).read(BLOOM_FILTERS_PARTITION):

@@ -56,7 +56,7 @@ def wrong_statistics(
     """
     config = table.config
     schema_json = table.schemas.newest_json(timeline)
-    if not config.keeps_metadata_table or COLUMN_STATS not in config.metadata_partitions:
+    if not config.has_kept(COLUMN_STATS):
         return
     indexed = indexed_columns(table, schema_json) if schema_json is not None else "no schema"
     if isinstance(indexed, str):

@@ -12,17 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from tideline.errors import (
-    ConfigError,
-    ConflictError,
-    CorruptTableError,
-    ObjectNotFoundError,
-    UnsupportedTableError,
-)
+from tideline.errors import CorruptTableError
 from tideline.hudi.commit.compared_keys import RememberedKeys
 from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.index_definitions import read_definitions
 from tideline.hudi.metadata_table.index_making import (
+    NOT_MADE,
     initial_records,
     make_partition,
     require_makeable,
@@ -40,13 +35,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, RECORD_INDEX
 from tideline.storage.lock import Guard, unguarded
 
-_NOT_MADE = (
-    ConfigError,
-    ConflictError,
-    CorruptTableError,
-    ObjectNotFoundError,
-    UnsupportedTableError,
-)
 _log = logging.getLogger(__name__)
 
 
@@ -98,7 +86,7 @@ class IndexesThere:
                 table.properties.reload()
                 require_makeable(partition, whole)
                 make_partition(partition, initial_records(partition, whole), whole, guard)
-            except _NOT_MADE as error:
+            except NOT_MADE as error:
                 _log.warning("%s is not made again: %s", partition.name, error)
 
 

@@ -46,7 +46,7 @@ from tideline.hudi.metadata_table.partition import (
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.touched_slices import written_files
-from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, TableType
@@ -177,11 +177,6 @@ def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] 
     return None if isinstance(found, str) else found.names
 
 
-def files_with_rows(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
-    """The files of a slice but logs of changes."""
-    return (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
-
-
 def typed_ranges(
     path: str, ranges: ColumnRanges | None, indexed: IndexedColumns
 ) -> ColumnRanges | CannotFollow:
@@ -223,14 +218,14 @@ def _committed_files(whole: WholeTable) -> tuple[tuple[str, ...], tuple[str, ...
     table, timeline = whole.table, whole.timeline
     view = table.files.view_of(table.files.listing(), timeline)
     newest = dict.fromkeys(
-        file.path for piece in view.all_latest_slices() for file in files_with_rows(piece)
+        file.path for piece in view.all_latest_slices() for file in piece.row_files
     )
     all_files = dict.fromkeys(
         file.path
         for partition in view.partitions
         for group in view.all_file_groups(partition)
         for piece in group.slices
-        for file in files_with_rows(piece)
+        for file in piece.row_files
     )
     return tuple(newest), tuple(path for path in all_files if path not in newest)
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.metadata_table.index_definitions import BELIEVED, read_definitions
+from tideline.hudi.metadata_table.index_definitions import read_definitions
+from tideline.hudi.metadata_table.index_names import BELIEVED
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import METADATA_PARTITIONS_INFLIGHT, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline

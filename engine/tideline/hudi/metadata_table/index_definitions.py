@@ -20,16 +20,14 @@ from typing import Any
 
 from tideline.bounded.parsing import parse_json
 from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.hudi.metadata_table.index_names import BELIEVED
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import EXPRESSION_INDEX, SECONDARY_INDEX
 from tideline.retry import RetryPolicy
 from tideline.storage.lock import Guard, unguarded
 
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
 """Where the property `hoodie.table.index.defs.path` has them by default."""
 DEFINED = "indexDefinitions"
-BELIEVED = (SECONDARY_INDEX, EXPRESSION_INDEX)
-"""How the names of indexes begin that are defined for as long as they are built or used."""
 
 FIRST_VERSION, SECOND_VERSION = "V1", "V2"
 """Of an index: the only one before table version 9, and the one that statistics and secondary

@@ -21,7 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.errors import (
+    ConfigError,
+    ConflictError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
 from tideline.hudi.metadata_table.index_definitions import (
     DEFINITIONS_PATH_PROPERTY,
     define,
@@ -44,6 +50,14 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.lock import Guard, unguarded
 
+NOT_MADE = (
+    ConfigError,
+    ConflictError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
+"""What is raised where an index cannot be made, or not now."""
 _SAFE_WITHOUT_RECORDS = (COLUMN_STATS, "bloom_filters")
 """Partitions whose readers look into every file that they say nothing of."""
 

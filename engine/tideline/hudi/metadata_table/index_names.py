@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideline.hudi.table.table_config import (
-    BLOOM_FILTERS,
     COLUMN_STATS,
+    EXPRESSION_INDEX,
+    FILES,
+    KEPT_IN_METADATA_TABLE,
     PARTITION_STATS,
     RECORD_INDEX,
     SECONDARY_INDEX,
 )
 
-MADE_ON_DEMAND = (BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS, RECORD_INDEX)
+MADE_ON_DEMAND = tuple(name for name in KEPT_IN_METADATA_TABLE if name != FILES)
 """But secondary indexes, whose names are free."""
+BELIEVED = (SECONDARY_INDEX, EXPRESSION_INDEX)
+"""How the names of indexes begin that are defined for as long as they are built or used."""
 FOLLOWED_TYPES = frozenset({"string", "int", "long", "boolean"})
 """The Avro types of columns that a secondary index follows."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {

@@ -116,9 +116,7 @@ def record_clean(
     return _record(change, config, guard)
 
 
-def record_rollback(
-    table: HoodieTable, completed: Instant, appended: Mapping[str, int], timeline: ActiveTimeline
-) -> None:
+def record_rollback(table: HoodieTable, completed: Instant, appended: Mapping[str, int]) -> None:
     """Make the metadata table ready for a rollback that is about to complete and leaves these logs,
     by path with their sizes in bytes: what was undone in them, and the commands that say so.
 
@@ -126,6 +124,7 @@ def record_rollback(
     """
     if not appended or not table.properties.reload().keeps_metadata_table:
         return
+    timeline = table.timeline()
     change = TableChange(table, completed, timeline, appended=appended)
     records: Records = {FILES_PARTITION: FILES_PARTITION.changes(change)}
     try:

@@ -23,7 +23,6 @@ from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import (
     StatisticsPartition,
     columns_kept,
-    files_with_rows,
     measured_files,
 )
 from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
@@ -67,9 +66,7 @@ class PartitionStatsPartition(StatisticsPartition):
         view = table.files.view_of(table.files.listing(), timeline)
         live = {
             partition: [
-                file.path
-                for piece in view.latest_slices(partition)
-                for file in files_with_rows(piece)
+                file.path for piece in view.latest_slices(partition) for file in piece.row_files
             ]
             for partition in view.partitions
         }
@@ -95,7 +92,7 @@ class PartitionStatsPartition(StatisticsPartition):
         written, indexed = measured.ranges, measured.indexed
         live: dict[str, list[str]] = {partition: [] for partition in touched}
         for piece in change.once(slices_after, stored).values():
-            live[piece.partition] += [file.path for file in files_with_rows(piece)]
+            live[piece.partition] += [file.path for file in piece.row_files]
         others = {path for paths in live.values() for path in paths if path not in written}
         known = rows_of_files(stored, indexed.names, others)
         records: list[MetadataRecord] = []

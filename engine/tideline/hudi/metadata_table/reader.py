@@ -46,7 +46,7 @@ from tideline.hudi.metadata_table.record import (
     splice_record_hfile,
     wanted_entries,
 )
-from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH
@@ -73,10 +73,6 @@ class StoredPartition:
     groups: tuple[tuple[FileSlice, ...], ...]
     strays: tuple[str, ...]
     timeline: ActiveTimeline = field(repr=False)
-
-    def newest(self, group: FileGroupId) -> FileSlice | None:
-        """The slice that is read of a file group, None where it is not there."""
-        return next((slices[0] for slices in self.groups if slices[0].group == group), None)
 
 
 class MetadataTable:

@@ -58,13 +58,12 @@ def slices_with_rows(
     `newest` is the timeline that has the slices as the newest ones of the table, logs and all.
     Indexes and statistics that cannot be read leave out nothing.
     """
-    if newest is not None and sum(1 for piece in slices for _ in _files(piece)) >= FILES_LOOKED_UP:
+    if newest is not None and sum(len(piece.row_files) for piece in slices) >= FILES_LOOKED_UP:
         named = row_filter.without(_of_other_values(row_filter, context, layout))
         slices = slices_with_keys(table, newest, slices, named)
     columns = _columns(row_filter, layout)
-    paths = [file.path for piece in slices for file in _files(piece)]
-    config = table.config
-    is_kept = config.keeps_metadata_table and COLUMN_STATS in config.metadata_partitions
+    paths = [file.path for piece in slices for file in piece.row_files]
+    is_kept = table.config.has_kept(COLUMN_STATS)
     if not is_kept or not columns or len(paths) < FILES_LOOKED_UP:
         return tuple(slices)
     # The key tells a log of deletes alone from one without a column.
@@ -95,7 +94,7 @@ class _Pruning:
     def may_hold(self, piece: FileSlice) -> bool:
         """Whether any file of a slice may hold rows that the condition selects."""
         if not piece.log_files:
-            return any(self._file_may_hold(file, self.columns) for file in _files(piece))
+            return any(self._file_may_hold(file, self.columns) for file in piece.row_files)
         if self.context.merge_mode is None or self.context.partial is not None:
             return True
         # Merging may write meta columns.
@@ -103,7 +102,7 @@ class _Pruning:
         used = columns.keys() & {name for rows in self.rows.values() for name in rows}
         if any(not self._speaks_of(log, used) for log in piece.log_files):
             return True
-        return any(self._file_may_hold(file, columns) for file in _files(piece))
+        return any(self._file_may_hold(file, columns) for file in piece.row_files)
 
     def _speaks_of(self, log: LogFile, columns: set[str]) -> bool:
         rows = self.rows.get(log.path, {})
@@ -150,12 +149,6 @@ def _of_other_values(
     # Values of a column that was renamed or retyped are in an index as they were spelled before.
     altered = row_filter.columns if context.history is not None else frozenset()
     return row_filter.columns & (of_paths | {name for name in altered if not is_meta_column(name)})
-
-
-def _files(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
-    """The files that have rows of a slice."""
-    base = (piece.base_file,) if piece.base_file else ()
-    return (*base, *piece.log_files)
 
 
 def _is_empty(rows: Mapping[str, ColumnRow]) -> bool:

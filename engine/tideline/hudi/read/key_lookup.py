@@ -87,15 +87,15 @@ def _groups(
     slices: Sequence[FileSlice],
     row_filter: RowFilter,
 ) -> Collection[FileGroupId] | None:
+    named = _named_keys(table, row_filter)
+    valued = _named_values(table, row_filter) if named is None else None
+    if named is None and valued is None:
+        return None
     shards = None
     if has_partitioned_record_index(table):
         shards = {shard_name(piece.group.partition) for piece in slices}
-        if len(shards) > _SHARDS_MAX:
+        if valued is not None or len(shards) > _SHARDS_MAX:
             return None
-    named = _named_keys(table, row_filter)
-    valued = None if named is not None or shards is not None else _named_values(table, row_filter)
-    if named is None and valued is None:
-        return None
     metadata = MetadataTable(table.store, table.clock)
     look = _Look(metadata, metadata.timeline(), slices)
     if valued is not None:
@@ -105,9 +105,8 @@ def _groups(
         return None
     used = {RECORD_INDEX} if valued is None else {RECORD_INDEX, valued[0].name}
     groups = {place.group for place in places}
-    if not was_in_step(table, metadata, look.read_by, timeline, used) or _has_others(
-        slices, groups
-    ):
+    is_in_step = was_in_step(table, metadata, look.read_by, timeline, used)
+    if not is_in_step or _has_others(slices, groups):
         _log.info("no file is left out by keys: the metadata table has other commits")
         count_lookup(is_answered=False)
         return None
@@ -162,12 +161,11 @@ class _Look:
         newest = [slices[0] for slices in stored.groups]
         logs = [log for piece in newest for log in piece.log_files]
         share = min(1.0, looks / max(1, len(newest)))
-        data = [
-            file for piece in self.slices for file in (piece.base_file, *piece.log_files) if file
-        ]
-        return share * (len(newest) + len(logs)) <= COST_MAX * len(data) and share * sum(
-            log.size_bytes for log in logs
-        ) <= COST_MAX * sum(file.size_bytes for file in data)
+        data = [file for piece in self.slices for file in piece.row_files]
+        log_bytes = sum(log.size_bytes for log in logs)
+        data_bytes = sum(file.size_bytes for file in data)
+        has_fewer_files = share * (len(newest) + len(logs)) <= COST_MAX * len(data)
+        return has_fewer_files and share * log_bytes <= COST_MAX * data_bytes
 
 
 def _has_others(slices: Sequence[FileSlice], groups: Collection[FileGroupId]) -> bool:

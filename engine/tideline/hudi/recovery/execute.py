@@ -298,7 +298,7 @@ def _perform(
     started = table.instants.zone.instant_at(started_ms)
     record = undone.to_avro(table.hadoop_uri, started=started, elapsed_ms=elapsed_ms)
     completed = inflight.in_state(State.COMPLETED)
-    record_rollback(table, completed, undone.logs_left, table.timeline())
+    record_rollback(table, completed, undone.logs_left)
     table.instants.complete(inflight, encode_container("HoodieRollbackMetadata", record))
     marked, late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:

@@ -166,9 +166,14 @@ class FileSlice:
 
     @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:
-        """All its files: the base file if there is one, logs, and logs of changes."""
+        """All its files: those with rows, and logs of changes."""
+        return (*self.row_files, *self.cdc_files)
+
+    @property
+    def row_files(self) -> tuple[BaseFile | LogFile, ...]:
+        """The files that have its rows: the base file if there is one, and logs."""
         base = (self.base_file,) if self.base_file else ()
-        return (*base, *self.log_files, *self.cdc_files)
+        return (*base, *self.log_files)
 
     @property
     def size_bytes(self) -> int:

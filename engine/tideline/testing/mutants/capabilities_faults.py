@@ -92,8 +92,8 @@ NATURE_FAULTS = (
     Fault(
         "cleaning leaves logs of changes behind",
         "engine/tideline/hudi/table/file_group.py",
-        "        return (*base, *self.log_files, *self.cdc_files)\n",
-        "        return (*base, *self.log_files)\n",
+        "        return (*self.row_files, *self.cdc_files)\n",
+        "        return self.row_files\n",
         _CHANGES_TESTS,
     ),
     Fault(

@@ -386,8 +386,8 @@ METADATA_FAULTS = (
     Fault(
         "adopt keeps what is looked up in an index that goes",
         "engine/tideline/hudi/adoption/kept_partitions.py",
-        "        yield PartitionFate(name, why_dropped=reason) if gone else fate\n",
-        "        yield fate\n",
+        "        yield PartitionState(name, why_dropped=reason) if gone else partition\n",
+        "        yield partition\n",
         ("engine/tests/hudi/adoption/test_kept_partitions.py",),
     ),
     Fault(

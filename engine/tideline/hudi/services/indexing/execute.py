@@ -11,16 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import (
-    ConfigError,
-    ConflictError,
-    CorruptTableError,
-    ObjectNotFoundError,
-    TidelineError,
-    UnsupportedTableError,
-)
+from tideline.errors import TidelineError
 from tideline.hudi.metadata_indexes.table_indexes import IndexMade, TableIndexes
 from tideline.hudi.metadata_table.config import COLUMN_LIST
+from tideline.hudi.metadata_table.index_making import NOT_MADE
 from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.services.indexing.config import IndexingConfig
 from tideline.hudi.services.indexing.plan import missing_indexes
@@ -31,14 +25,6 @@ from tideline.services.report import ServiceReport, left_undone
 from tideline.wording import counted
 
 NAME = "indexing"
-
-_NOT_MADE = (
-    ConfigError,
-    ConflictError,
-    CorruptTableError,
-    ObjectNotFoundError,
-    UnsupportedTableError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,7 @@ def make_missing(
     for name in sorted(missing, key=lambda name: len(needed_by(name))):
         try:
             made.append(TableIndexes(table, _settings(name, given)).create(name))
-        except _NOT_MADE as error:
+        except NOT_MADE as error:
             # Another process may have made it meanwhile.
             if name not in table.properties.reload().metadata_partitions:
                 failed[name] = error
