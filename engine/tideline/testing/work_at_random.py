@@ -1,4 +1,4 @@
-"""Random writes, services and deaths on a small table, after each of which something must hold."""
+"""Random writes, services and deaths on a small table, and what must hold after each step."""
 
 from __future__ import annotations
 
