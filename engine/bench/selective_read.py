@@ -1,4 +1,4 @@
-"""Claim: a read of one row out of 1,000 files, by key or by value, is 10 times as fast as Hudi's.
+"""Claim: a read of one row out of 1,000 files is faster than Hudi's, 10 times by key, 4 by value.
 
 Both read the same table, in warm processes, with all that it has of statistics and indexes. The
 condition names no partition. Each opens one file
@@ -26,12 +26,12 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
     """Alternate the two readers; both must find the same row."""
     table = ManyFiles.made(bench)
     row = table.rows.slice(_ROW, 1).to_pylist()[0]
-    conditions = {
-        "key": f"{RECORD_KEY} = '{row[RECORD_KEY]}'",
-        "value": f"{NEAR} = {row[NEAR]}",
-    }
+    conditions = (
+        ("key", f"{RECORD_KEY} = '{row[RECORD_KEY]}'", 10),
+        ("value", f"{NEAR} = {row[NEAR]}", 4),
+    )
     claims = []
-    for what, condition in conditions.items():
+    for what, condition, faster_by in conditions:
         ours, hudi = Series("tideline"), Series("hudi")
         statement = f"select {RECORD_KEY} from t where {condition}"
         for turn in bench.turns():
@@ -44,7 +44,7 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
             if turn is not None:
                 ours.add(seconds)
                 hudi.add(hudi_seconds)
-        claims.append(Claim(f"read of 1 of {FILES} files by {what}", ours, hudi, faster_by=10))
+        claims.append(Claim(f"read of 1 of {FILES} files by {what}", ours, hudi, faster_by))
     return claims, ()
 
 

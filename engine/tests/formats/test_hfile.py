@@ -128,3 +128,8 @@ def test_every_key_is_found_by_the_first_keys_of_the_index(block_bytes_max: int)
     body = encode_hfile(SOME, {}, is_compressed=False, block_bytes_max=block_bytes_max)
     assert [found_by_index(body, key) for key, _ in SOME] == [value for _, value in SOME]
     assert found_by_index(body, b"key 0005") is None
+
+
+def test_a_file_without_keys_says_the_length_of_its_last_key() -> None:
+    """HBase's reader, that of Hudi up to 1.0, reads a length there."""
+    assert decode_hfile(encode_hfile((), {})).info["hfile.LASTKEY"] == b"\0\0"

@@ -1,4 +1,5 @@
-"""The metadata table of a version 6 table, kept by Hudi 1.2 and us in turn.
+"""The metadata table of a version 6 table, kept by Hudi and us in turn: by Hudi 1.2, and by 0.15,
+to which version 6 is the newest.
 
 Hudi makes the table with its metadata table on, as by default. Readers with it on must find the
 rows that those with it off find, after every operation of either engine. It is never given up:
@@ -17,12 +18,12 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.table.table_config import COLUMN_STATS, FILES
+from tideline.hudi.table.table_config import COLUMN_STATS, FILES, RECORD_INDEX
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.storage.object_store import AlreadyExists, ObjectStore, Written
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.hudi_peer import version_options
 from tideline.testing.shared_folder import SharedFolder
 from tideline.testing.small_table import CHEAP, ONCE, batch
 from tideline.testing.table_audit import stale_listing
@@ -90,7 +91,8 @@ class Shared(SharedFolder):
             assert len(rows) == len([key for key, said in expected if said == v]), (step, v)
         assert self.table.config.metadata_partitions == self.listed, step
         assert not is_settled or stale_listing(self.table) == [], step
-        assert not [one for one in self.small.lake().check() if "metadata" in one.check], step
+        wrong = self.small.lake().check(keys=True)
+        assert not [one for one in wrong if "metadata" in one.check], (step, wrong)
 
     def first(self) -> str:
         """The first instant of the metadata table."""
@@ -109,13 +111,22 @@ class Shared(SharedFolder):
                 self.rows[key] = v
 
 
+BY_DEFAULT = {"hudi_peer": (COLUMN_STATS, FILES), "hudi_0_peer": (FILES,)}
+"""What releases of Hudi keep unless options say otherwise, by the fixture."""
+
+
 @pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
-def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
-    made = Shared(tmp_path / "shared", hudi_peer, request.param)
+def table_type(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=BY_DEFAULT)
+def shared(request: pytest.FixtureRequest, tmp_path: Path, table_type: str) -> Shared:
+    made = Shared(tmp_path / "shared", request.getfixturevalue(request.param), table_type)
     made.write_with_hudi("insert", batch(range(6), 1))
     assert made.table.layout.table_version == 6
     made.listed = made.table.config.metadata_partitions
-    assert made.listed == (COLUMN_STATS, FILES)
+    assert made.listed == BY_DEFAULT[request.param]
     return made
 
 
@@ -132,6 +143,33 @@ def test_writes_of_both_go_on_with_it(shared: Shared) -> None:
     shared.write_with_hudi("delete", batch([8], 5), **NEVER)
     shared.write("upsert", batch([3, 9], 6), **NEVER)
     shared.check(step="ours after Hudi's delete")
+    assert shared.first() == began
+
+
+INDEXED = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+}
+
+
+def test_both_find_keys_by_the_record_index(shared: Shared) -> None:
+    shared.write_with_hudi("insert", batch([40, 41, 42], 1), **INDEXED)
+    shared.listed = (*shared.listed, RECORD_INDEX)
+    shared.check(step="Hudi's index")
+    began = shared.first()
+    for v in range(2, 8, 2):
+        shared.write("upsert", batch([v, 40, v + 50], v), **OFTEN)
+        shared.write("delete", batch([v - 1], v), **OFTEN)
+        shared.check(step=f"ours at {v}")
+        shared.write_with_hudi("upsert", batch([v, v - 1, 41, v + 50], v + 1), **INDEXED, **OFTEN)
+        shared.write_with_hudi("delete", batch([v + 50], v + 1), **INDEXED, **OFTEN)
+        shared.check(step=f"Hudi's at {v}")
+    shared.small.lake().run("clustering", options={**ONCE, **NEVER})
+    if shared.table_type == "MERGE_ON_READ":
+        shared.small.lake().run("compaction", options={**ONCE, **NEVER})
+    shared.write_with_hudi("upsert", batch([0, 40, 41, 60], 9), **INDEXED)
+    shared.check(step="Hudi's after our services")
     assert shared.first() == began
 
 

@@ -173,7 +173,7 @@ def test_dying_in_the_rollback_of_a_dead_writer(prepared: SmallTable) -> None:
     """Also while sweeping, and in the write that the rollback comes before."""
     dead = prepared.copy()
     kill_before_completing(dead)
-    later = batch([2, 60], 5)
+    later = batch([20, 60], 5)
 
     def write(table: SmallTable, store: FaultyStore | None = None) -> object:
         return table.write("insert", later, store=store)

@@ -33,13 +33,14 @@ from tideline.formats.protocol_buffer import read_message, read_varint
 BLOCK_BYTES_MAX = 1024 * 1024
 TRAILER_BYTES = 4096
 """The last bytes of a file, which say where everything is."""
+KEY_TAIL = b"\0" + struct.pack(">q", 2**63 - 1) + b"\x04"
+"""What follows a key in its field: HBase's column family, time and kind."""
 
 _MAJOR_VERSION = 3
 _DATA, _INDEX = b"DATABLK*", b"IDXROOT2"
 _FILE_INFO, _TRAILER = b"FILEINF2", b'TRABLK"$'
 _HEADER = struct.Struct(">8siiqbii")
 _ENTRY = struct.Struct(">iih")
-_KEY_TAIL = b"\0" + struct.pack(">q", 2**63 - 1) + b"\x04"
 _INDEX_ENTRY = struct.Struct(">qi")
 _NO_BLOCK = -1
 _BYTES_PER_CHECKSUM = 16_384
@@ -256,12 +257,12 @@ def find_entries(block: bytes, keys: Collection[bytes]) -> Iterator[tuple[bytes,
     that is found it must be an entry, for a longer key may end so.
     """
     field_bytes, _, key_bytes = _ENTRY.unpack_from(block, 0)
-    if block[10 + key_bytes : 8 + field_bytes] != _KEY_TAIL:
+    if block[10 + key_bytes : 8 + field_bytes] != KEY_TAIL:
         yield from (entry for entry in read_entries(block) if entry[0] in keys)
         return
     entry = 0
     for key in sorted(keys):
-        spelled = struct.pack(">h", len(key)) + key + _KEY_TAIL
+        spelled = struct.pack(">h", len(key)) + key + KEY_TAIL
         at = block.find(spelled, entry)
         while at >= 0:
             entry = _first_entry_from(block, at - 8, entry)
@@ -323,13 +324,35 @@ class HFileWriter:
             self._end_block()
         if not self._current:
             self._first_key = key
-        field_bytes = 2 + len(key) + len(_KEY_TAIL)
+        field_bytes = 2 + len(key) + len(KEY_TAIL)
         self._current += _ENTRY.pack(field_bytes, len(value), len(key))
-        self._current += key + _KEY_TAIL + value + b"\0"
+        self._current += key + KEY_TAIL + value + b"\0"
         self._last_key = key
         self._added += 1
         self._key_bytes += len(key)
         self._value_bytes += len(value)
+
+    def add_block(
+        self,
+        content: bytes | memoryview,
+        *,
+        first_key: bytes,
+        last_key: bytes,
+        entries: int,
+        key_bytes: int,
+        value_bytes: int,
+    ) -> None:
+        """Add a data block of entries that ascend, of so many bytes of keys and of values. Raises
+        likewise."""
+        if self._last_key is not None and first_key <= self._last_key:
+            raise InvalidDataError("keys of an HFile must ascend", value=first_key)
+        self._end_block()
+        self._current += content
+        self._first_key, self._last_key = first_key, last_key
+        self._end_block()
+        self._added += entries
+        self._key_bytes += key_bytes
+        self._value_bytes += value_bytes
 
     def copy(self, body: bytes, block: Block) -> None:
         """Add a data block of another file, as it is stored there."""
@@ -354,7 +377,8 @@ class HFileWriter:
         means = max(self._added, 1)
         said = {
             **info,
-            "hfile.LASTKEY": struct.pack(">h", len(last)) + last if self._index else b"",
+            # With its length, also in a file without keys: HBase's reader asks for that.
+            "hfile.LASTKEY": struct.pack(">h", len(last)) + last,
             "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // means),
             "hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // means),
             "MAX_MEMSTORE_TS_KEY": bytes(8),

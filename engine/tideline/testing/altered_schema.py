@@ -29,6 +29,8 @@ from tideline.hudi.timeline.instant import Action, Instant
 
 Change = Callable[[tuple[InternalField, ...]], tuple[InternalField, ...]]
 _ADDED = pa.int64()
+_TYPES = {"long": pa.int64(), "double": pa.float64()}
+"""Of columns that were retyped."""
 NOTHING = InternalSchema(0, -1, InternalStruct(()))
 
 
@@ -42,6 +44,13 @@ def rename(old: str, new: str) -> Change:
 def drop(name: str) -> Change:
     """Without a column."""
     return lambda fields: tuple(item for item in fields if item.name != name)
+
+
+def retype(name: str, kind: str) -> Change:
+    """A column under another type, such as `double`."""
+    return lambda fields: tuple(
+        replace(item, type=kind) if item.name == name else item for item in fields
+    )
 
 
 def add(name: str, number: int) -> Change:
@@ -72,6 +81,8 @@ class Altering:
         by_id = {item.id: item.name for item in root.fields}
         names = {item.name: by_id.get(item.id) for item in current.root.fields}
         stayed = [item.with_name(names[item.name]) for item in columns if names[item.name] in kept]
+        types = {item.name: _TYPES.get(str(item.type)) for item in root.fields}
+        stayed = [item.with_type(types[item.name] or item.type) for item in stayed]
         known = {item.name for item in stayed}
         added = [pa.field(item.name, _ADDED) for item in root.fields
                  if item.name not in known and not is_meta_column(item.name)]  # fmt: skip
@@ -84,7 +95,9 @@ class Altering:
         path = f".hoodie/.schema/{instant.time}.schemacommit"
         table.store.put(path, print_history((*versions, altered)))
         inflight = table.timelines.to_inflight(instant)
-        table.timelines.complete(inflight, CommitMetadata({}, "ALTER_SCHEMA", extra).encode())
+        at = table.instants.next_time(timeline) if table.layout.table_version > 6 else None
+        body = table.layout.timeline.encode_commit(CommitMetadata({}, "ALTER_SCHEMA", extra))
+        table.timelines.complete(inflight, body, at=at)
 
 
 def begin_altering(table: HoodieTable) -> Altering:

@@ -22,7 +22,11 @@ import pytest
 
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.testing.json_line_process import Reply
-from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
+from tideline.testing.peer_environment import (
+    HUDI_0_BUNDLE,
+    PeerEnvironment,
+    prepare_hudi_peer,
+)
 from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer, folder_of_the_run
 
 
@@ -223,6 +227,19 @@ def hudi_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
         folder_of_the_run(tmp_path_factory, "hudi"),
     )
     with HudiPeer(prepare_hudi_peer(), scratch, shared_in=shared) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="module")
+def hudi_0_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
+    """A Hudi of the last release before 1.0, for as long as one test module runs.
+
+    It reads and writes; requests about timelines are those of releases from 1.0 on. Threads of its
+    own look for classes where those of Java itself are.
+    """
+    scratch, environment = tmp_path_factory.mktemp("hudi-0-peer"), prepare_hudi_peer(HUDI_0_BUNDLE)
+    settings = {**SMALL_DATA_SETTINGS, "spark.driver.extraClassPath": str(environment.jar)}
+    with HudiPeer(environment, scratch, spark_settings=settings) as peer:
         yield peer
 
 

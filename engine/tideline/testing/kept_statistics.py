@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from tideline.hudi.metadata_table.bloom_filters import BLOOM_FILTERS_PARTITION, FilterRow
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
@@ -27,9 +28,6 @@ from tideline.hudi.table.table_config import (
     RECORD_INDEX,
     SECONDARY_INDEX,
 )
-from tideline.hudi.timeline.instant_time import InstantTime
-
-_STATISTICS_AT, _RECORD_INDEX_AT = InstantTime("0" * 16 + "1"), InstantTime("0" * 16 + "3")
 
 
 def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = "V2") -> None:
@@ -50,7 +48,7 @@ def begin_statistics(table: HoodieTable, columns: Sequence[str], version: str = 
         "indexOptions": {},
         "version": version,
     }
-    _begin(table, made, defined, _STATISTICS_AT)
+    _begin(table, made, defined)
 
 
 def begin_record_index(table: HoodieTable, *, is_partitioned: bool = False) -> None:
@@ -65,7 +63,7 @@ def begin_record_index(table: HoodieTable, *, is_partitioned: bool = False) -> N
         "version": "V1",
     }
     made = () if is_partitioned else (RECORD_INDEX_PARTITION,)
-    _begin(table, made, defined, _RECORD_INDEX_AT)
+    _begin(table, made, defined)
     if is_partitioned:
         listed = ",".join(sorted({*table.properties.reload().metadata_partitions, RECORD_INDEX}))
         table.properties.update({METADATA_PARTITIONS: listed})
@@ -83,17 +81,14 @@ def begin_secondary_index(table: HoodieTable, column: str, version: str = "V2") 
         "version": version,
     }
     made = SecondaryIndexPartition.defined(name, {name: defined})
-    number = 10 + len(table.properties.reload().metadata_partitions)
-    _begin(table, (made,), defined, InstantTime(f"{number:017}"))
+    _begin(table, (made,), defined)
 
 
 def _begin(
-    table: HoodieTable,
-    made: Sequence[MetadataPartition],
-    definition: Mapping[str, object],
-    at: InstantTime,
+    table: HoodieTable, made: Sequence[MetadataPartition], definition: Mapping[str, object]
 ) -> None:
-    MetadataWriter(table).make(dict.fromkeys(made, ()), at)
+    writer = MetadataWriter(table)
+    writer.make({_countable(item): () for item in made}, writer.next_build())
     definitions = {**read_definitions(table), str(definition["indexName"]): definition}
     body = json.dumps({"indexDefinitions": definitions})
     table.store.put(INDEX_DEFINITIONS_PATH, body.encode())
@@ -103,6 +98,16 @@ def _begin(
         "hoodie.table.index.defs.path": INDEX_DEFINITIONS_PATH,
     }
     table.properties.update(listed)
+
+
+def _countable(partition: MetadataPartition) -> MetadataPartition:
+    """One whose commits make as many writes whatever their files are called: of a single file group
+    where these names decide on it."""
+    if partition is not BLOOM_FILTERS_PARTITION and partition is not COLUMN_STATS_PARTITION:
+        return partition
+    single = copy(partition)
+    single.groups_made = 1
+    return single
 
 
 def stored_rows(table: HoodieTable, partition: MetadataPartition) -> Mapping[str, ColumnRow]:

@@ -40,6 +40,8 @@ HUDI_REQUIREMENTS = (
     "setuptools",
 )
 HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+HUDI_0_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0"
+"""The last release before 1.0, for the same Spark. Its tables are of version 6."""
 DUCKDB = "1.5.5"
 """Each of its extensions is for this one release of it."""
 DUCKDB_REQUIREMENTS = (
@@ -87,17 +89,17 @@ class PeerEnvironment:
         return variables
 
 
-def prepare_hudi_peer() -> PeerEnvironment:
-    """Build or fetch what is missing.
+def prepare_hudi_peer(bundle: str = HUDI_BUNDLE) -> PeerEnvironment:
+    """Build or fetch what is missing for a release of Hudi.
 
     Raises PeerUnavailableError with the failing step's output.
     """
     directory = cache_directory() / "venvs" / "hudi"
     with only_builder("hudi-peer"):
-        python = _prepare_virtual_environment(
+        python = prepare_virtual_environment(
             directory, HUDI_REQUIREMENTS, imports="hudi, pyarrow.parquet, pyspark"
         )
-        return PeerEnvironment(python=python, jar=prepare_jar(HUDI_BUNDLE, python))
+        return PeerEnvironment(python=python, jar=prepare_jar(bundle, python))
 
 
 def prepare_iceberg_peer() -> PeerEnvironment:
@@ -107,7 +109,7 @@ def prepare_iceberg_peer() -> PeerEnvironment:
     """
     directory = cache_directory() / "venvs" / "iceberg"
     with only_builder("iceberg-peer"):
-        python = _prepare_virtual_environment(
+        python = prepare_virtual_environment(
             directory,
             ICEBERG_REQUIREMENTS,
             imports="duckdb_extension_iceberg, pyarrow.parquet, pyiceberg, pyspark",
@@ -136,9 +138,11 @@ def run_step(command: Sequence[str], *, environment: dict[str, str] | None = Non
         )
 
 
-def _prepare_virtual_environment(
+def prepare_virtual_environment(
     directory: Path, requirements: Sequence[str], *, imports: str
 ) -> Path:
+    """An environment with these packages, made or brought up to date; its interpreter. Raises
+    PeerUnavailableError."""
     python = directory / "bin" / "python"
     note = directory / "tideline-requirements.json"
     wanted = json.dumps(sorted(requirements))
@@ -159,6 +163,7 @@ def _runs(python: Path) -> bool:
 
 
 def prepare_jar(coordinate: str, peer_python: Path) -> Path:
+    """The jar of these coordinates, fetched where it is missing. Raises PeerUnavailableError."""
     _, artifact, version = coordinate.split(":")
     directory = cache_directory() / "jars"
     jar = directory / f"{artifact}-{version}.jar"

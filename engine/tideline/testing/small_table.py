@@ -132,7 +132,7 @@ class SmallTable:
             clock=clock,
         )
         small = cls(location, clock)
-        if NEW_TABLES.keeps_metadata_table and (table_version or NEW_TABLES.version) > 6:
+        if NEW_TABLES.keeps_metadata_table:
             table = open_table(location, clock, small.store())
             begin_statistics(table, ["v"])
             begin_record_index(table)

@@ -21,10 +21,12 @@ import pytest
 
 from tideline.testing import iceberg_rest_server
 from tideline.testing.faulty_store import FaultPlan, LostReply
+from tideline.testing.hudi_validator import HUDI_VALIDATOR
 from tideline.testing.lance_library import LANCE_REQUIREMENT
 from tideline.testing.minio_server import VERSION as MINIO
 from tideline.testing.mutants.table import FAULTS
 from tideline.testing.peer_environment import (
+    HUDI_0_BUNDLE,
     HUDI_BUNDLE,
     HUDI_REQUIREMENTS,
     ICEBERG_REQUIREMENTS,
@@ -79,7 +81,7 @@ def planted_faults() -> int:
 
 def peers() -> list[str]:
     """Other makers' programs that tests talk to, with their releases."""
-    named = [HUDI_BUNDLE, ICEBERG_RUNTIME]
+    named = [HUDI_BUNDLE, HUDI_0_BUNDLE, HUDI_VALIDATOR, ICEBERG_RUNTIME]
     for requirement in sorted({*HUDI_REQUIREMENTS, *ICEBERG_REQUIREMENTS, LANCE_REQUIREMENT}):
         name, _, version = requirement.partition("==")
         if version and "extension" not in name:

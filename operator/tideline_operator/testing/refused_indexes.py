@@ -5,7 +5,7 @@ from __future__ import annotations
 from tideline_operator.testing.refused_specs import RefusedSpec, with_spec
 
 _KEYS = "indexes: [record_index, secondary_index_at]"
-_OF_VERSION_6 = "tables of version 6 have bloom_filters, column_stats alone: create"
+_OF_VERSION_6 = "tables of version 6 have bloom_filters, column_stats, record_index alone: create"
 _UNIQUE = "record_index says that keys are unique in the whole table, and "
 _LISTS = (
     (

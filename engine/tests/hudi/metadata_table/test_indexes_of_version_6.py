@@ -29,7 +29,7 @@ from tideline.testing.small_table import COMPACTED_OFTEN, SmallTable, batch
 from tideline.testing.table_audit import stale_listing
 from tideline.testing.work_at_random import work_at_random
 
-ALL = (BLOOM_FILTERS, COLUMN_STATS, FILES)
+ALL = (BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX)
 
 
 @pytest.fixture(params=list(TableType), ids=str)
@@ -38,7 +38,7 @@ def small(request: pytest.FixtureRequest) -> SmallTable:
         table_version=6, table_type=request.param, properties=COMPACTED_OFTEN
     )
     table.write("insert", batch(range(12), 0, partitions=3))
-    for name in (BLOOM_FILTERS, COLUMN_STATS):
+    for name in (BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX):
         table.lake().indexes().create(name)
     return table
 
@@ -54,15 +54,16 @@ def assert_right(small: SmallTable) -> None:
     slices = table.files.view(table.timeline()).all_latest_slices()
     bases = {piece.base_file.name for piece in slices if piece.base_file}
     assert {(name, "v") for name in bases} <= statistics_of_files(table).keys()
+    assert small.lake().check(keys=True) == ()
 
 
 def test_their_definitions_are_of_the_first_version(small: SmallTable) -> None:
     assert_right(small)
     defined = read_definitions(opened(small))
-    assert {name: each["version"] for name, each in defined.items()} == {COLUMN_STATS: "V1"}
-    for name in (PARTITION_STATS, RECORD_INDEX):
-        with pytest.raises(UnsupportedTableError, match=f"{name} is not kept"):
-            small.lake().indexes().create(name)
+    versions = {name: each["version"] for name, each in defined.items()}
+    assert versions == {COLUMN_STATS: "V1", RECORD_INDEX: "V1"}
+    with pytest.raises(UnsupportedTableError, match=f"{PARTITION_STATS} is not kept"):
+        small.lake().indexes().create(PARTITION_STATS)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -74,7 +75,7 @@ def test_they_are_right_after_random_work(small: SmallTable, seed: int) -> None:
 
 @pytest.mark.fixtures
 def test_our_commits_continue_metadata_tables_of_hudi(tmp_path: Path) -> None:
-    """Statistics of 0.x have no definition, and end, as record indexes do; all else stays."""
+    """Statistics of 0.x have no definition, and end; all else stays."""
     require_fixtures()
     kept: set[str] = set()
     for number, path in enumerate(tables_of_versions("6")):
@@ -91,14 +92,11 @@ def test_our_commits_continue_metadata_tables_of_hudi(tmp_path: Path) -> None:
         except UnsupportedTableError:
             continue
         table = open_table(location)
-        assert listed.difference(table.config.metadata_partitions) <= {
-            COLUMN_STATS,
-            RECORD_INDEX,
-        }, path
+        assert listed.difference(table.config.metadata_partitions) <= {COLUMN_STATS}, path
         assert stale_listing(table) == [], path
         assert LakeTable(table).scan().read_all().num_rows == rows.num_rows
         kept.update(table.config.metadata_partitions)
-    assert {FILES, COLUMN_STATS} <= kept
+    assert {FILES, COLUMN_STATS, RECORD_INDEX} <= kept
 
 
 def test_a_restore_and_a_change_of_the_version_make_them_again(small: SmallTable) -> None:

@@ -55,7 +55,7 @@ def _checkpoints(
 ) -> dict[str, str]:
     has_order = table.timelines.layout.has_completion_times
     for instant in _newest_first(timeline):
-        extra = table.timelines.read_commit(instant).extra_metadata
+        extra = table.commits.read(instant).extra_metadata
         _require_index(table, extra)
         found = _of_ingests(extra)
         if found:

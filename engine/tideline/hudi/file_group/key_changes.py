@@ -88,7 +88,7 @@ class _Comparison:
         selected = FileSliceMerge(self.table.store, new, self.after, []).select_blocks()
         return not may_delete(selected, self.after)
 
-    def _last_keys(self, piece: FileSlice, count: int) -> list[str]:
+    def _last_keys(self, piece: FileSlice, count: int) -> pa.Array:
         """The keys of so many rows at the end of a base file."""
         assert piece.base_file is not None, "rows are appended to base files"
         with open_base_file(self.table.store, piece.base_file) as file:
@@ -99,7 +99,8 @@ class _Comparison:
                 groups.append(number)
                 rows += file.metadata.row_group(number).num_rows
             keys = file.read_row_groups(groups[::-1], columns=[RECORD_KEY]).column(0)
-        return _listed(keys.slice(len(keys) - count).cast(pa.string()))
+        last = keys.slice(len(keys) - count).cast(pa.string()).combine_chunks()
+        return last.drop_null()
 
     def _keys(self, piece: FileSlice | None, reading: SliceContext) -> pa.Array:
         if piece is None:
@@ -116,12 +117,7 @@ def _escaped(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _without(keys: pa.Array, others: pa.Array) -> list[str]:
+def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
     """The keys that are not among others; rows without a key have none."""
     left = keys if not len(others) else keys.filter(pc.invert(pc.is_in(keys, value_set=others)))
-    return _listed(left)
-
-
-def _listed(keys: pa.Array | pa.ChunkedArray) -> list[str]:
-    found: list[str] = keys.drop_null().to_pylist()
-    return found
+    return left.drop_null()

@@ -19,8 +19,6 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFilegroupsAndCommit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tideline.errors import (
     ConfigError,
     ConflictError,
@@ -34,13 +32,13 @@ from tideline.hudi.metadata_table.index_definitions import (
     definitions_path,
 )
 from tideline.hudi.metadata_table.index_names import needed_by
+from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     DefinedPartition,
     MetadataPartition,
     WholeTable,
 )
-from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.table_config import (
     COLUMN_STATS,
@@ -62,7 +60,7 @@ _SAFE_WITHOUT_RECORDS = (COLUMN_STATS, "bloom_filters")
 """Partitions whose readers look into every file that they say nothing of."""
 
 
-def initial_records(partition: MetadataPartition, whole: WholeTable) -> Sequence[MetadataRecord]:
+def initial_records(partition: MetadataPartition, whole: WholeTable) -> Records:
     """The records of a partition that is made. Raises UnsupportedTableError naming what is in the
     way."""
     found = partition.initial(whole)
@@ -106,7 +104,7 @@ def _require_no_streamed_write(
 
 def make_partition(
     partition: MetadataPartition,
-    records: Sequence[MetadataRecord],
+    records: Records,
     whole: WholeTable,
     guard: Guard = unguarded,
 ) -> None:

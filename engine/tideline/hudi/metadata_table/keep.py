@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tideline.errors import CorruptTableError
@@ -36,6 +36,7 @@ from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.index_build import require_no_index_build
 from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.index_names import needed_by
+from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     CompareKeys,
@@ -45,7 +46,6 @@ from tideline.hudi.metadata_table.partition import (
     TableContents,
 )
 from tideline.hudi.metadata_table.reader import UNREADABLE
-from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.registry import kept_partitions, partitions_of_every_table
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -56,7 +56,7 @@ from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import Guard, unguarded
 
-Records = Mapping[MetadataPartition, Sequence[MetadataRecord]]
+Changes = Mapping[MetadataPartition, Records]
 
 _NEVER = sys.maxsize
 
@@ -126,7 +126,7 @@ def record_rollback(table: HoodieTable, completed: Instant, appended: Mapping[st
         return
     timeline = table.timeline()
     change = TableChange(table, completed, timeline, appended=appended)
-    records: Records = {FILES_PARTITION: FILES_PARTITION.changes(change)}
+    records: Changes = {FILES_PARTITION: FILES_PARTITION.changes(change)}
     try:
         MetadataWriter(table, commits_per_compaction=_NEVER).commit(completed, records, timeline)
     except UNREADABLE as error:
@@ -200,7 +200,7 @@ def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> M
 
 
 def _continue(
-    change: TableChange, made: Records, per_compaction: int, guard: Guard
+    change: TableChange, made: Changes, per_compaction: int, guard: Guard
 ) -> MetadataOutcome:
     """Steps 3 and 4 for a metadata table that is there; `made` are the records of the partitions
     that every table has. Where another one cannot be read, all others are dropped."""
@@ -220,7 +220,7 @@ def _continue(
 def _commit(
     change: TableChange,
     writer: MetadataWriter,
-    records: Records,
+    records: Changes,
     left_out: Mapping[str, str],
     guard: Guard,
 ) -> MetadataOutcome:
@@ -235,9 +235,9 @@ def _commit(
 
 def _followed(
     partitions: Mapping[str, MetadataPartition], change: TableChange, stored: StoredRecords | None
-) -> tuple[Records, Mapping[str, str]]:
+) -> tuple[Changes, Mapping[str, str]]:
     """The records of the partitions that follow a change, and why others do not."""
-    records: dict[MetadataPartition, Sequence[MetadataRecord]] = {}
+    records: dict[MetadataPartition, Records] = {}
     left_out: dict[str, str] = {}
     for name, partition in partitions.items():
         found = partition.changes(change, stored)

@@ -24,8 +24,9 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import mul
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
@@ -35,6 +36,9 @@ from tideline.hudi.timeline.column_range import ColumnRanges, ValueType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Found = TypeVar("Found")
 
@@ -77,10 +81,11 @@ class WholeTable:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """The keys that a slice has and the one before has not, and the other way round."""
+    """The keys, as texts, that a slice has and the one before has not, and the other way round;
+    None where there are none."""
 
-    added: Sequence[str] = ()
-    removed: Sequence[str] = ()
+    added: pa.Array | None = None
+    removed: pa.Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +229,9 @@ class MetadataPartition(Protocol):
     def file_id_prefix(self) -> str:
         """How the ids of its file groups begin."""
 
-    @property
-    def groups_made(self) -> int:
-        """How many file groups it is made of here; others may have made more, or fewer."""
+    def groups_for(self, records: int) -> int:
+        """How many file groups it is made of here for so many records; others may have made more,
+        or fewer."""
 
     @property
     def is_in_every_table(self) -> bool:
@@ -239,12 +244,10 @@ class MetadataPartition(Protocol):
     def hashed(self, key: str) -> str:
         """What of a key decides on its file group."""
 
-    def initial(self, whole: WholeTable) -> Sequence[MetadataRecord] | CannotFollow:
+    def initial(self, whole: WholeTable) -> Records | CannotFollow:
         """The records of a partition that is made, or what is in the way."""
 
-    def changes(
-        self, change: TableChange, stored: StoredRecords | None
-    ) -> Sequence[MetadataRecord] | CannotFollow:
+    def changes(self, change: TableChange, stored: StoredRecords | None) -> Records | CannotFollow:
         """The records, deletions among them, that follow from a change; `stored` is None where the
         metadata table is about to be made.
 
@@ -287,14 +290,6 @@ def shard_of(partition: MetadataPartition, group: FileGroupId) -> str | None:
     """
     behind = group.file_id.removeprefix(f"{partition.file_id_prefix}-").split("-")
     return behind[0] if len(behind) == _PARTS_IN_SHARD else None
-
-
-def too_long_a_key(keys: Iterable[str]) -> CannotFollow | None:
-    """What is in the way where one of these keys does not fit into an HFile."""
-    for key in keys:
-        if len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX:
-            return CannotFollow(f"a key of more than {KEY_BYTES_MAX:,} bytes: {key[:40]!r}...")
-    return None
 
 
 def group_number(key: str, groups: int) -> int:

@@ -50,7 +50,6 @@ class PartitionStatsPartition(StatisticsPartition):
 
     name = PARTITION_STATS
     file_id_prefix = "partition-stats"
-    groups_made = 1
 
     def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
         """From the rows of files, which must be there."""

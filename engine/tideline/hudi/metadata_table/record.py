@@ -43,7 +43,7 @@ from tideline.formats.log_block import (
 
 _SCHEMA_NAME = "HoodieMetadataRecord"
 _SCHEMA = "schema"
-_BLOCK_BYTES_MAX = 64 * 1024
+BLOCK_BYTES_MAX = 64 * 1024
 """Smaller than Hudi's blocks: a lookup reads whole ones, and keys are spread over them."""
 
 
@@ -105,14 +105,18 @@ def record_schema_json() -> str:
     return json.dumps(schema(_SCHEMA_NAME), separators=(",", ":"))
 
 
+def record_info() -> Mapping[str, bytes]:
+    """What an HFile of such records says of itself."""
+    return {_SCHEMA: record_schema_json().encode()}
+
+
 def encode_record_hfile(records: Iterable[MetadataRecord]) -> bytes:
     """An HFile of records with content, each key once."""
     kept = sorted(records, key=lambda record: record.key.encode())
     new = [record for record in kept if record.current_datum is None]
     encoded = iter(encode_records(record_schema_json(), [_to_avro(record) for record in new]))
     pairs = ((record.key.encode(), record.current_datum or next(encoded)) for record in kept)
-    info = {_SCHEMA: record_schema_json().encode()}
-    return encode_hfile(pairs, info, block_bytes_max=_BLOCK_BYTES_MAX)
+    return encode_hfile(pairs, record_info(), block_bytes_max=BLOCK_BYTES_MAX)
 
 
 def splice_record_hfile(
@@ -127,7 +131,7 @@ def splice_record_hfile(
     ordered = sorted(records, key=lambda record: record.key.encode())
     changes = ((record.key.encode(), _datum(record)) for record in ordered)
     try:
-        return splice_hfile(body, tuple(changes), block_bytes_max=_BLOCK_BYTES_MAX, path=path)
+        return splice_hfile(body, tuple(changes), block_bytes_max=BLOCK_BYTES_MAX, path=path)
     except UnsupportedTableError:
         return None
 

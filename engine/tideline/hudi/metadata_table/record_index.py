@@ -29,6 +29,7 @@ from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import decode_record, encode_records
 from tideline.hudi.metadata_table.index_definitions import FIRST_VERSION, has_option
+from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
@@ -38,7 +39,6 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
     Upkeep,
     WholeTable,
-    too_long_a_key,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
 from tideline.hudi.metadata_table.touched_slices import (
@@ -65,9 +65,6 @@ _ESCAPED = (*map(chr, range(1, 32)), "\x7f", *"\"#%'*/:=?\\{[]^_-")
 _ESCAPES = str.maketrans({sign: f"%{ord(sign):02X}" for sign in _ESCAPED})
 _COMPACTIONS = ("COMPACT", "LOG_COMPACT")
 _CLUSTER = "CLUSTER"
-
-_Key = tuple[str | None, str]
-"""A shard, and a record key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ class RecordIndexPartition(OptionalPartition):
     groups_made = 10
     may_be_empty = True
 
-    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+    def initial(self, whole: WholeTable) -> Records | CannotFollow:
         """One place for each key of the table; in the way is a key that has two."""
         reason = why_not_indexed(whole.table)
         if reason is not None:
@@ -106,18 +103,23 @@ class RecordIndexPartition(OptionalPartition):
         found = keys_of_table(whole)
         if isinstance(found, CannotFollow):
             return found
+        # Processes that write no rows have no Arrow.
+        from tideline.hudi.metadata_table.key_runs import KeyRun, KeyRuns
+
         zone = whole.table.instants.zone
-        records: dict[str, MetadataRecord] = {}
-        for piece, keys in found:
-            datum = KeyPlace(piece.group, zone.epoch_ms(piece.base_instant)).stored()
-            for key in keys:
-                if key in records:
-                    return CannotFollow(
-                        f"key {key!r} is stored twice, in {piece.group} and elsewhere: "
-                        "`tideline check --keys --across-partitions` names all of these"
-                    )
-                records[key] = MetadataRecord(key, datum=datum)
-        return too_long_a_key(records) or list(records.values())
+        runs = KeyRuns(
+            tuple(
+                KeyRun(keys, KeyPlace(piece.group, zone.epoch_ms(piece.base_instant)).stored())
+                for piece, keys in found
+            )
+        )
+        twice = runs.stored_twice()
+        if twice is not None:
+            return CannotFollow(
+                f"key {twice!r} is stored twice: "
+                "`tideline check --keys --across-partitions` says where, and names all of these"
+            )
+        return runs.too_long() or runs
 
     def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002
         return {
@@ -129,9 +131,7 @@ class RecordIndexPartition(OptionalPartition):
             "version": FIRST_VERSION,
         }
 
-    def changes(
-        self, change: TableChange, stored: StoredRecords | None
-    ) -> list[MetadataRecord] | CannotFollow:
+    def changes(self, change: TableChange, stored: StoredRecords | None) -> Records | CannotFollow:
         """A partition of the table that has no shard yet gets one, whether it has keys or not: Hudi
         makes none for one that `files` has."""
         if RECORD_INDEX not in change.table.config.metadata_partitions:
@@ -149,21 +149,25 @@ class RecordIndexPartition(OptionalPartition):
         found = change.compare_keys(change.timeline, change.timeline_after, pairs)
         since_ms = change.table.instants.zone.epoch_ms(change.completed.time)
         is_partitioned = _is_partitioned(change.table)
-        there: dict[_Key, MetadataRecord] = {}
-        gone: set[_Key] = set()
+        shards = _new_shards(change, stored) if is_partitioned else []
+        if not found and not shards:
+            return []
+        # Likewise.
+        from tideline.hudi.metadata_table.key_runs import KeyRun, KeyRuns
+
+        there: list[KeyRun] = []
+        gone: list[KeyRun] = []
         for pair, keys in zip(pairs, found, strict=True):
             piece = pair.after or pair.before
             assert piece is not None, "one of both is there"
             shard = shard_name(piece.partition) if is_partitioned else None
-            datum = KeyPlace(piece.group, since_ms).stored()
-            for key in keys.added:
-                there[shard, key] = MetadataRecord(key, datum=datum, shard=shard)
-            gone.update((shard, key) for key in keys.removed)
-        in_the_way = too_long_a_key(key for _, key in there)
-        if in_the_way is not None:
-            return in_the_way
-        deleted = [MetadataRecord(key, shard=shard) for shard, key in gone - there.keys()]
-        return [*there.values(), *deleted, *_new_shards(change, stored, is_partitioned)]
+            if keys.added is not None:
+                datum = KeyPlace(piece.group, since_ms).stored()
+                there.append(KeyRun(keys.added, datum, shard))
+            if keys.removed is not None:
+                gone.append(KeyRun(keys.removed, None, shard))
+        runs = KeyRuns((*gone, *there, *map(KeyRun.of_shard, shards)))
+        return runs.too_long() or runs
 
     def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
         reason = why_not_indexed(whole.table)
@@ -261,15 +265,11 @@ def _compared(
     return list(pairs.values())
 
 
-def _new_shards(
-    change: TableChange, stored: StoredRecords, is_partitioned: bool
-) -> list[MetadataRecord]:
-    """What makes the shards of partitions that have none."""
-    if not is_partitioned:
-        return []
+def _new_shards(change: TableChange, stored: StoredRecords) -> list[str]:
+    """The shards of partitions that have none yet."""
     wanted = {shard_name(partition) for partition in touched_partitions(change)}
     missing = wanted.difference(stored.shards(RECORD_INDEX_PARTITION))
-    return [MetadataRecord("", shard=shard) for shard in sorted(missing)]
+    return sorted(missing)
 
 
 @lru_cache(maxsize=4096)

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tideline.formats.avro import encode_records
 from tideline.hudi.metadata_table.index_definitions import (
@@ -30,6 +30,7 @@ from tideline.hudi.metadata_table.index_definitions import (
     read_definitions,
 )
 from tideline.hudi.metadata_table.index_names import FOLLOWED_TYPES
+from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
@@ -39,9 +40,8 @@ from tideline.hudi.metadata_table.partition import (
     TableChange,
     Upkeep,
     WholeTable,
-    too_long_a_key,
 )
-from tideline.hudi.metadata_table.record import MetadataRecord, record_schema_json
+from tideline.hudi.metadata_table.record import record_schema_json
 from tideline.hudi.metadata_table.record_index import (
     has_global_record_index,
     touched_groups,
@@ -57,6 +57,9 @@ from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import SECONDARY_INDEX
 from tideline.wording import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _RECORD = 7
 _FIELD = "SecondaryIndexMetadata"
@@ -98,7 +101,7 @@ class SecondaryIndexPartition(OptionalPartition):
         """What of a key decides on its file group."""
         return value_part(key) if self.hashes_value else key
 
-    def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
+    def initial(self, whole: WholeTable) -> Records | CannotFollow:
         """One record for each row of the table."""
         column = self._followed(whole.table, whole.schema_json)
         if isinstance(column, CannotFollow):
@@ -106,8 +109,7 @@ class SecondaryIndexPartition(OptionalPartition):
         found = keys_of_table(whole, column)
         if isinstance(found, CannotFollow):
             return found
-        texts = {text for _, keys in found for text in keys}
-        return too_long_a_key(texts) or [MetadataRecord(text, datum=_datum()) for text in texts]
+        return self._runs([keys for _, keys in found], [])
 
     def definition(self, whole: WholeTable) -> Mapping[str, Any]:  # noqa: ARG002
         return {
@@ -119,9 +121,7 @@ class SecondaryIndexPartition(OptionalPartition):
             "version": SECOND_VERSION if self.hashes_value else FIRST_VERSION,
         }
 
-    def changes(
-        self, change: TableChange, stored: StoredRecords | None
-    ) -> list[MetadataRecord] | CannotFollow:
+    def changes(self, change: TableChange, stored: StoredRecords | None) -> Records | CannotFollow:
         table = change.table
         if self.name not in table.config.metadata_partitions:
             return CannotFollow("the table does not list it")
@@ -144,13 +144,9 @@ class SecondaryIndexPartition(OptionalPartition):
         groups = dict.fromkeys((*touched, *replaced))
         pairs = [SlicePair(before.get(group), after.get(group)) for group in groups]
         found = change.compare_keys(change.timeline, change.timeline_after, pairs, column)
-        there = {key for keys in found for key in keys.added}
-        in_the_way = too_long_a_key(there)
-        if in_the_way is not None:
-            return in_the_way
-        gone = {key for keys in found for key in keys.removed} - there
-        said = [MetadataRecord(key, datum=_datum()) for key in there]
-        return [*said, *(MetadataRecord(key) for key in gone)]
+        added = [keys.added for keys in found if keys.added is not None]
+        removed = [keys.removed for keys in found if keys.removed is not None]
+        return self._runs(added, removed)
 
     def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
         column = self._followed(whole.table, whole.schema_json)
@@ -161,6 +157,19 @@ class SecondaryIndexPartition(OptionalPartition):
             "a record for each value that came or went, in "
             f"{counted(sizes.index_file_groups, 'file group')} of the index",
         )
+
+    def _runs(
+        self, added: Sequence[pa.Array], removed: Sequence[pa.Array]
+    ) -> Records | CannotFollow:
+        if not added and not removed:
+            return []
+        # Processes that write no rows have no Arrow.
+        from tideline.hudi.metadata_table.key_runs import KeyRun, KeyRuns
+
+        gone = (KeyRun(keys, None) for keys in removed)
+        there = (KeyRun(keys, _datum()) for keys in added)
+        runs = KeyRuns((*gone, *there), are_values=self.hashes_value)
+        return runs.too_long() or runs
 
     def _followed(self, table: HoodieTable, schema_json: str | None) -> str | CannotFollow:
         """The column, where every commit can follow its values."""

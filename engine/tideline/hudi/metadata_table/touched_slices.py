@@ -6,7 +6,8 @@ Files are those that `files` lists, and those of the change itself: no folder is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.partition import (
@@ -25,6 +26,9 @@ from tideline.hudi.table.file_group import (
 )
 from tideline.hudi.table.file_system_view import Listing
 from tideline.hudi.timeline.commit_metadata import WriteStat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Slices = Mapping[FileGroupId, FileSlice]
 """The newest slice of each live file group of the partitions that are touched."""
@@ -70,14 +74,19 @@ def slices_after(change: TableChange, stored: StoredRecords) -> Slices:
 
 def keys_of_table(
     whole: WholeTable, value_column: str | None = None
-) -> list[tuple[FileSlice, Sequence[str]]] | CannotFollow:
-    """The keys of each slice that a table has, as `CompareKeys` compares them."""
+) -> list[tuple[FileSlice, pa.Array]] | CannotFollow:
+    """The keys of each slice that a table has, as `CompareKeys` compares them; of none that has
+    none."""
     if whole.compare_keys is None:
         return CannotFollow("rows are not looked at")
     pieces = whole.table.files.view(whole.timeline).all_latest_slices()
     pairs = [SlicePair(None, piece) for piece in pieces]
     found = whole.compare_keys(whole.timeline, whole.timeline, pairs, value_column)
-    return [(piece, keys.added) for piece, keys in zip(pieces, found, strict=True)]
+    return [
+        (piece, keys.added)
+        for piece, keys in zip(pieces, found, strict=True)
+        if keys.added is not None
+    ]
 
 
 def _listed(change: TableChange, stored: StoredRecords) -> Listing:

@@ -35,23 +35,20 @@ from contextlib import suppress
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
-from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
+from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
 from tideline.hudi.metadata_table.commit_contents import commit_of, log_stat, plan_of
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
 from tideline.hudi.metadata_table.form import WRITE_TOKEN
+from tideline.hudi.metadata_table.group_records import NO_DELETES, by_group, log_blocks
+from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.partition import (
     MetadataPartition,
     file_group,
-    group_number,
-    shard_of,
 )
 from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
 from tideline.hudi.metadata_table.record import (
-    MetadataRecord,
-    encode_deletes,
     encode_record_hfile,
     record_count,
-    record_schema_json,
 )
 from tideline.hudi.table.file_group import (
     BaseFile,
@@ -78,8 +75,6 @@ from tideline.storage.lock import Guard, unguarded
 LAST_BUILD = InstantTime("0" * 14 + "999")
 """Partitions are built at instants of zeros and a number up to this."""
 _HFILE = "hfile"
-_NO_DELETES = encode_delete_content(b"\0")
-"""What a block of deletes without records holds."""
 
 
 class MetadataWriter:
@@ -111,7 +106,7 @@ class MetadataWriter:
     def commit(
         self,
         completed: Instant,
-        changes: Mapping[MetadataPartition, Sequence[MetadataRecord]],
+        changes: Mapping[MetadataPartition, Records],
         data_timeline: ActiveTimeline,
     ) -> None:
         """Add records to partitions, as the commit of an instant that is about to complete in the
@@ -124,8 +119,8 @@ class MetadataWriter:
         timeline = self._settled(self._metadata.timeline(), time)
         stored = self._stored(changes, timeline)
         groups = {partition: _groups_of(found) for partition, found in stored.items()}
-        records = _by_group(changes, groups)
-        blocks = {group: _log_blocks(group, time, found) for group, found in records.items()}
+        records = by_group(changes, groups)
+        blocks = {group: log_blocks(group, time, found) for group, found in records.items()}
         if self._holds(time, blocks, timeline, stored):
             return
         if timeline.find(time) is not None:
@@ -163,7 +158,7 @@ class MetadataWriter:
 
     def make(
         self,
-        initial: Mapping[MetadataPartition, Sequence[MetadataRecord]],
+        initial: Mapping[MetadataPartition, Records],
         time: InstantTime | None = None,
     ) -> None:
         """Make partitions of all these records, where there is nothing of them yet: an empty log,
@@ -176,18 +171,20 @@ class MetadataWriter:
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         empty = {HeaderKey.INSTANT_TIME: str(time)}
-        no_deletes = encode_block(BlockKind.DELETE, empty, _NO_DELETES)
+        no_deletes = encode_block(BlockKind.DELETE, empty, NO_DELETES)
         groups = {
-            partition: tuple(file_group(partition, n) for n in range(partition.groups_made))
-            for partition in initial
+            partition: tuple(
+                file_group(partition, n) for n in range(partition.groups_for(len(records)))
+            )
+            for partition, records in initial.items()
         }
         for partition, made in groups.items():
             write_partition_metadata(store, partition.name, time)
             for group in made:
                 self._put_log(group, time, None, no_deletes)
         stats = [
-            self._put_base_file(group, time, encode_record_hfile(records))
-            for group, records in _by_group(initial, groups).items()
+            self._put_base_file(group, time, records.encoded() or encode_record_hfile(()))
+            for group, records in by_group(initial, groups).items()
         ]
         metadata = commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
@@ -423,46 +420,8 @@ class MetadataWriter:
         DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
 
 
-def _by_group(
-    records: Mapping[MetadataPartition, Sequence[MetadataRecord]],
-    groups: Mapping[MetadataPartition, Sequence[FileGroupId]],
-) -> dict[FileGroupId, list[MetadataRecord]]:
-    """Records by the file group that their keys belong to. A partition of every table has one group
-    at least, so that every commit writes something; a shard that is new gets one."""
-    found: dict[FileGroupId, list[MetadataRecord]] = {}
-    for partition, those in records.items():
-        if partition.is_in_every_table:
-            found[groups[partition][0]] = []
-        shards: dict[str | None, list[FileGroupId]] = {}
-        for group in groups[partition]:
-            shards.setdefault(shard_of(partition, group), []).append(group)
-        for record in those:
-            its = shards.get(record.shard)
-            if its is None:
-                its = shards[record.shard] = [file_group(partition, 0, record.shard)]
-            group = its[group_number(partition.hashed(record.key), len(its))]
-            found.setdefault(group, []).append(record)
-    return found
-
-
 def _groups_of(stored: StoredPartition) -> tuple[FileGroupId, ...]:
     return tuple(slices[0].group for slices in stored.groups)
-
-
-def _log_blocks(group: FileGroupId, time: InstantTime, records: Sequence[MetadataRecord]) -> bytes:
-    """A log's blocks with these records: what has content, then what is deleted."""
-    headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: record_schema_json()}
-    said = [record for record in records if not record.is_deleted]
-    gone = [record.key for record in records if record.is_deleted and record.key]
-    if records and not said and not gone:
-        return encode_block(BlockKind.DELETE, headers, _NO_DELETES)
-    blocks = b""
-    if said or not gone:
-        blocks = encode_block(BlockKind.HFILE_DATA, headers, encode_record_hfile(said))
-    if gone:
-        deletes = encode_deletes(group.partition, gone)
-        blocks += encode_block(BlockKind.DELETE, headers, deletes)
-    return blocks
 
 
 def _since_compaction(timeline: ActiveTimeline) -> list[Instant]:

@@ -30,22 +30,30 @@ class TableCommits:
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
         self._notes: dict[Instant, CommitNote] = {}
+        self._newest: tuple[Instant, CommitMetadata] | None = None
         self._archived: dict[InstantTime, bool] = {}
         self._completed: dict[InstantTime, InstantTime | None] = {}
 
     def read(self, instant: Instant) -> CommitMetadata:
-        """What a completed commit did, also when it was archived since the timeline was read.
+        """What a completed commit did, also when it was archived since the timeline was read. That
+        of the newest one is kept, for each write reads it several times.
 
         Raises ObjectNotFoundError when it is in neither timeline (restored away), CorruptTableError
         when it cannot be read.
         """
+        newest = self._newest
+        if newest is not None and newest[0] == instant:
+            return newest[1]
         try:
-            return self._instants.timelines.read_commit(instant)
+            metadata = self._instants.timelines.read_commit(instant)
         except ObjectNotFoundError:
             entry = self.archive().find(frozenset({instant.time})).get(instant.time)
             if entry is None:
                 raise
             return entry.commit_metadata()
+        if newest is None or instant.time > newest[0].time:
+            self._newest = instant, metadata
+        return metadata
 
     def note(self, instant: Instant) -> CommitNote:
         """What is remembered of a completed commit. Raises as `read`."""

@@ -42,6 +42,8 @@ def commit_write(
     if isinstance(transaction, Repeated):
         return _repeated(request, transaction)
     try:
+        # After the commit nothing may fail.
+        undeclared = undeclared_index(table, request.operation, request.config)
         outcome: Committed | Conflicted | Repeated = transaction.commit(write(transaction))
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         found = _outcome_of_failure(transaction, error)
@@ -50,7 +52,8 @@ def commit_write(
         outcome = found
     if isinstance(outcome, Committed):
         seconds = table.clock.monotonic_s() - started_s
-        return _done(transaction, outcome, seconds, ResourceUsage.so_far().since(before))
+        spent = ResourceUsage.so_far().since(before)
+        return _done(transaction, outcome, seconds, spent, undeclared)
     transaction.abort()
     if isinstance(outcome, Repeated):
         return _repeated(request, outcome)
@@ -85,13 +88,16 @@ def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> 
 
 
 def _done(
-    transaction: WriteTransaction, committed: Committed, seconds: float, spent: ResourceUsage
+    transaction: WriteTransaction,
+    committed: Committed,
+    seconds: float,
+    spent: ResourceUsage,
+    undeclared: tuple[str, ...],
 ) -> WriteDone:
     table, request = transaction.table, transaction.request
     searched = request.token.notes if request.token else ()
     warning = table.instants.known_zone(transaction.timeline).warning
     warnings = (warning,) if warning is not None else ()
-    undeclared = undeclared_index(table, request.operation, request.config)
     kept = reported_uniqueness(table.config, request.operation, request.config)
     return WriteDone(
         request.operation,

@@ -266,15 +266,15 @@ METADATA_FAULTS = (
     Fault(
         "keys that a write deletes stay in the record index",
         f"{_ROOM}/record_index.py",
-        "            gone.update((shard, key) for key in keys.removed)\n",
-        "            gone.update(())\n",
+        "            if keys.removed is not None:\n",
+        "            if False:\n",
         _KEYS,
     ),
     Fault(
         "a key that moves is deleted from the record index",
         f"{_ROOM}/record_index.py",
-        "for shard, key in gone - there.keys()]\n",
-        "for shard, key in gone]\n",
+        "KeyRuns((*gone, *there, ",
+        "KeyRuns((*there, *gone, ",
         _KEYS,
     ),
     Fault(
@@ -294,7 +294,7 @@ METADATA_FAULTS = (
     Fault(
         "a partition without keys has no shard",
         f"{_ROOM}/record_index.py",
-        '    return [MetadataRecord("", shard=shard) for shard in sorted(missing)]\n',
+        "    return sorted(missing)\n",
         "    return []\n",
         _KEYS,
     ),
@@ -336,15 +336,15 @@ METADATA_FAULTS = (
     Fault(
         "a value that is replaced stays in a secondary index",
         f"{_ROOM}/secondary_index.py",
-        "        return [*said, *(MetadataRecord(key) for key in gone)]\n",
-        "        return said\n",
+        "KeyRuns((*gone, *there), are_values",
+        "KeyRuns((*there,), are_values",
         _KEYS,
     ),
     Fault(
         "records of a secondary index are in the file group of their whole key",
         f"{_ROOM}/secondary_index.py",
-        "        return value_part(key) if self.hashes_value else key\n",
-        "        return key\n",
+        "are_values=self.hashes_value)",
+        "are_values=False)",
         _KEYS,
     ),
     Fault(

@@ -17,5 +17,5 @@ SECONDARY_INDEX = "secondary_index_"
 
 KEPT_IN_METADATA_TABLE = (BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
 """The partitions that are kept up to date here, but secondary indexes."""
-KEPT_IN_VERSION_6 = frozenset({BLOOM_FILTERS, COLUMN_STATS, FILES})
+KEPT_IN_VERSION_6 = frozenset({BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX})
 """Of these, what is kept in version 6."""
