@@ -250,7 +250,8 @@ def test_a_rollback_that_switches_it_off_waits_for_the_index(small: SmallTable) 
     stored[FILES_PARTITION] = metadata.stored(FILES_PARTITION, timeline)
     now = table.instants.next_time()
     by_slice = metadata.form.logs_name_slice
-    writer._compact(stored, timeline, InstantTime(f"{died.time}001") if by_slice else now, now)
+    at = InstantTime(f"{died.time}001") if by_slice else now
+    writer._compact(stored, timeline, at, now, by=now)
     small.fake_clock.advance(DEFAULT_LIMITS.silent_s_max + 1)
     building = index_build(small, State.INFLIGHT)
     listed = opened(small).config.metadata_partitions

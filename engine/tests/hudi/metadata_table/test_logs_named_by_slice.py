@@ -29,7 +29,8 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import HEARTBEAT_DIRECTORY
 from tideline.testing.small_table import SmallTable, batch
-from tideline.testing.table_audit import stale_listing
+from tideline.testing.stepping_store import Step, SteppingStore
+from tideline.testing.table_audit import open_fresh, stale_listing
 
 OFTEN = {"hoodie.metadata.compact.max.delta.commits": "2"}
 LONG_S = 3_600.0
@@ -210,10 +211,31 @@ def test_a_later_commit_that_died_does_not_end_the_log_before_ours(small: SmallT
     left = put_log(small, block("x_0-0-0_20260101000000000.parquet", late.time))
     commit(small, early.in_state(State.COMPLETED), "y_0-0-0_20260101000000000.parquet")
     assert metadata.timeline().find(late.time) is None
-    assert metadata.store.get(left.path) != block("x_0-0-0_20260101000000000.parquet", late.time)
+    assert metadata.store.head(left.path) is None
     commit(small, late.in_state(State.COMPLETED), "x_0-0-0_20260101000000000.parquet")
     names = {"x_0-0-0_20260101000000000.parquet", "y_0-0-0_20260101000000000.parquet"}
     assert names <= listed(small)
+
+
+def test_an_undo_that_slept_deletes_nothing_of_others(small: SmallTable) -> None:
+    """The next commit has the version of the one that another process undid meanwhile."""
+    died = started(small)
+    commit(small, died.in_state(State.COMPLETED), "x_0-0-0_20260101000000000.parquet")
+    left = newest(small).log_files[-1]
+    small.fake_clock.advance(LONG_S)
+    others: list[LogFile] = []
+
+    def before(step: Step) -> None:
+        if step.method.startswith("delete") and step.path.endswith(left.name) and not others:
+            others.append(left)
+            small.write("upsert", batch([1, 40], 2))
+            others.append(newest(small).log_files[-1])
+
+    store = SteppingStore(small.store(), before)
+    MetadataWriter(open_fresh(small.location, store, small.clock)).undo(died.time)
+    assert [log.version for log in others] == [left.version, left.version]
+    assert stale_listing(opened(small)) == []
+    assert newest(small).log_files[-1] == others[-1]
 
 
 def test_what_others_appended_to_is_not_deleted(small: SmallTable) -> None:

@@ -17,9 +17,6 @@ from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
 
-WRITE_TOKEN = "0-0-0"
-"""What names of our files have where Hudi's have the numbers of a task."""
-
 ReadFrames = Callable[[LogFile], Sequence[BlockFrame]]
 """Reads the frames of a log. Raises as `read_frames`."""
 Completions = Callable[[InstantTime], InstantTime]
@@ -36,6 +33,10 @@ class MetadataForm(Protocol):
     @property
     def logs_name_slice(self) -> bool:
         """Whether the instant in a log's name is that of its slice, else it is the writer's."""
+
+    def write_token(self, time: InstantTime) -> str:
+        """What names of files that a commit of ours at `time` writes have where Hudi's have the
+        numbers of a task."""
 
     def in_order(self, logs: Sequence[LogFile], completed: Completions) -> tuple[LogFile, ...]:
         """The logs of a slice, what counts last at the end."""

@@ -15,12 +15,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from tideline.formats.log_block import BlockFrame, BlockKind
-from tideline.hudi.metadata_table.form import WRITE_TOKEN, Completions, ReadFrames
+from tideline.hudi.metadata_table.form import Completions, ReadFrames
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
+
+_WRITE_TOKEN = "0-0-0"
 
 
 class FormByCommit:
@@ -28,6 +30,9 @@ class FormByCommit:
 
     first: ClassVar[InstantTime] = InstantTime("0" * 17)
     logs_name_slice: ClassVar[bool] = False
+
+    def write_token(self, time: InstantTime) -> str:  # noqa: ARG002 -- names have it elsewhere
+        return _WRITE_TOKEN
 
     def in_order(self, logs: Sequence[LogFile], completed: Completions) -> tuple[LogFile, ...]:
         if len(logs) < 2:
@@ -66,7 +71,7 @@ class FormByCommit:
         piece: FileSlice | None,  # noqa: ARG002 -- the instant decides on the slice
         body: bytes,
     ) -> LogFile:
-        log = LogFile(group.partition, group.file_id, time, 1, WRITE_TOKEN, len(body))
+        log = LogFile(group.partition, group.file_id, time, 1, _WRITE_TOKEN, len(body))
         store.put(log.path, body)
         return log
 

@@ -3,10 +3,11 @@
 1. A block counts when its instant is completed, or archived. A command takes back what its target
    has written before it. Hudi's older readers want the instant in the table's timeline as well,
    which is why nothing is archived there that is not compacted here.
-2. Each commit of ours writes a log of its own, with the next version, created only where it is not
-   there. A writer that slept while its instant was undone cannot replace what others wrote since,
-   and its own block counts for nobody. So undoing a commit deletes its logs; where Hudi has
-   appended to one that others wrote as well, that cannot be done.
+2. Each commit of ours writes a log of its own, with the next version, and its instant where names
+   have the numbers of a task; so have base files. A writer that slept while its instant was undone
+   cannot replace or delete what others wrote since under that version, and its own block counts for
+   nobody. So undoing a commit deletes its logs; where Hudi has appended to one that others wrote as
+   well, that cannot be done.
 3. Blocks count in the order of versions: writers take turns, by the lock of the table.
 4. A compaction is at the newest commit's instant with `001` behind it, so that it sorts between
    that and the next. None is made while an instant is pending in the table that is not later: its
@@ -28,15 +29,16 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey
-from tideline.hudi.metadata_table.form import WRITE_TOKEN, Completions, ReadFrames
+from tideline.hudi.metadata_table.form import Completions, ReadFrames
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
-from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.instant_time import MILLIS_DIGITS, InstantTime
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 
 _COMPACTION = "001"
 _NAMES_TRIED_MAX = 100
+_DAY_DIGITS = 8
 
 
 class FormBySlice:
@@ -44,6 +46,11 @@ class FormBySlice:
 
     first: ClassVar[InstantTime] = InstantTime("0" * 14 + "010")
     logs_name_slice: ClassVar[bool] = True
+
+    def write_token(self, time: InstantTime) -> str:
+        """The instant, as numbers that Java's integers hold."""
+        day, clock = time.value[:_DAY_DIGITS], time.value[_DAY_DIGITS:MILLIS_DIGITS]
+        return f"0-{int(day)}-{int(clock)}"
 
     def in_order(
         self,
@@ -106,9 +113,8 @@ class FormBySlice:
         version = max((log.version for log in there), default=0)
         for _ in range(_NAMES_TRIED_MAX):
             version += 1
-            log = LogFile(
-                group.partition, group.file_id, base_instant, version, WRITE_TOKEN, len(body)
-            )
+            token = self.write_token(time)
+            log = LogFile(group.partition, group.file_id, base_instant, version, token, len(body))
             # An attempt before had a token of its own, and its log is deleted by its `undo`.
             if not isinstance(
                 store.put_if_absent(log.path, body, token=uuid4().hex), AlreadyExists

@@ -38,7 +38,6 @@ from tideline.formats.avro import encode_container
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
 from tideline.hudi.metadata_table.commit_contents import commit_of, log_stat, plan_of
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
-from tideline.hudi.metadata_table.form import WRITE_TOKEN
 from tideline.hudi.metadata_table.group_records import NO_DELETES, by_group, log_blocks
 from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.partition import (
@@ -142,7 +141,7 @@ class MetadataWriter:
         since = _since_compaction(timeline)
         if self._is_compaction_due(since, data_timeline):
             compaction = self._metadata.form.compaction_time(since, at)
-            compacted = self._compact(stored, timeline, compaction, at)
+            compacted = self._compact(stored, timeline, compaction, at, by=time)
             pieces |= {group: FileSlice(group, compaction) for group in compacted}
             at = self._after(at)
         timelines = self._metadata.timelines
@@ -183,7 +182,7 @@ class MetadataWriter:
             for group in made:
                 self._put_log(group, time, None, no_deletes)
         stats = [
-            self._put_base_file(group, time, records.encoded() or encode_record_hfile(()))
+            self._put_base_file(group, time, records.encoded() or encode_record_hfile(()), by=time)
             for group, records in by_group(initial, groups).items()
         ]
         metadata = commit_of(stats, operation_type="BULK_INSERT")
@@ -289,9 +288,11 @@ class MetadataWriter:
         timeline: ActiveTimeline,
         time: InstantTime,
         at: InstantTime | None,
+        *,
+        by: InstantTime,
     ) -> tuple[FileGroupId, ...]:
-        """Compact all file groups at a time after that of all commits here, within a commit that
-        completes `at`; those that have a base file of it.
+        """Compact all file groups at a time after that of all commits here, within the commit `by`,
+        which completes `at`; those that have a base file of it.
 
         What is older than the slices that were compacted is deleted after that: a reader of a slice
         that was the newest until then has it to the end.
@@ -309,7 +310,7 @@ class MetadataWriter:
             body = self._metadata.compacted(partition, piece, timeline)
             # A file group that never had a record gets no base file, as in Hudi.
             if body is not None:
-                stats.append(self._put_base_file(piece.group, time, body, piece))
+                stats.append(self._put_base_file(piece.group, time, body, by=by, before=piece))
                 compacted.append(piece.group)
         metadata = commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(at))
@@ -354,10 +355,13 @@ class MetadataWriter:
         group: FileGroupId,
         time: InstantTime,
         body: bytes,
+        *,
+        by: InstantTime,
         before: FileSlice | None = None,
     ) -> WriteStat:
-        """Write the base file of `time`; what a commit says of it."""
-        file = BaseFile(group.partition, group.file_id, WRITE_TOKEN, time, 0, _HFILE)
+        """Write the base file of `time`, within the commit `by`; what a commit says of it."""
+        token = self._metadata.form.write_token(by)
+        file = BaseFile(group.partition, group.file_id, token, time, 0, _HFILE)
         records = record_count(body)
         self._metadata.store.put(file.path, body)
         replaced = before.base_file if before is not None else None

@@ -271,6 +271,13 @@ METADATA_FAULTS = (
         _KEYS,
     ),
     Fault(
+        "logs of version 6 are named as those of others that were deleted",
+        f"{_ROOM}/form_by_slice.py",
+        '        return f"0-{int(day)}-{int(clock)}"\n',
+        '        return "0-0-0"\n',
+        ("engine/tests/hudi/metadata_table/test_logs_named_by_slice.py",),
+    ),
+    Fault(
         "a key that moves is deleted from the record index",
         f"{_ROOM}/record_index.py",
         "KeyRuns((*gone, *there, ",
