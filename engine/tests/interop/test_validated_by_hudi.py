@@ -62,18 +62,19 @@ def work(small: SmallTable) -> None:
     small.write("bulk_insert", batch(range(100, 106), 50, partitions=1), options=ALONE)
 
 
-def test_it_finds_nothing(small: SmallTable) -> None:
+def test_it_finds_nothing(small: SmallTable, tmp_path: Path) -> None:
     work(small)
     listed = small.lake().hoodie_table.config.metadata_partitions
     assert listed == (BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX)
-    folder = Path(small.location.uri.removeprefix("file://"))
-    found = validate(folder)
+    found = validate(tmp_path / "t")
     assert (set(found.right), set(found.wrong)) == (RIGHT, set()), found.printed[-5000:]
-    statistics = validate(folder, STATISTICS)
+    statistics = validate(tmp_path / "t", STATISTICS)
     assert statistics.right == {("column stats", "p0")}, statistics.printed[-5000:]
 
 
-def test_it_finds_a_wrong_place(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_finds_a_wrong_place(
+    small: SmallTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So its silence says something."""
     stored = KeyPlace.stored
 
@@ -84,6 +85,6 @@ def test_it_finds_a_wrong_place(small: SmallTable, monkeypatch: pytest.MonkeyPat
     work(small)
     monkeypatch.setattr(KeyPlace, "stored", elsewhere)
     small.write("bulk_insert", batch([200], 51, partitions=1), options=ALONE)
-    found = validate(Path(small.location.uri.removeprefix("file://")))
+    found = validate(tmp_path / "t")
     assert ("record index content", "") not in found.right
     assert RIGHT - found.right == {("record index content", "")}, found.printed[-5000:]

@@ -318,8 +318,7 @@ class HFileWriter:
 
     def add(self, key: bytes, value: bytes) -> None:
         """Add an entry. Raises InvalidDataError where its key is not above all before."""
-        if self._last_key is not None and key <= self._last_key:
-            raise InvalidDataError("keys of an HFile must ascend", value=key)
+        self._require_above(key)
         if len(self._current) + len(key) + len(value) > self._block_bytes_max:
             self._end_block()
         if not self._current:
@@ -344,8 +343,7 @@ class HFileWriter:
     ) -> None:
         """Add a data block of entries that ascend, of so many bytes of keys and of values. Raises
         likewise."""
-        if self._last_key is not None and first_key <= self._last_key:
-            raise InvalidDataError("keys of an HFile must ascend", value=first_key)
+        self._require_above(first_key)
         self._end_block()
         self._current += content
         self._first_key, self._last_key = first_key, last_key
@@ -356,8 +354,7 @@ class HFileWriter:
 
     def copy(self, body: bytes, block: Block) -> None:
         """Add a data block of another file, as it is stored there."""
-        if self._last_key is not None and block.first_key <= self._last_key:
-            raise InvalidDataError("keys of an HFile must ascend", value=block.first_key)
+        self._require_above(block.first_key)
         self._end_block()
         at = len(self._blocks)
         magic, on_disk, content_bytes, _, *rest = _HEADER.unpack_from(body, block.offset)
@@ -400,6 +397,10 @@ class HFileWriter:
         self._append(_FILE_INFO, b"PBUF" + _varint(len(message)) + message)
         trailer = self._trailer(info_at, load_at)
         return bytes(self._blocks) + trailer
+
+    def _require_above(self, key: bytes) -> None:
+        if self._last_key is not None and key <= self._last_key:
+            raise InvalidDataError("keys of an HFile must ascend", value=key)
 
     def _trailer(self, info_at: int, load_at: int) -> bytes:
         first, last = (self._index[0][0], self._index[-1][0]) if self._index else (-1, 0)

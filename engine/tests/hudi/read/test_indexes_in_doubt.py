@@ -16,9 +16,7 @@ from tideline.index_lookups import lookups_so_far
 from tideline.testing.altered_schema import alter, rename, retype
 from tideline.testing.kept_statistics import begin_secondary_index
 from tideline.testing.keyed_table import PARTITIONS, KeyedTable, id_of, opened_by, row_of
-from tideline.testing.reads_by_statistics import (
-    statistics_always_used,
-)
+from tideline.testing.reads_by_statistics import statistics_always_used
 from tideline.testing.stepping_store import Step, SteppingStore
 
 

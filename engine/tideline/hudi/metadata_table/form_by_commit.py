@@ -22,8 +22,6 @@ from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
 
-_WRITE_TOKEN = "0-0-0"
-
 
 class FormByCommit:
     """The protocol of versions 8 and 9."""
@@ -32,7 +30,7 @@ class FormByCommit:
     logs_name_slice: ClassVar[bool] = False
 
     def write_token(self, time: InstantTime) -> str:  # noqa: ARG002 -- names have it elsewhere
-        return _WRITE_TOKEN
+        return "0-0-0"
 
     def in_order(self, logs: Sequence[LogFile], completed: Completions) -> tuple[LogFile, ...]:
         if len(logs) < 2:
@@ -71,7 +69,8 @@ class FormByCommit:
         piece: FileSlice | None,  # noqa: ARG002 -- the instant decides on the slice
         body: bytes,
     ) -> LogFile:
-        log = LogFile(group.partition, group.file_id, time, 1, _WRITE_TOKEN, len(body))
+        token = self.write_token(time)
+        log = LogFile(group.partition, group.file_id, time, 1, token, len(body))
         store.put(log.path, body)
         return log
 

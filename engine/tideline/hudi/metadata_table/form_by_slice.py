@@ -111,11 +111,11 @@ class FormBySlice:
         base_instant = time if piece is None else piece.base_instant
         there = () if piece is None else piece.log_files
         version = max((log.version for log in there), default=0)
+        token = self.write_token(time)
         for _ in range(_NAMES_TRIED_MAX):
             version += 1
-            token = self.write_token(time)
             log = LogFile(group.partition, group.file_id, base_instant, version, token, len(body))
-            # An attempt before had a token of its own, and its log is deleted by its `undo`.
+            # A log of this name is of an attempt before, and is deleted by its `undo`.
             if not isinstance(
                 store.put_if_absent(log.path, body, token=uuid4().hex), AlreadyExists
             ):

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
-from tideline.hudi.metadata_table.many_records import GroupRecords, ManyRecords, Records
+from tideline.hudi.metadata_table.many_records import (
+    GroupRecords,
+    GroupsOf,
+    ManyRecords,
+    Records,
+)
 from tideline.hudi.metadata_table.partition import (
     MetadataPartition,
     file_group,
@@ -36,26 +41,11 @@ def by_group(
     for partition, those in records.items():
         if partition.is_in_every_table:
             found[groups[partition][0]] = ListedRecords(())
-        shards: dict[str | None, list[FileGroupId]] = {}
-        for group in groups[partition]:
-            shards.setdefault(shard_of(partition, group), []).append(group)
-
-        def groups_of(
-            shard: str | None,
-            partition: MetadataPartition = partition,
-            shards: Mapping[str | None, Sequence[FileGroupId]] = shards,
-        ) -> Sequence[FileGroupId]:
-            return shards.get(shard) or (file_group(partition, 0, shard),)
-
+        groups_of = _groups_of(partition, groups[partition])
         if isinstance(those, ManyRecords):
             found.update(those.dealt(groups_of))
-            continue
-        listed: dict[FileGroupId, list[MetadataRecord]] = {}
-        for record in those:
-            its = groups_of(record.shard)
-            group = its[group_number(partition.hashed(record.key), len(its))]
-            listed.setdefault(group, []).append(record)
-        found.update({group: ListedRecords(its) for group, its in listed.items()})
+        else:
+            found.update(_dealt(those, partition, groups_of))
     return found
 
 
@@ -90,3 +80,22 @@ class ListedRecords:
 
     def deleted(self) -> Sequence[str]:
         return [record.key for record in self.records if record.is_deleted and record.key]
+
+
+def _groups_of(partition: MetadataPartition, groups: Sequence[FileGroupId]) -> GroupsOf:
+    """The file groups of each shard, those that a new one gets among them."""
+    shards: dict[str | None, list[FileGroupId]] = {}
+    for group in groups:
+        shards.setdefault(shard_of(partition, group), []).append(group)
+    return lambda shard: shards.get(shard) or (file_group(partition, 0, shard),)
+
+
+def _dealt(
+    records: Sequence[MetadataRecord], partition: MetadataPartition, groups_of: GroupsOf
+) -> Mapping[FileGroupId, ListedRecords]:
+    found: dict[FileGroupId, list[MetadataRecord]] = {}
+    for record in records:
+        groups = groups_of(record.shard)
+        group = groups[group_number(partition.hashed(record.key), len(groups))]
+        found.setdefault(group, []).append(record)
+    return {group: ListedRecords(its) for group, its in found.items()}

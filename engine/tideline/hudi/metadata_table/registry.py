@@ -51,8 +51,7 @@ def kept_partitions(table: HoodieTable) -> dict[str, MetadataPartition]:
         name for name in table.config.metadata_partitions if table.layout.keeps_partition(name)
     ]
     found = {name: item for name, item in _by_name().items() if name in listed}
-    secondary = (item for item in secondary_indexes(table) if item.name in listed)
-    return found | {item.name: item for item in secondary}
+    return found | {item.name: item for item in secondary_indexes(table)}
 
 
 def _by_name() -> dict[str, MetadataPartition]:

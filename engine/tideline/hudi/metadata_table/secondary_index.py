@@ -190,8 +190,11 @@ class SecondaryIndexPartition(OptionalPartition):
 
 
 def secondary_indexes(table: HoodieTable) -> tuple[SecondaryIndexPartition, ...]:
-    """Those that the table lists. Raises CorruptTableError where definitions cannot be read."""
-    names = [name for name in table.config.metadata_partitions if name.startswith(SECONDARY_INDEX)]
+    """Those that the table lists and that are kept in its version. Raises CorruptTableError where
+    definitions cannot be read."""
+    listed = table.config.metadata_partitions
+    names = [name for name in listed if name.startswith(SECONDARY_INDEX)]
+    names = [name for name in names if table.layout.keeps_partition(name)]
     definitions = read_definitions(table) if names else {}
     return tuple(SecondaryIndexPartition.defined(name, definitions) for name in names)
 

@@ -40,15 +40,9 @@ from tideline.hudi.metadata_table.commit_contents import commit_of, log_stat, pl
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
 from tideline.hudi.metadata_table.group_records import NO_DELETES, by_group, log_blocks
 from tideline.hudi.metadata_table.many_records import Records
-from tideline.hudi.metadata_table.partition import (
-    MetadataPartition,
-    file_group,
-)
+from tideline.hudi.metadata_table.partition import MetadataPartition, file_group
 from tideline.hudi.metadata_table.reader import MetadataTable, StoredPartition
-from tideline.hudi.metadata_table.record import (
-    encode_record_hfile,
-    record_count,
-)
+from tideline.hudi.metadata_table.record import encode_record_hfile, record_count
 from tideline.hudi.table.file_group import (
     BaseFile,
     FileGroupId,

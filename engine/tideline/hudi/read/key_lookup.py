@@ -184,8 +184,7 @@ def _named_values(
     table: HoodieTable, row_filter: RowFilter
 ) -> tuple[SecondaryIndexPartition, list[Any]] | None:
     for index in secondary_indexes(table):
-        is_usable = index.column is not None and table.config.may_keep(index.name)
-        values = allowed_values(row_filter, index.column or "") if is_usable else None
+        values = None if index.column is None else allowed_values(row_filter, index.column)
         if values is not None:
             return index, values
     return None
