@@ -31,7 +31,7 @@ class ManyFiles:
     def made(cls, bench: Workbench) -> ManyFiles:
         """The table in the version that Hudi makes now, from a file that is left beside it."""
         source, path = bench.fresh("many-files.parquet"), bench.fresh(TABLE_NAME)
-        made = cls(path, _rows())
+        made = cls(path, rows_of_files(FILES))
         pq.write_table(made.rows, source)
         properties = {"hoodie.metadata.enable": "true", INDEX_TYPE: "RECORD_INDEX"}
         bench.tideline.load(path, source, table_version=9, properties=properties)
@@ -41,17 +41,23 @@ class ManyFiles:
 
     def changed(self, rows: int, files: int, turn: int) -> pa.Table:
         """So many of the rows in so many of the files, with later values."""
-        numbers = np.arange(rows)
-        found = self.rows.take(numbers % files + numbers // files * FILES)
-        at = found.schema.get_field_index(ORDERING)
-        later = pa.array(np.full(rows, 2_000_000_000_000 + turn), pa.int64())
-        return found.set_column(at, ORDERING, later)
+        return changed_rows(self.rows, rows, files, FILES, turn)
 
 
-def _rows() -> pa.Table:
+def rows_of_files(files: int) -> pa.Table:
+    """Rows in so many partitions, by turns."""
     rows = orders(np.arange(ROWS), seed=0, report=0)
-    file = np.arange(ROWS) % FILES
-    near = pa.array(file * 1_000 + np.arange(ROWS) // FILES, pa.int32())
+    file = np.arange(ROWS) % files
+    near = pa.array(file * 1_000 + np.arange(ROWS) // files, pa.int32())
     rows = rows.set_column(rows.schema.get_field_index(NEAR), NEAR, near)
     regions = pa.array([f"r{number:04}" for number in file])
     return rows.set_column(rows.schema.get_field_index(PARTITION_BY), PARTITION_BY, regions)
+
+
+def changed_rows(stored: pa.Table, rows: int, touched: int, files: int, turn: int) -> pa.Table:
+    """So many of `rows_of_files(files)`, in so many of the files, with later values."""
+    numbers = np.arange(rows)
+    found = stored.take(numbers % touched + numbers // touched * files)
+    at = found.schema.get_field_index(ORDERING)
+    later = pa.array(np.full(rows, 2_000_000_000_000 + turn), pa.int64())
+    return found.set_column(at, ORDERING, later)

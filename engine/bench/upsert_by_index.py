@@ -19,7 +19,7 @@ from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import version_options
 
 _ROWS, _TOUCHED = 100, 8
-_OPTIONS = {
+INDEXED = {
     **version_options(9),
     "hoodie.table.name": TABLE_NAME,
     "hoodie.index.type": "RECORD_INDEX",
@@ -40,7 +40,7 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
         listed = LakeTable.open(str(target)).hoodie_table.config.metadata_partitions
         assert {COLUMN_STATS, PARTITION_STATS, RECORD_INDEX} <= set(listed), "all are kept"
         target = bench.fresh_copy(table.path, "upsert-hudi")
-        hudi_seconds = bench.hudi.write(target, source, operation="upsert", options=_OPTIONS)
+        hudi_seconds = bench.hudi.write(target, source, operation="upsert", options=INDEXED)
         if turn is not None:
             ours.add(seconds)
             hudi.add(hudi_seconds)

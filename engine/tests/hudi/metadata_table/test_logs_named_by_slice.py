@@ -151,10 +151,10 @@ def test_a_sleepers_log_stays_and_does_not_count(small: SmallTable) -> None:
 
 
 def test_a_name_that_is_taken_meanwhile_is_not_written_over(small: SmallTable) -> None:
-    piece = newest(small)
-    taken = put_log(small, b"another's")
+    """Another process is at the same instant, such as one of zeros."""
+    piece, time = newest(small), opened(small).instants.next_time()
+    taken = put_log(small, b"another's", BY_SLICE.write_token(time))
     store = metadata_of(small).store
-    time = opened(small).instants.next_time()
     log = BY_SLICE.put_log(store, piece.group, time, piece, b"ours")
     assert (store.get(taken.path), store.get(log.path)) == (b"another's", b"ours")
 
