@@ -167,6 +167,22 @@ def test_what_belongs_to_no_version_or_is_not_read_is_named(table: WrittenTable)
     assert unread == {"extract.csv", "1" + strange.name[1:]}
 
 
+def test_bounds_and_keys_go_with_the_rows(
+    merge_on_read: WrittenTable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    merge_on_read.write([(2, "d1", "ford", 9)], options={"hoodie.metadata.enable": "true"})
+    made = ("column_stats", "partition_stats", "record_index")
+    for name in made:
+        merge_on_read.lake.indexes().create(name)
+    assert run(["erase", str(merge_on_read.folder), "--where", WHERE, "--yes"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    whole = f"Dropped {', '.join(made)} from Hudi's metadata table"
+    assert [line for line in said if line.startswith(whole)]
+    assert not [line for line in said if line.startswith("Not done")]
+    assert merge_on_read.lake.hoodie_table.config.metadata_partitions == ("files",)
+    assert list(files_with_the_person(merge_on_read.folder)) == []
+
+
 def test_a_publication_loses_the_snapshots_that_listed_the_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

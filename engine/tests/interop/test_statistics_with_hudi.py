@@ -275,3 +275,24 @@ def test_statistics_that_we_make_are_used_and_continued(
     made.check()
     made.by_hudi([6, 61], 10)
     made.check()
+
+
+def test_rows_that_hudi_loses_after_an_update_of_some_columns_are_found_and_mended(
+    tmp_path: Path, hudi_peer: HudiPeer
+) -> None:
+    """A log that Hudi's MERGE writes has statistics of its columns alone."""
+    shared = Shared(tmp_path / "shared", hudi_peer, 9, "MERGE_ON_READ")
+    shared.by_hudi(range(6), 1)
+    assert shared.small.lake().check() == ()
+    name = hudi_peer.table_at(str(shared.path))
+    hudi_peer.run_statement(
+        f"merge into {name} as t using (select 'k003' id, 'p1' p, 9L ts, 999L v) as s "
+        "on t.id = s.id and t.p = s.p when matched then update set t.v = s.v, t.ts = s.ts"
+    )
+    both = f"select id from {name} where i is null and v = 999"
+    assert hudi_peer.sql(both)["id"].to_pylist() == []
+    (found,) = shared.small.lake().check()
+    assert found.message.startswith("has statistics, but none of id, i, f, ")
+    shared.small.lake().repair()
+    hudi_peer.run_statement(f"refresh table {name}")
+    assert hudi_peer.sql(both)["id"].to_pylist() == ["k003"]

@@ -118,6 +118,11 @@ def _print_steps(done: Erasure) -> None:
     if done.iceberg_snapshots_dropped:
         print_line(f"Dropped {counted(done.iceberg_snapshots_dropped, 'Iceberg snapshot')}.")
     print_line(f"Cleaned {counted(len(done.files_cleaned), 'file')} of older versions.")
+    if done.partitions_dropped:
+        print_line(
+            f"Dropped {', '.join(done.partitions_dropped)} from Hudi's metadata table, for bounds "
+            "and keys there may be those of the rows. `tideline index create` makes them again."
+        )
 
 
 def print_proof(title: str, proof: Proof) -> None:

@@ -213,16 +213,12 @@ def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -
         why = cleaned.reason if isinstance(cleaned, NotDue) else kept
         remarks.append(f"{counted(left, 'older version')} of file groups not cleaned: {why}")
     with table.lock().acquire():
-        gone = drop_values(table)
-    if gone:
-        remarks.append(
-            f"{', '.join(gone)} dropped from Hudi's metadata table, for bounds and keys there may "
-            "be those of the rows: Hudi's next writer makes the statistics of its settings again"
-        )
+        partitions_dropped = drop_values(table)
     return replace(
         report,
         compacted=compacted,
         files_cleaned=tuple(file.path for clean in done for file in clean.files),
+        partitions_dropped=partitions_dropped,
         iceberg_snapshots_dropped=dropped,
         remarks=tuple(remarks),
     )

@@ -132,8 +132,10 @@ class Erasure:
     """What an erasure did, or with `is_preview` would do.
 
     `matching` are the rows of the table that matched, `deleted_at` the commit that deleted them.
-    `savepoints` were given up, or are in the way. `before` and `after` are there where a proof was
-    asked for, `landing` for each prefix that was named; `remarks` say what could not be done.
+    `savepoints` were given up, or are in the way. `partitions_dropped` are those of Hudi's metadata
+    table, for bounds and keys there may be those of the rows. `before` and `after` are there where
+    a proof was asked for, `landing` for each prefix that was named; `remarks` say what could not be
+    done.
     """
 
     where: str
@@ -142,6 +144,7 @@ class Erasure:
     deleted_at: str | None = None
     compacted: tuple[InstantTime, ...] = ()
     files_cleaned: tuple[str, ...] = ()
+    partitions_dropped: tuple[str, ...] = ()
     iceberg_snapshots_dropped: int = 0
     before: Proof | None = None
     after: Proof | None = None

@@ -9,6 +9,8 @@ from tideline.testing.life_state import NUMBERS, LifeState
 from tideline.testing.life_table import Row, Surface
 from tideline.testing.life_values import ColumnType
 
+SOME_COLUMNS = "Hudi: merge into, some columns"
+"""The step that updates some columns of rows, in logs that have these alone."""
 _ROWS = 12
 
 
@@ -42,7 +44,7 @@ class HudiSteps:
         if not table.hudi_loses_keys and (is_sql or not table.has_times_in_paths):
             yield "Hudi: merge into", self._merge
             if table.table_type == "cow" or self._merges_in_logs():
-                yield "Hudi: merge into, some columns", self._merge_some_columns
+                yield SOME_COLUMNS, self._merge_some_columns
             yield "Hudi: update", self._update
             yield "Hudi: delete from", self._delete
         if not table.hudi_loses_keys and not (is_sql and table.has_times_in_paths):

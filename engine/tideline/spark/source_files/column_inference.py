@@ -32,17 +32,18 @@ _LONG, _DOUBLE, _TEXT = T.LongType(), T.DoubleType(), T.StringType()
 _NUMBERS = (T.LongType, T.DoubleType, T.DecimalType)
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
-_WHOLE = r"^(0|-?[1-9][0-9]*)$"
+# `$` of Java would stand before a last line break, too, as of a quote that nothing closes.
+_WHOLE = r"^(0|-?[1-9][0-9]*)\z"
 # Programs write an exponent with a point or a sign before it; codes and serial numbers have none.
 _FRACTION = (
-    r"^-?(0|[1-9][0-9]*)?\.[0-9]+([eE][+-]?[0-9]+)?$"
-    r"|^-?(0|[1-9][0-9]*)(\.|[eE][+-][0-9]+)$|^(NaN|-?Inf(inity)?)$"
+    r"^-?(0|[1-9][0-9]*)?\.[0-9]+([eE][+-]?[0-9]+)?\z"
+    r"|^-?(0|[1-9][0-9]*)(\.|[eE][+-][0-9]+)\z|^(NaN|-?Inf(inity)?)\z"
 )
-_NUMERAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_NUMERAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\z"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}"
-_NAMED = r"^(NaN|[+-]?Inf(inity)?|[+-]?INF)$"
-_FLAG = "(?i)^(true|false)$"
+_NAMED = r"^(NaN|[+-]?Inf(inity)?|[+-]?INF)\z"
+_FLAG = r"(?i)^(true|false)\z"
 _SAFE_DIGITS = 15
 """So many digits a whole number may have that a double gives back."""
 _FRACTION_DIGITS_MAX = 17
