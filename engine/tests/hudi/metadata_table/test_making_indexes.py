@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -17,13 +18,20 @@ from tideline.hudi.metadata_table.index_definitions import (
     DEFINITIONS_PATH_PROPERTY,
     read_definitions,
 )
+from tideline.hudi.metadata_table.index_making import make_partition
+from tideline.hudi.metadata_table.partition import WholeTable
 from tideline.hudi.metadata_table.reader import MetadataTable
+from tideline.hudi.metadata_table.record import MetadataRecord
+from tideline.hudi.metadata_table.record_index import RECORD_INDEX_PARTITION, KeyPlace
 from tideline.hudi.open_table import open_table
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     COLUMN_STATS,
     FILES,
+    METADATA_TABLE_PATH,
     PARTITION_STATS,
+    RECORD_INDEX,
     TableType,
 )
 from tideline.hudi.timeline.column_range import ordered
@@ -254,6 +262,30 @@ def test_a_drop_that_died_is_finished_by_another(small: SmallTable, when: str) -
         make_both(twin)
         assert_right(twin)
         twin.forget()
+
+
+@pytest.mark.parametrize("files_before", [1, 10], ids=["its logs", "its base files"])
+def test_a_maker_that_lost_the_lock_writes_none_of(small: SmallTable, files_before: int) -> None:
+    """The next maker may have taken the same names; encoding takes its time."""
+    table = opened(small)
+
+    def written() -> list[str]:
+        inside = table.store.list(f"{METADATA_TABLE_PATH}/{RECORD_INDEX}/")
+        return [info.path for info in inside if ".hoodie_partition" not in info.path]
+
+    def lost() -> None:
+        if len(written()) >= files_before:
+            raise ConflictError("the lock was lost")
+
+    place = KeyPlace(FileGroupId("p1", f"{UUID(int=1)}-0"), 0).stored()
+    records = [MetadataRecord(f"k{number}", datum=place) for number in range(20)]
+    assert RECORD_INDEX_PARTITION.groups_for(len(records)) == 10
+    with pytest.raises(ConflictError, match="the lock was lost"):
+        make_partition(RECORD_INDEX_PARTITION, records, WholeTable(table, table.timeline()), lost)
+    assert len(written()) == files_before
+    indexes(small).create(RECORD_INDEX)
+    assert opened(small).config.metadata_partitions == (FILES, RECORD_INDEX)
+    assert [finding for finding in small.lake().check() if finding.check == "record index"] == []
 
 
 def dying_at(when: str, number: int) -> FaultPlan:

@@ -174,11 +174,14 @@ class MetadataWriter:
         for partition, made in groups.items():
             write_partition_metadata(store, partition.name, time)
             for group in made:
+                self._guard()
                 self._put_log(group, time, None, no_deletes)
-        stats = [
-            self._put_base_file(group, time, records.encoded() or encode_record_hfile(()), by=time)
-            for group, records in by_group(initial, groups).items()
-        ]
+        stats = []
+        for group, records in by_group(initial, groups).items():
+            body = records.encoded() or encode_record_hfile(())
+            # The next maker takes the same instant, and so the same names.
+            self._guard()
+            stats.append(self._put_base_file(group, time, body, by=time))
         metadata = commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 

@@ -162,6 +162,13 @@ METADATA_FAULTS = (
         _KEEPING,
     ),
     Fault(
+        "the base file of an index is written without the lock",
+        _WRITER,
+        "            self._guard()\n            stats",
+        "            stats",
+        _MADE,
+    ),
+    Fault(
         "what a sleeper left in the metadata table stays",
         _WRITER,
         "            self.undo(instant.time, timeline)\n",
