@@ -289,8 +289,10 @@ def test_rows_that_hudi_loses_after_an_update_of_some_columns_are_found_and_mend
         f"merge into {name} as t using (select 'k003' id, 'p1' p, 9L ts, 999L v) as s "
         "on t.id = s.id and t.p = s.p when matched then update set t.v = s.v, t.ts = s.ts"
     )
-    both = f"select id from {name} where i is null and v = 999"
+    where = "i is null and v = 999"
+    both = f"select id from {name} where {where}"
     assert hudi_peer.sql(both)["id"].to_pylist() == []
+    assert shared.small.lake().to_arrow(["id"], where)["id"].to_pylist() == ["k003"]
     (found,) = shared.small.lake().check()
     assert found.message.startswith("has statistics, but none of id, i, f, ")
     shared.small.lake().repair()
