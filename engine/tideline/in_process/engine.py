@@ -10,7 +10,6 @@ here or Spark's tasks look into files and write them is up to a `PieceRunner`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +40,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import SortMode, WriteConfig
 from tideline.hudi.write.matched_rows import MatchedRows
+from tideline.hudi.write.new_file_id import new_file_id
 from tideline.hudi.write.pieces import (
     CreateFiles,
     LookUpChunk,
@@ -196,7 +196,7 @@ class InProcessWriteEngine:
             deletes = self._batch.deletes
             flags = None if deletes is None else deletes[chosen]
             rows = self._handle_rows(context, chosen, flags)
-            return CreateFiles(context, paths[number], str(uuid4()), rows)
+            return CreateFiles(context, paths[number], new_file_id(), rows)
 
         row_bytes = self._row_bytes()
         sizes = [row_bytes * len(rows) for _, rows in groups]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from uuid import uuid4
 
 from tideline.errors import InvalidDataError, UnsupportedTableError
 from tideline.hudi.index.bucket import BucketHash
@@ -26,6 +25,7 @@ from tideline.hudi.write.held_file_groups import (
     require_no_compaction,
     settle_with_clustering,
 )
+from tideline.hudi.write.new_file_id import new_file_id
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WrittenFiles
@@ -82,9 +82,7 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFile
         counts = engine.profile_by_hash(hashed)
         plan, placement, _ = plan_by_hash(empty, counts, hashed, makes_groups=True)
     else:
-        plan = plan_buckets(
-            profile, {}, sizing, lambda: str(uuid4()), average_record_bytes=size_bytes
-        )
+        plan = plan_buckets(profile, {}, sizing, new_file_id, average_record_bytes=size_bytes)
     stats = engine.write(
         plan,
         choose_targets(plan, empty, table.config.table_type),

@@ -14,7 +14,6 @@ Source: Hudi's BaseCommitActionExecutor and its subclasses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import uuid4
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
@@ -32,6 +31,7 @@ from tideline.hudi.write.config import InsertDuplicates
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
 from tideline.hudi.write.known_places import known_places
+from tideline.hudi.write.new_file_id import new_file_id
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WrittenFiles
@@ -64,11 +64,11 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         profile,
         small_files(view, profile, config.sizing, table_type),
         config.sizing,
-        lambda: str(uuid4()),
+        new_file_id,
         average_record_bytes=record_bytes(table, transaction.timeline, config),
     )
     if operation.writes_rows and table_type is TableType.MERGE_ON_READ:
-        plan = with_room_for_inserts(plan, profile.partitions, lambda: str(uuid4()))
+        plan = with_room_for_inserts(plan, profile.partitions, new_file_id)
     settle_with_clustering(transaction, view, updated_groups(plan))
     transaction.to_inflight(inflight_metadata(profile, operation.json_name))
     stats = engine.write(

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +28,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.bucket_write import handle_columns
 from tideline.hudi.write.config import SortMode
+from tideline.hudi.write.new_file_id import new_file_id
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.spark.write.batch import (
@@ -165,7 +165,7 @@ class OpenPartitions:
                 self._close(next(iter(self._open)))
             check_partition_paths([partition], table=self._store.uri)
             check_new_partition(self._store, partition)
-            handle = CreateHandle(self._context, self._store, partition, str(uuid4()))
+            handle = CreateHandle(self._context, self._store, partition, new_file_id())
         self._open[partition] = handle
         return handle
 
