@@ -11,21 +11,11 @@ from collections.abc import Sequence
 
 import pyarrow.parquet as pq
 
-from bench.many_files import FILES, TABLE_NAME, ManyFiles
+from bench.many_files import FILES, INDEXED, ManyFiles, require_indexes
 from bench.measurement import Claim, Limit, Series
 from bench.workbench import Workbench, run
-from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
-from tideline.lake_table import LakeTable
-from tideline.testing.hudi_peer import version_options
 
 _ROWS, _TOUCHED = 100, 8
-INDEXED = {
-    **version_options(9),
-    "hoodie.table.name": TABLE_NAME,
-    "hoodie.index.type": "RECORD_INDEX",
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
-}
 
 
 def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
@@ -37,8 +27,7 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
         pq.write_table(table.changed(_ROWS, _TOUCHED, number), source)
         target = bench.fresh_copy(table.path, "upsert-ours")
         seconds = bench.tideline.write(target, source, operation="upsert")
-        listed = LakeTable.open(str(target)).hoodie_table.config.metadata_partitions
-        assert {COLUMN_STATS, PARTITION_STATS, RECORD_INDEX} <= set(listed), "all are kept"
+        require_indexes(target)
         target = bench.fresh_copy(table.path, "upsert-hudi")
         hudi_seconds = bench.hudi.write(target, source, operation="upsert", options=INDEXED)
         if turn is not None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from bench.many_files import INDEXES
 from bench.measurement import Claim, Limit, Series
 from bench.workbench import Workbench, run
-from tideline.hudi.table.table_config import COLUMN_STATS, INDEX_TYPE, PARTITION_STATS, RECORD_INDEX
+from tideline.hudi.table.table_config import INDEX_TYPE
 from tideline.lake_table import LakeTable
 
 VERSION = 9
-INDEXES = (COLUMN_STATS, PARTITION_STATS, RECORD_INDEX)
 
 
 def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
