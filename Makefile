@@ -66,7 +66,7 @@ foreign: setup ## Run only the tests on real tables of other engines, in ../shar
 
 .PHONY: e2e
 e2e: cluster ## Test on a real Kubernetes, built from nothing if need be (as root, or with kind).
-	@$(PYTEST) -c e2e/pytest.ini $(or $(TESTS),e2e/tests)
+	@$(PYTEST) -c e2e/pytest.ini -m "not release" $(or $(TESTS),e2e/tests)
 
 .PHONY: e2e-ci
 e2e-ci: cluster ## Of these only the golden path and three kills.
@@ -74,7 +74,11 @@ e2e-ci: cluster ## Of these only the golden path and three kills.
 
 .PHONY: e2e-rest
 e2e-rest: cluster ## Of these only the others.
-	@$(PYTEST) -c e2e/pytest.ini -m "not ci" $(SCHEDULE) e2e/tests $(TESTS)
+	@$(PYTEST) -c e2e/pytest.ini -m "not ci and not release" $(SCHEDULE) e2e/tests $(TESTS)
+
+.PHONY: e2e-release
+e2e-release: cluster release-tools ## Release HEAD to a registry on this machine, twice, and install it from there.
+	@$(PYTEST) -c e2e/pytest.ini -m release e2e/tests $(TESTS)
 
 .PHONY: mutants
 mutants: setup peers ## Plant faults in the code, one after another: a test must notice each.
@@ -141,6 +145,33 @@ bench: setup peers ## Measure Tideline against Hudi (takes a while).
 scale: setup api-server ## Measure the operator with a thousand tables (a quarter of an hour).
 	@$(BIN)/python -m bench.controller_scale
 
+##@ Release
+
+.PHONY: release
+release: setup release-tools ## Make the files of a release of HEAD: VERSION, REGISTRY; COSIGN_KEY signs.
+	@$(BIN)/python -m tools.release build "$(VERSION)" --registry "$(REGISTRY)"
+
+.PHONY: publish
+publish: setup release-tools ## Push the files of `make release` to REGISTRY, and sign what is there.
+	@$(BIN)/python -m tools.release publish "$(VERSION)" --registry "$(REGISTRY)"
+
+.PHONY: registry-login
+registry-login: setup release-tools ## Store credentials of REGISTRY: REGISTRY_USER, REGISTRY_PASSWORD of the environment.
+	@$(BIN)/python -m tools.release login "$(or $(VERSION),0.0.0)" --registry "$(REGISTRY)"
+
+.PHONY: release-page
+release-page: setup ## Attach the files of `make release` to the tag's release on the hosting site, by its `gh`.
+	@$(BIN)/python -m tools.release page "$(VERSION)" --registry "$(REGISTRY)"
+
+.PHONY: workflows
+workflows: setup ## Check the workflows of hosted CI with actionlint.
+	@$(BIN)/python -m e2e.build actionlint
+	@$(BIN)/python -m tools.workflows .github/workflows
+
+.PHONY: release-tools
+release-tools: tools ## Build crane, cosign, syft, and a registry for trials, from their Go modules.
+	@$(BIN)/python -m e2e.build release-tools
+
 ##@ Tools
 
 .PHONY: minio
@@ -184,6 +215,10 @@ reference: setup ## Write docs/cli.md from the commands and docs/api.md from the
 .PHONY: install-yaml
 install-yaml: crds tools ## Render the chart's operator.yaml, and install.yaml of a release in out/release.
 	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline $(WORK)/release
+
+.PHONY: class-list
+class-list: setup ## Write the list of Java's classes that the engine's image archives, after a new Spark or Java.
+	@$(BIN)/python -m tools.class_list images/engine/classes.txt.gz
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.

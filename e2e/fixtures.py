@@ -26,7 +26,8 @@ from pytest_kind import KindCluster
 
 from e2e.build.go_tools import build_helm
 from e2e.build.images import docker_runs
-from e2e.build.previous_release import CommitMissingError, PreviousRelease, build_previous_release
+from e2e.build.previous_release import PreviousRelease, build_previous_release
+from e2e.build.source_tree import CommitMissingError
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
 from e2e.harness.cluster import ONE_NODE, Cluster

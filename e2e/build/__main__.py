@@ -2,6 +2,8 @@
 
     api-server   kube-apiserver, etcd, kubectl
     tools        helm
+    release-tools  crane, cosign, syft, registry; not part of `all`
+    actionlint   the check of hosted CI's workflows; not part of `all`
     node         all of Kubernetes, CoreDNS, Debian's packages for a node, the pause image
     images       the project's images
     all          everything, images in parallel to the rest
@@ -24,6 +26,8 @@ from tideline.cache_directory import cache_directory
 _PARTS: dict[str, tuple[Callable[[], object], ...]] = {
     "api-server": (go_tools.build_api_server,),
     "tools": (go_tools.build_helm,),
+    "release-tools": (go_tools.build_release_tools,),
+    "actionlint": (go_tools.build_actionlint,),
     "node": (
         lambda: debian_packages.install(debian_packages.NODE_PACKAGES),
         go_tools.build_cluster,
@@ -31,7 +35,8 @@ _PARTS: dict[str, tuple[Callable[[], object], ...]] = {
     ),
     "images": (images.build_images,),
 }
-_COMPILED = ("api-server", "tools", "node")
+_BY_NAME_ALONE = ("release-tools", "actionlint")
+_COMPILED = ("api-server", "tools", *_BY_NAME_ALONE, "node")
 """These compile with all cores, and so run one after another. Images wait for packages most of
 the time, and are built in parallel."""
 
@@ -44,7 +49,8 @@ def main() -> None:
     )
     parser.add_argument("what", nargs="+", choices=(*_PARTS, "all"))
     wanted = parser.parse_args().what
-    parts = [name for name in _PARTS if name in wanted or "all" in wanted]
+    everything = set(_PARTS) - set(_BY_NAME_ALONE) if "all" in wanted else set()
+    parts = [name for name in _PARTS if name in wanted or name in everything]
     compiled = [name for name in parts if name in _COMPILED]
     others = [name for name in parts if name not in _COMPILED]
     with _only_builder(), ThreadPoolExecutor() as pool:

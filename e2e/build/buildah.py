@@ -31,11 +31,16 @@ class Buildah:
         arguments: Mapping[str, str] | None = None,
         volumes: Mapping[Path, str] | None = None,
         ignore: Path | None = None,
+        epoch_s: int | None = None,
     ) -> None:
-        """Build an image; unchanged steps come from the storage."""
+        """Build an image; unchanged steps come from the storage.
+
+        With `epoch_s` every step is done again, and every file gets this time.
+        """
         options = [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
         options += [f"--volume={path}:{inside}:ro" for path, inside in (volumes or {}).items()]
         options += [f"--ignorefile={ignore}"] if ignore is not None else []
+        options += ["--no-cache", f"--timestamp={epoch_s}"] if epoch_s is not None else []
         # Chroot is enough to run package managers, and needs no control groups.
         self._run(
             ["build", "--quiet", "--layers", "--isolation=chroot", "--network=host",

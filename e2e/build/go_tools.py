@@ -21,10 +21,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.build.versions import (
+    ACTIONLINT,
     COREDNS,
+    COSIGN,
+    CRANE,
     HELM,
     KUBE_ROUTER,
     KUBERNETES,
+    REGISTRY,
+    SYFT,
     kubernetes_folder,
     tools_folder,
 )
@@ -45,6 +50,15 @@ CLUSTER_PROGRAMS = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
 }
+
+
+RELEASE_TOOLS = {
+    "crane": (CRANE, "github.com/google/go-containerregistry/cmd/crane", ""),
+    "cosign": (COSIGN, "github.com/sigstore/cosign/v2/cmd/cosign", ""),
+    "syft": (SYFT, "github.com/anchore/syft/cmd/syft", "main.version"),
+    "registry": (REGISTRY, "github.com/distribution/distribution/v3/cmd/registry", ""),
+}
+"""By program: its version, its package, and the variable that tells it the version."""
 
 
 def build_api_server() -> None:
@@ -72,6 +86,19 @@ def build_kube_router() -> Path:
     """What enforces NetworkPolicies where a test wants it."""
     package = f"github.com/cloudnativelabs/kube-router/v2/cmd/kube-router@v{KUBE_ROUTER}"
     return _versioned("kube-router", KUBE_ROUTER, ["install", package], flags="")
+
+
+def build_release_tools() -> None:
+    """What `make release` needs beside Helm, and a registry to try its files on."""
+    for name, (version, package, variable) in RELEASE_TOOLS.items():
+        flags = f"-X {variable}={version}" if variable else ""
+        _versioned(name, version, ["install", f"{package}@v{version}"], flags=flags)
+
+
+def build_actionlint() -> Path:
+    """What checks the workflows of hosted CI."""
+    package = f"github.com/rhysd/actionlint/cmd/actionlint@v{ACTIONLINT}"
+    return _versioned("actionlint", ACTIONLINT, ["install", package], flags="")
 
 
 def build_pause() -> Path:

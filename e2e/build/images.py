@@ -23,7 +23,7 @@ from e2e.build import debian_packages
 from e2e.build.base_image import BASE_IMAGE, build_base
 from e2e.build.buildah import Buildah
 from e2e.build.go_tools import build_pause
-from e2e.build.image_archive import write_image_archive
+from e2e.build.image_archive import write_image_archive, write_reproducible_archive
 from e2e.build.versions import images_folder
 from e2e.node.cluster import image_archive
 from e2e.node.configuration import PAUSE_IMAGE
@@ -78,6 +78,39 @@ def build_from(source: Path, dockerfiles: Mapping[str, Path]) -> None:
     for image, dockerfile in outdated.items():
         _build(buildah, image, dockerfile, source)
     buildah.prune()
+
+
+def build_for_release(
+    image: str,
+    dockerfile: Path,
+    source: Path,
+    archive: Path,
+    labels: Mapping[str, str],
+    epoch_s: int,
+) -> None:
+    """An image whose every file has one time, made from nothing but its inputs and the base.
+
+    The archive is of the kind `docker load` takes. The same inputs give the same bytes.
+    """
+    debian_packages.install(debian_packages.IMAGE_PACKAGES)
+    images_folder().mkdir(parents=True, exist_ok=True)
+    buildah = Buildah()
+    arguments = {"BASE": build_base(buildah), "SOURCE_DATE_EPOCH": str(epoch_s)}
+    built = f"localhost/{dockerfile.parent.name}:release"
+    with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
+        volumes = _volumes(Path(folder))
+        buildah.build(
+            built, dockerfile, source, arguments=arguments, volumes=volumes, epoch_s=epoch_s
+        )
+        saved = Path(folder) / "saved.tar"
+        buildah.save(built, saved)
+        write_reproducible_archive(saved, image, archive, labels)
+    buildah.prune()
+
+
+def build_program_for_release(image: str, archive: Path, labels: Mapping[str, str]) -> None:
+    """The image of MinIO for trials: one static program, the same from the same version of it."""
+    write_image_archive(image, minio_server.build(), archive, labels)
 
 
 def docker_runs() -> bool:

@@ -6,21 +6,15 @@ one, an archive of the source) cannot build it, and reports that.
 
 from __future__ import annotations
 
-import io
 import shutil
-import subprocess
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.build.images import ROOT, build_from
+from e2e.build.source_tree import export_commit
 from e2e.build.versions import PREVIOUS_COMMIT, images_folder
-
-
-class CommitMissingError(Exception):
-    """The repository's history does not contain the commit; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +45,10 @@ def _source() -> Path:
     target = images_folder() / f"source-{PREVIOUS_COMMIT[:12]}"
     if target.exists():
         return target
-    git = ["git", "-C", str(ROOT), "archive", PREVIOUS_COMMIT]
-    archive = subprocess.run(git, capture_output=True)
-    if archive.returncode != 0:
-        raise CommitMissingError(
-            f"commit {PREVIOUS_COMMIT[:12]}, from which upgrades start, is not in this clone: "
-            f"git fetch --unshallow ({archive.stderr.decode().strip()})"
-        )
     images_folder().mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=images_folder(), prefix="source-"))
     try:
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-            tar.extractall(folder, filter="data")
+        export_commit(ROOT, PREVIOUS_COMMIT, folder)
         folder.chmod(0o755)
         folder.rename(target)
     finally:

@@ -73,6 +73,7 @@ PARTS = (
     Part("foreign", "tables of other makers (../shared/fixtures)", ("make", "foreign")),
     Part("slow", "long conversations, Sparks of their own", ("make", "slow")),
     Part("e2e", "a real Kubernetes, everything killed", ("make", "e2e")),
+    Part("release", "a release made twice, pushed, verified, installed", ("make", "e2e-release")),
     Part("mutants", "planted faults, none survives", ("make", "mutants")),
     Part("storms", "hundreds of kills, nothing lost or doubled", ("make", "storms")),
     Part("histories", "random tables, of Hudi's, published and followed", ("make", "histories")),

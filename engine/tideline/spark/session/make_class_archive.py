@@ -49,11 +49,11 @@ def make_archive() -> Path:
     return target
 
 
-def _use_classes(archive: Path) -> None:
-    """A session that does some of everything, and leaves its classes in the archive as it ends."""
+def use_classes(java_option: str) -> None:
+    """A session that does some of everything; the option has Java write down its classes."""
     from pyspark import SparkContext
 
-    options = f"{LOG_OPTIONS} -XX:ArchiveClassesAtExit={archive} {QUIET}"
+    options = f"{LOG_OPTIONS} {java_option} {QUIET}"
     configuration = {
         "spark.driver.extraJavaOptions": options,
         "spark.driver.extraClassPath": class_path(),
@@ -90,6 +90,6 @@ def _same(batches: Iterator[Any]) -> Iterator[Any]:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        _use_classes(Path(sys.argv[1]))
+        use_classes(f"-XX:ArchiveClassesAtExit={sys.argv[1]}")
     else:
         print(make_archive())

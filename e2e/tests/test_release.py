@@ -1,0 +1,253 @@
+"""A release of HEAD: made twice, pushed to a registry, verified, installed without a checkout.
+
+The commands of docs/install.md run as they stand there, but for options that a registry without TLS
+needs.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from minio import Minio
+
+from e2e.build.versions import kubernetes_folder, tools_folder
+from e2e.harness.cluster import Cluster
+from e2e.harness.image_registry import ImageRegistry
+from e2e.harness.installation import NAMESPACE, Operator
+from tideline.testing.followed_page import blocks_of
+from tideline.testing.peer_environment import PeerEnvironment
+
+pytestmark = pytest.mark.release
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+IMAGES = ("operator", "engine", "minio")
+WITHOUT_TLS = "--allow-http-registry --allow-insecure-registry"
+TABLE = "flights"
+
+
+@dataclass(frozen=True)
+class Made:
+    """The files of a release, and the registry that they name."""
+
+    folder: Path
+    registry: ImageRegistry
+    place: str
+    environment: dict[str, str]
+
+    def run(self, command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """A line of shell, in the folder of the files, with the programs of users on the PATH."""
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=cwd or self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+
+    def done(self, command: str, cwd: Path | None = None) -> str:
+        """What it prints; it has to succeed."""
+        found = self.run(command, cwd)
+        assert found.returncode == 0, f"{command}\n{found.stdout}{found.stderr}"
+        return found.stdout
+
+    def release(self, verb: str, out: Path) -> str:
+        program = f"{sys.executable} -m tools.release {verb} {VERSION}"
+        return self.done(f"{program} --registry {self.place} --out {out}", ROOT)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """A release that is made and pushed."""
+    folder = tmp_path_factory.mktemp("release")
+    registry = ImageRegistry(folder / "registry")
+    place = f"{registry.address}/tideline"
+    environment = {
+        **os.environ,
+        "PATH": f"{tools_folder()}:{kubernetes_folder()}:{os.environ['PATH']}",
+        "COSIGN_PASSWORD": secrets.token_urlsafe(16),
+        "COSIGN_KEY": str(folder / "cosign.key"),
+        "REGISTRY": place,
+        "VERSION": VERSION,
+    }
+    made = Made(folder / VERSION, registry, place, environment)
+    made.done("cosign generate-key-pair", folder)
+    with registry.served():
+        made.release("build", folder)
+        made.release("publish", folder)
+        yield made
+
+
+def test_the_same_commit_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
+    made.release("build", tmp_path)
+    again = tmp_path / VERSION
+    signed = ("SHA256SUMS.cosign.json",)
+    names = sorted(path.name for path in made.folder.iterdir() if path.name not in signed)
+    assert names == sorted(path.name for path in again.iterdir() if path.name not in signed)
+    differing = [
+        name for name in names if (made.folder / name).read_bytes() != (again / name).read_bytes()
+    ]
+    shutil.rmtree(again)
+    assert differing == []
+
+
+def test_pushing_again_changes_nothing_and_another_content_is_refused(made: Made) -> None:
+    before = made.done(f"crane digest {made.place}/tideline-engine:{VERSION}")
+    made.release("publish", made.folder.parent)
+    assert made.done(f"crane digest {made.place}/tideline-engine:{VERSION}") == before
+
+    tag = f"{made.place}/tideline-operator:{VERSION}"
+    own = made.done(f"crane digest {tag}").strip()
+    made.done(f"crane mutate --label planted=yes -t {tag} {tag}")
+    refused = made.run(
+        f"{sys.executable} -m tools.release publish {VERSION} --registry {made.place}"
+        f" --out {made.folder.parent}",
+        ROOT,
+    )
+    assert refused.returncode == 1
+    assert "a version is released once" in refused.stderr
+    made.done(f"crane tag {made.place}/tideline-operator@{own} {VERSION}")
+
+
+def test_what_is_documented_verifies_a_release_and_refuses_one_that_was_tampered_with(
+    made: Made, tmp_path: Path
+) -> None:
+    files, registry = verifying_commands()
+    made.done(files)
+    made.done(registry)
+
+    copied = shutil.copytree(
+        made.folder, tmp_path / "files", ignore=shutil.ignore_patterns("*.tar")
+    )
+    with (copied / "install.yaml").open("a") as manifest:
+        manifest.write("# planted\n")
+    refused = made.run(files, copied)
+    assert refused.returncode != 0
+    assert "install.yaml: FAILED" in refused.stdout
+    made.done("sha256sum install.yaml > planted; grep -v ' install.yaml$' SHA256SUMS >> planted;"
+              " mv planted SHA256SUMS", copied)  # fmt: skip
+    assert made.run(files, copied).returncode != 0, "checksums of somebody else"
+
+    for name in ("tideline-engine", "charts/tideline"):
+        tag = f"{made.place}/{name}:{VERSION}"
+        own = made.done(f"crane digest {tag}").strip()
+        made.done(f"crane mutate --annotation planted=yes -t {tag} {tag}")
+        refused = made.run(registry)
+        assert refused.returncode != 0, name
+        assert "no signatures found" in refused.stderr, refused.stderr
+        made.done(f"crane tag {made.place}/{name}@{own} {VERSION}")
+    made.done(registry)
+
+
+def test_a_stranger_installs_it_and_reads_rows(
+    made: Made, cluster: Cluster, operator: Operator, hudi_rs: PeerEnvironment, tmp_path: Path
+) -> None:
+    kubernetes = {"KUBECONFIG": str(cluster.kubeconfig)}
+    stranger = Made(tmp_path, made.registry, made.place, {**made.environment, **kubernetes})
+    example = f"tideline-example-{VERSION}.tar.gz"
+    shutil.copy(made.folder / example, tmp_path)
+    operator.remove()
+    try:
+        with made.registry.served_on_node(cluster):
+            stranger.done(
+                f"helm install tideline oci://{made.place}/charts/tideline --plain-http"
+                f" --version {VERSION} --namespace {NAMESPACE} --create-namespace"
+                " --wait --timeout 3m"
+            )
+            stranger.done(f"tar -xf {example}")
+            folder = tmp_path / f"tideline-example-{VERSION}"
+            secret = secrets.token_hex(20)
+            (folder / "credentials.env").write_text(
+                f"AWS_ACCESS_KEY_ID=lake\nAWS_SECRET_ACCESS_KEY={secret}\n"
+            )
+            stranger.done("kubectl apply --server-side -k .", folder)
+            stranger.done("kubectl -n lake rollout status deployment/minio --timeout=2m")
+            with cluster.forwarded("lake", "service/minio", 9000) as address:
+                land(address.removeprefix("http://"), secret)
+                stranger.done(
+                    f"kubectl -n lake wait --for=condition=Ready laketable/{TABLE} --timeout=5m"
+                )
+                cluster.wait_until(
+                    lambda: len(rows(hudi_rs, address, secret)) == 2,
+                    "the rows that landed are there",
+                    timeout_s=240,
+                    every_s=3,
+                )
+            digests = running_digests(cluster)
+            own = {made.done(f"crane digest {made.place}/tideline-{name}:{VERSION}").strip()
+                   for name in ("operator", "minio")}  # fmt: skip
+            assert own <= digests, "pods run something else"
+            stranger.done("kubectl delete -k . --wait=true --timeout=2m", folder)
+            stranger.done(f"helm uninstall tideline --namespace {NAMESPACE} --wait")
+    finally:
+        operator.install()
+
+
+def verifying_commands() -> tuple[str, str]:
+    """The commands of install.md about files, and those about the registry."""
+    blocks = [block.code for block in blocks_of((ROOT / "docs/install.md").read_text("utf-8"))]
+    files = next(code for code in blocks if "cosign verify-blob" in code)
+    registry = next(code for code in blocks if "cosign verify-attestation" in code)
+    without_assignment = re.sub(r"^export .*\n", "", files)
+    return without_assignment, re.sub(r"cosign (verify\S*)", rf"cosign \1 {WITHOUT_TLS}", registry)
+
+
+def land(endpoint: str, secret: str) -> None:
+    """Two flights, in the columns that the example names."""
+    flights = [
+        {
+            "carrier": "TL", "flight": number, "origin": "JFK", "month": "2013-01",
+            "scheduled_departure": f"2013-01-0{number}T08:00", "updated_at": 1,
+        }
+        for number in (1, 2)
+    ]  # fmt: skip
+    written = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(flights), written)
+    client = Minio(endpoint=endpoint, access_key="lake", secret_key=secret, secure=False)
+    if not client.bucket_exists(bucket_name="lake"):
+        client.make_bucket(bucket_name="lake")
+    written.seek(0)
+    client.put_object("lake", "landing/flights/first.parquet", written, written.getbuffer().nbytes)
+
+
+def rows(hudi_rs: PeerEnvironment, endpoint: str, secret: str) -> list[str]:
+    """The table's rows as hudi-rs reads them; none while there is no table."""
+    program = ROOT / "e2e" / "harness" / "hudi_rs_rows.py"
+    done = subprocess.run(
+        [str(hudi_rs.python), str(program), f"s3://lake/{TABLE}"],
+        capture_output=True,
+        text=True,
+        env={
+            "PATH": os.environ["PATH"],
+            "AWS_ACCESS_KEY_ID": "lake",
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ENDPOINT": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+        },
+    )
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def running_digests(cluster: Cluster) -> set[str]:
+    """Of the images of all pods in both namespaces."""
+    return {
+        status["imageID"].rpartition("@")[2]
+        for namespace in (NAMESPACE, "lake")
+        for pod in cluster.list("Pod", namespace)
+        for status in pod["status"].get("containerStatuses", ())
+    }
