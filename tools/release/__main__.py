@@ -55,7 +55,7 @@ def build(release: Release, signer: Signer, builder: str) -> None:
         changelog = (source / "CHANGELOG.md").read_text("utf-8")
         notes = section(changelog, release.version)
         (release.folder / "RELEASE_NOTES.md").write_text(notes + "\n", "utf-8")
-        write_bills_of_materials(release, packages)
+        write_bills_of_materials(release, packages, source)
         write_provenance(digests, source, builder)
     write_checksums(release)
     signer.sign_checksums(release)

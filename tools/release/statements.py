@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,25 +29,16 @@ _LOCKS = (
 )
 
 
-def write_bills_of_materials(release: Release, packages: Iterable[Path]) -> list[Path]:
-    """One for each image and each wheel, without its serial number and the time of the scan."""
-    scans = {path: f"file:{path}" for path in packages if path.suffix == ".whl"}
-    scans |= {
-        release.image_archive(image): f"docker-archive:{release.image_archive(image)}"
-        for image in IMAGES
-    }
-    written = []
-    for path, scanned in scans.items():
-        names = ("--source-name", path.name, "--source-version", release.version)
-        said = json.loads(
-            run_program("syft", "scan", scanned, "-q", "-o", "cyclonedx-json", *names)
-        )
-        said.pop("serialNumber", None)
-        said["metadata"].pop("timestamp", None)
-        target = release.bill_of_materials(path)
-        target.write_text(_json(said), "utf-8")
-        written.append(target)
-    return written
+def write_bills_of_materials(release: Release, packages: Iterable[Path], source: Path) -> None:
+    """One for each image, and one for the wheel: of the lock file's packages, which it is tested
+    with. Without serial numbers and the time of the scan."""
+    for image in IMAGES:
+        archive = release.image_archive(image)
+        _write_bill_of_materials(release, archive, f"docker-archive:{archive}")
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(source / "requirements.lock", Path(folder) / "requirements.txt")
+        for wheel in (path for path in packages if path.suffix == ".whl"):
+            _write_bill_of_materials(release, wheel, f"dir:{folder}")
 
 
 def write_provenance(digests: ImageDigests, source: Path, builder: str) -> Path:
@@ -92,6 +85,14 @@ def sha256_of(path: Path) -> str:
     """In hexadecimal digits."""
     with path.open("rb") as read:
         return hashlib.file_digest(read, "sha256").hexdigest()
+
+
+def _write_bill_of_materials(release: Release, path: Path, scanned: str) -> None:
+    names = ("--source-name", path.name, "--source-version", release.version)
+    told = json.loads(run_program("syft", "scan", scanned, "-q", "-o", "cyclonedx-json", *names))
+    told.pop("serialNumber", None)
+    told["metadata"].pop("timestamp", None)
+    release.bill_of_materials(path).write_text(_json(told), "utf-8")
 
 
 def _predicate(release: Release, source: Path, builder: str) -> dict[str, Any]:
