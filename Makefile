@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 FLIGHTS := examples/flights
 WORK := out
+SITE_VENV := $(VENV)/site
 TESTS ?=
 # More than cores: some tests wait for Kubernetes, not for a processor.
 WORKERS ?= 3
@@ -145,7 +146,11 @@ bench: setup peers ## Measure Tideline against Hudi (takes a while).
 scale: setup api-server ## Measure the operator with a thousand tables (a quarter of an hour).
 	@$(BIN)/python -m bench.controller_scale
 
-##@ Release
+##@ Docs and release
+
+.PHONY: docs
+docs: setup $(SITE_VENV)/.installed ## Make a site of the docs in out/site/html: links checked, search included.
+	@$(BIN)/python -m tools.site $(SITE_VENV)/bin/mkdocs $(WORK)/site
 
 .PHONY: release
 release: setup release-tools ## Make the files of a release of HEAD: VERSION, REGISTRY; COSIGN_KEY signs.
@@ -234,6 +239,7 @@ lock: setup ## Resolve the dependencies again and write the lock files.
 		--output-file images/operator/requirements.lock
 	@sed -i '/^# WARNING/,$$d' images/operator/requirements.lock
 	@$(LOCK) images/minio/requirements.in --upgrade --output-file images/minio/requirements.lock
+	@$(LOCK) tools/site/requirements.in --upgrade --output-file tools/site/requirements.lock
 	@$(LOCK) $(FLIGHTS)/requirements.in --constraint requirements.lock \
 		--output-file $(FLIGHTS)/requirements.txt
 
@@ -251,6 +257,13 @@ OPERATOR_UNUSED = $(shell grep -v '^\#' images/operator/unused-packages.txt)
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 	--annotation-style line
+
+# mkdocs and its theme, which nothing else needs.
+$(SITE_VENV)/.installed: tools/site/requirements.lock
+	@test -x $(SITE_VENV)/bin/python || $(BIN)/python -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+		--no-deps -r tools/site/requirements.lock
+	@touch $@
 
 # Build backends come first, hashed like everything else, so that nothing is built in isolation
 # with unlocked versions.
