@@ -368,6 +368,15 @@ def test_a_pod_template_reaches_driver_and_executors() -> None:
         assert "AWS_ACCESS_KEY_ID" in variables(template)
 
 
+def test_what_kueue_queues_a_job_by_is_on_the_job_and_changes_nothing_else_of_it() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "tables", "team": "air"}
+    table = on_s3(resolved(podTemplate={"metadata": {"labels": labels}}))
+    plain, queued = (job_of(table=found)["metadata"] for found in (on_s3(), table))
+    assert queued["labels"].pop("kueue.x-k8s.io/queue-name") == "tables"
+    plain["labels"].pop(MADE_FROM_LABEL), queued["labels"].pop(MADE_FROM_LABEL)
+    assert queued == plain
+
+
 def test_defaults_of_the_operator_are_under_a_tables_own() -> None:
     defaults = {
         "metadata": {"labels": {"team": "platform", "cost": "7"}},

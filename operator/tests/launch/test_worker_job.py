@@ -110,6 +110,14 @@ def test_a_pod_template_cannot_take_the_label_that_says_what_fits() -> None:
     assert job["spec"]["template"]["metadata"]["labels"][WORKER_LABEL] == "abc"
 
 
+def test_a_workers_job_is_queued_as_its_pods_say() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "tables"}
+    given = table(podTemplate={"metadata": {"labels": labels}})
+    template = worker_template(given, Warm(), SETTINGS)
+    job = worker_job("w", given, template, "abc", owner=STORE, settings=SETTINGS)
+    assert labels.items() <= job["metadata"]["labels"].items()
+
+
 def test_a_driver_too_small_for_java_makes_no_worker() -> None:
     with pytest.raises(ConfigError, match=r"spec\.resources\.driver\.memory"):
         worker_template(table(resources={"driver": {"memory": "512Mi"}}), Warm(), SETTINGS)

@@ -33,6 +33,8 @@ from tideline_operator.resources.resolved import ResolvedTable
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "tideline-operator"
+KUEUE_PREFIX = "kueue.x-k8s.io/"
+"""Of labels by which Kueue queues a Job: its local queue, its priority class."""
 CA_BUNDLE_PATH = "/etc/tideline/ca/ca.crt"
 TERMINATION_LOG = "/dev/termination-log"
 ENGINE_UID = 185
@@ -84,11 +86,16 @@ class StoreSecrets:
 
 
 def one_pod_job(metadata: Manifest, template: Manifest, settings: LaunchSettings) -> Manifest:
-    """A Job that starts one pod, once."""
+    """A Job that starts one pod, once.
+
+    Labels of its pod that are Kueue's are the Job's as well: Kueue queues Jobs by them.
+    """
+    pod_labels = template["metadata"].get("labels", {})
+    queue = {name: text for name, text in pod_labels.items() if name.startswith(KUEUE_PREFIX)}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata,
+        "metadata": {**metadata, "labels": {**queue, **metadata["labels"]}},
         "spec": {
             "completions": 1,
             "parallelism": 1,
