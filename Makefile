@@ -228,11 +228,11 @@ class-list: setup ## Write the list of Java's classes that the engine's image ar
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
-		--extra iceberg --extra report --extra sql --extra polars --extra dev \
+		--extra iceberg --extra report --extra sql --extra polars --extra lineage --extra dev \
 		--output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
-	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg \
+	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg --extra lineage \
 		--constraint requirements.lock --output-file images/engine/requirements.lock
 	@$(LOCK) pyproject.toml --extra operator --extra iceberg --constraint requirements.lock \
 		$(patsubst %,--unsafe-package %,$(OPERATOR_UNUSED)) --no-allow-unsafe \

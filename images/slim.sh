@@ -15,4 +15,4 @@ grep -v '^#' "$2" | while read -r pattern; do
 done
 rm -rf pip pip-* setuptools setuptools-* wheel wheel-* hatchling hatchling-* pkg_resources \
   pathspec pathspec-* pluggy pluggy-* tomlkit tomlkit-* trove_classifiers trove_classifiers-* \
-  _distutils_hack distutils-precedence.pth "$1"/bin/pip*
+  _distutils_hack distutils-precedence.pth "$1"/bin/pip* "$1"/bin/__pycache__

@@ -96,7 +96,7 @@ def passages_of(path: Path) -> Iterator[Passage]:
         yield Passage(1, _LINK_TARGET.sub("](", path.read_text()))
         return
     with path.open("rb") as source:
-        yield from _python_passages(tokenize.tokenize(source.readline))
+        yield from _python_passages(_whole_texts(tokenize.tokenize(source.readline)))
 
 
 def main() -> int:
@@ -118,6 +118,26 @@ def main() -> int:
 _COMPILED = [(word.compiled(), word.instead) for word in WORDS]
 _LINK_TARGET = re.compile(r"\]\([^)\s]*")
 _BETWEEN = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+
+
+def _whole_texts(tokens: Iterator[tokenize.TokenInfo]) -> Iterator[tokenize.TokenInfo]:
+    """The tokens, formatted texts as one: from Python 3.12 on they come in parts, their expressions
+    among them, for which `{}` stands."""
+    start, depth, parts = (0, 0), 0, list[str]()
+    for token in tokens:
+        name = tokenize.tok_name[token.type]
+        depth += (name == "FSTRING_START") - (name == "FSTRING_END")
+        if name == "FSTRING_START" and depth == 1:
+            start, parts = token.start, []
+        elif name == "FSTRING_END" and depth == 0:
+            text = '"' + "".join(parts) + '"'
+            yield tokenize.TokenInfo(tokenize.STRING, text, start, token.end, token.line)
+        elif depth == 0:
+            yield token
+        elif name == "FSTRING_MIDDLE" and depth == 1:
+            parts.append(token.string)
+        elif parts[-1:] != ["{}"]:
+            parts.append("{}")
 
 
 def _python_passages(tokens: Iterator[tokenize.TokenInfo]) -> Iterator[Passage]:

@@ -34,6 +34,7 @@ _EXTRAS: Mapping[str, str] = {
     "duckdb": "sql",
     "kubernetes": "operator",
     "numpy": "spark",
+    "openlineage": "lineage",
     "pandas": "spark",
     "polars": "polars",
     "prometheus_client": "operator",

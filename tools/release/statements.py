@@ -92,6 +92,8 @@ def _write_bill_of_materials(release: Release, path: Path, scanned: str) -> None
     told = json.loads(run_program("syft", "scan", scanned, "-q", "-o", "cyclonedx-json", *names))
     told.pop("serialNumber", None)
     told["metadata"].pop("timestamp", None)
+    # It has the path of what was scanned in it.
+    told["metadata"]["component"]["bom-ref"] = path.name
     release.bill_of_materials(path).write_text(_json(told), "utf-8")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, TidelineError, UnknownOutcomeError, error_kind
+from tideline.ingest.execute.lineage import LineageRun
 from tideline.ingest.execute.run_service import execute_restore, execute_savepoint, execute_service
 from tideline.ingest.execute.table_access import (
     Progress,
@@ -45,10 +46,15 @@ def execute_operation(
     back as a FAILED result with the exit code of their kind; all others are raised.
     """
     before = ResourceUsage.so_far()
+    run = LineageRun.start(operation)
     try:
         result = _execute(operation, session_factory, clock, progress or _ignore)
     except TidelineError as error:
         result = failed_result(operation.id, error)
+    except BaseException as error:
+        run.end(failed_result(operation.id, error))
+        raise
+    run.end(result)
     spent = ResourceUsage.so_far().since(before)
     return replace(
         result,
@@ -59,7 +65,7 @@ def execute_operation(
     )
 
 
-def failed_result(operation_id: str, error: Exception) -> OperationResult:
+def failed_result(operation_id: str, error: BaseException) -> OperationResult:
     """The result of an operation that ended with `error`."""
     known = isinstance(error, TidelineError)
     return OperationResult(
