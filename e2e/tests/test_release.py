@@ -152,6 +152,20 @@ def test_what_is_documented_verifies_a_release_and_refuses_one_that_was_tampered
     made.done(registry)
 
 
+def test_a_wheel_alone_runs_what_the_readme_begins_with(made: Made, tmp_path: Path) -> None:
+    (wheel,) = made.folder.glob("*.whl")
+    made.done(f"{sys.executable} -m venv {tmp_path}/venv")
+    made.done(f"{tmp_path}/venv/bin/pip install --quiet '{wheel}[spark,sql,java,report]'")
+    path = f"{tmp_path}/venv/bin:{os.environ['PATH']}"
+    user = Made(tmp_path, made.registry, made.place, {**os.environ, "PATH": path})
+    blocks = (block.code for block in blocks_of((ROOT / "README.md").read_text("utf-8")))
+    typed = next(code for code in blocks if "tideline create" in code).splitlines()
+    lines = [line for line in typed if "activate" not in line and "tideline ui" not in line]
+    printed = user.done("\n".join(lines).replace("/tmp/lake", f"{tmp_path}/lake"))
+    assert "17.75" in printed
+    assert (tmp_path / "orders.html").is_file()
+
+
 def test_a_stranger_installs_it_and_reads_rows(
     made: Made, cluster: Cluster, operator: Operator, hudi_rs: PeerEnvironment, tmp_path: Path
 ) -> None:
