@@ -152,6 +152,28 @@ def test_what_is_documented_verifies_a_release_and_refuses_one_that_was_tampered
     made.done(registry)
 
 
+@pytest.mark.parametrize("image", ["operator", "engine"])
+def test_every_package_of_an_image_has_a_wheel_for_arm64(image: str, tmp_path: Path) -> None:
+    """Or is Python and Java alone: pyspark, which comes as an sdist."""
+    locked = (ROOT / "images" / image / "requirements.lock").read_text("utf-8")
+    names = [line.split()[0] for line in locked.splitlines() if re.match(r"[a-z]", line)]
+    assert names
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text("\n".join(name for name in names if not name.startswith("pyspark==")))
+    platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(5, 37)]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"),
+            *(f"--target={tmp_path / 'none'}", "--only-binary=:all:", "--implementation=cp"),
+            *("--python-version=3.11", "--platform=manylinux2014_aarch64", *platforms),
+            *("--requirement", str(wanted)),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_wheel_alone_runs_what_the_readme_begins_with(made: Made, tmp_path: Path) -> None:
     (wheel,) = made.folder.glob("*.whl")
     made.done(f"{sys.executable} -m venv {tmp_path}/venv")
