@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from e2e.build.previous_release import PreviousRelease
 from e2e.harness.cluster import Manifest
 from e2e.harness.installation import IMAGES, Operator
@@ -83,6 +85,32 @@ def test_a_worker_of_the_last_release_ends_its_work_and_gets_no_more(
     finally:
         operator.apply()
         operator.wait_until_ready()
+
+
+@pytest.mark.parametrize("older", ["tideline-engine", "tideline-operator"])
+def test_an_operator_and_an_engine_of_neighbouring_releases_work_together(
+    older: str, lake: Lake, operator: Operator, previous_release: PreviousRelease
+) -> None:
+    images = {**IMAGES, older: previous_release.images[older]}
+    try:
+        if older == "tideline-operator":
+            operator.install([previous_release.install], images)
+        else:
+            operator.install(images=images)
+        lake.land("people", "first", [{"id": number, "ts": 1} for number in range(10)])
+        lake.apply_table("people", services={"compaction": {"trigger": {"deltaCommits": 2}}})
+        lake.wait_for_ids("people", range(10))
+        for batch in (1, 2):
+            rows = [{"id": number, "ts": 1 + batch} for number in range(5 * batch, 10 + batch)]
+            lake.land("people", f"batch-{batch}", rows)
+            lake.wait_for_operation("people", "ingest", count=1 + batch)
+        lake.wait_for_operation("people", "compaction")
+        assert sorted(lake.by_id("people")) == list(range(12))
+        engines = {image_of(pod) for pod in lake.pods(DRIVER)}
+        assert engines == {images["tideline-engine"]}
+        assert {image_of(pod) for pod in operator.pods()} == {images["tideline-operator"]}
+    finally:
+        operator.install()
 
 
 def image_of(pod: Manifest) -> Any:
