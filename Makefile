@@ -10,7 +10,8 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	command -v $$name && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+INSTALL := -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+PIP := $(BIN)/python $(INSTALL)
 FLIGHTS := examples/flights
 WORK := out
 SITE_VENV := $(VENV)/site
@@ -261,8 +262,7 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extr
 # mkdocs and its theme, which nothing else needs.
 $(SITE_VENV)/.installed: tools/site/requirements.lock
 	@test -x $(SITE_VENV)/bin/python || $(BIN)/python -m venv $(SITE_VENV)
-	@$(SITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
-		--no-deps -r tools/site/requirements.lock
+	@$(SITE_VENV)/bin/python $(INSTALL) -r tools/site/requirements.lock
 	@touch $@
 
 # Build backends come first, hashed like everything else, so that nothing is built in isolation

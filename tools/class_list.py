@@ -41,8 +41,7 @@ def main() -> None:
         listed = Path(folder) / "classes"
         use_classes(f"-Xshare:off -XX:DumpLoadedClassList={listed}")
         lines = kept(listed.read_text("utf-8").splitlines())
-    with target.open("wb") as written, gzip.GzipFile("", "wb", fileobj=written, mtime=0) as packed:
-        packed.write("\n".join([*lines, ""]).encode())
+    target.write_bytes(gzip.compress("\n".join([*lines, ""]).encode(), mtime=0))
     print(f"{len(lines)} classes and lambdas in {target}")
 
 

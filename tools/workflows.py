@@ -18,9 +18,7 @@ from e2e.build.versions import tools_folder
 
 _TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 _VALUE = r"(?:\$\{\{ [a-z.]+ \}\}|[^\s;&|]+)"
-_STEP = re.compile(
-    r"make (?P<target>[a-z][a-z0-9-]*)(?: [A-Z]+=(?:\$\{\{ [a-z.]+ \}\}|[^\s;&|]+))*"
-)
+_STEP = re.compile(rf"make (?P<target>[a-z][a-z0-9-]*)(?: [A-Z]+={_VALUE})*")
 
 
 def wrong_steps(folder: Path, makefile: str) -> list[str]:

@@ -49,8 +49,9 @@ def main() -> None:
     )
     parser.add_argument("what", nargs="+", choices=(*_PARTS, "all"))
     wanted = parser.parse_args().what
-    everything = set(_PARTS) - set(_BY_NAME_ALONE) if "all" in wanted else set()
-    parts = [name for name in _PARTS if name in wanted or name in everything]
+    if "all" in wanted:
+        wanted += [name for name in _PARTS if name not in _BY_NAME_ALONE]
+    parts = [name for name in _PARTS if name in wanted]
     compiled = [name for name in parts if name in _COMPILED]
     others = [name for name in parts if name not in _COMPILED]
     with _only_builder(), ThreadPoolExecutor() as pool:

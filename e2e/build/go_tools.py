@@ -50,15 +50,13 @@ CLUSTER_PROGRAMS = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
 }
-
-
 RELEASE_TOOLS = {
     "crane": (CRANE, "github.com/google/go-containerregistry/cmd/crane", ""),
     "cosign": (COSIGN, "github.com/sigstore/cosign/v2/cmd/cosign", ""),
-    "syft": (SYFT, "github.com/anchore/syft/cmd/syft", "main.version"),
+    "syft": (SYFT, "github.com/anchore/syft/cmd/syft", "-X main.version={version}"),
     "registry": (REGISTRY, "github.com/distribution/distribution/v3/cmd/registry", ""),
 }
-"""By program: its version, its package, and the variable that tells it the version."""
+"""By program: its version, its package, and the linker's flags that tell it the version."""
 
 
 def build_api_server() -> None:
@@ -78,27 +76,25 @@ def build_coredns() -> Path:
 
 
 def build_helm() -> Path:
-    flags = f"-X helm.sh/helm/v3/internal/version.version=v{HELM}"
-    return _versioned("helm", HELM, ["install", f"helm.sh/helm/v3/cmd/helm@v{HELM}"], flags=flags)
+    flags = "-X helm.sh/helm/v3/internal/version.version=v{version}"
+    return _installed("helm", HELM, "helm.sh/helm/v3/cmd/helm", flags)
 
 
 def build_kube_router() -> Path:
     """What enforces NetworkPolicies where a test wants it."""
-    package = f"github.com/cloudnativelabs/kube-router/v2/cmd/kube-router@v{KUBE_ROUTER}"
-    return _versioned("kube-router", KUBE_ROUTER, ["install", package], flags="")
+    package = "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"
+    return _installed("kube-router", KUBE_ROUTER, package)
 
 
 def build_release_tools() -> None:
     """What `make release` needs beside Helm, and a registry to try its files on."""
-    for name, (version, package, variable) in RELEASE_TOOLS.items():
-        flags = f"-X {variable}={version}" if variable else ""
-        _versioned(name, version, ["install", f"{package}@v{version}"], flags=flags)
+    for name, (version, package, flags) in RELEASE_TOOLS.items():
+        _installed(name, version, package, flags)
 
 
 def build_actionlint() -> Path:
     """What checks the workflows of hosted CI."""
-    package = f"github.com/rhysd/actionlint/cmd/actionlint@v{ACTIONLINT}"
-    return _versioned("actionlint", ACTIONLINT, ["install", package], flags="")
+    return _installed("actionlint", ACTIONLINT, "github.com/rhysd/actionlint/cmd/actionlint")
 
 
 def build_pause() -> Path:
@@ -132,6 +128,12 @@ def _program_of(package: str) -> str:
     """Go's name for the program of a package: its last part that is not a version."""
     *_, before, last = package.split("/")
     return before if re.fullmatch(r"v\d+", last) else last
+
+
+def _installed(name: str, version: str, package: str, flags: str = "") -> Path:
+    """A program of a published module; `{version}` stands for its version in the flags."""
+    target = ["install", f"{package}@v{version}"]
+    return _versioned(name, version, target, flags=flags.format(version=version))
 
 
 def _versioned(name: str, version: str, arguments: list[str], *, flags: str) -> Path:

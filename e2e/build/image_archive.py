@@ -32,9 +32,9 @@ def write_image_archive(
 ) -> None:
     """Write an image whose entry point, and only file, is `program`, without its version."""
     name = program.name.partition("-")[0]
-    layer = _tar({name: program.read_bytes()}, mode=0o755)
+    layer = tar_of({name: program.read_bytes()}, mode=0o755)
     config = {
-        "architecture": _ARCHITECTURES[platform.machine()],
+        "architecture": architecture(),
         "os": "linux",
         "config": {"Entrypoint": [f"/{name}"], "User": "65535:65535", "Labels": dict(labels or {})},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
@@ -46,7 +46,7 @@ def write_image_archive(
         "layer.tar": layer,
     }
     written = archive.with_suffix(".part")
-    written.write_bytes(_tar(content, mode=0o644))
+    written.write_bytes(tar_of(content, mode=0o644))
     written.replace(archive)
 
 
@@ -70,6 +70,21 @@ def write_reproducible_archive(
     written.replace(archive)
 
 
+def tar_of(content: Mapping[str, bytes], *, mode: int, epoch_s: int = 0) -> bytes:
+    """A tar archive of files, in their order, all with one mode and one time; the same bytes for
+    the same files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in content.items():
+            tar.addfile(_entry(name, len(data), mode, epoch_s), io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def architecture() -> str:
+    """The platform of images that are built here, as container registries call it."""
+    return _ARCHITECTURES[platform.machine()]
+
+
 def _plain_config(config: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
     run = {name: value for name, value in config["config"].items() if name in _RUN_FIELDS and value}
     given = {name: text for name, text in run.get("Labels", {}).items() if "buildah" not in name}
@@ -89,15 +104,7 @@ def _json_member(tar: tarfile.TarFile, name: str) -> Any:
     return json.load(read)
 
 
-def _entry(name: str, size: int, mode: int) -> tarfile.TarInfo:
+def _entry(name: str, size: int, mode: int, epoch_s: int = 0) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = size, mode
+    entry.size, entry.mode, entry.mtime = size, mode, epoch_s
     return entry
-
-
-def _tar(content: dict[str, bytes], *, mode: int) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, data in content.items():
-            tar.addfile(_entry(name, len(data), mode), io.BytesIO(data))
-    return buffer.getvalue()

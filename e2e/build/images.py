@@ -64,8 +64,7 @@ def build_from(source: Path, dockerfiles: Mapping[str, Path]) -> None:
             options = ["--quiet", "-t", image, "-f", str(dockerfile)]
             subprocess.run(["docker", "build", *options, str(source)], check=True)
         return
-    debian_packages.install(debian_packages.IMAGE_PACKAGES)
-    images_folder().mkdir(parents=True, exist_ok=True)
+    buildah = _builder()
     outdated = {
         image: path
         for image, path in dockerfiles.items()
@@ -73,7 +72,6 @@ def build_from(source: Path, dockerfiles: Mapping[str, Path]) -> None:
     }
     if not outdated:
         return
-    buildah = Buildah()
     build_base(buildah)
     for image, dockerfile in outdated.items():
         _build(buildah, image, dockerfile, source)
@@ -92,18 +90,12 @@ def build_for_release(
 
     The archive is of the kind `docker load` takes. The same inputs give the same bytes.
     """
-    debian_packages.install(debian_packages.IMAGE_PACKAGES)
-    images_folder().mkdir(parents=True, exist_ok=True)
-    buildah = Buildah()
-    arguments = {"BASE": build_base(buildah), "SOURCE_DATE_EPOCH": str(epoch_s)}
-    built = f"localhost/{dockerfile.parent.name}:release"
+    buildah = _builder()
+    build_base(buildah)
     with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
-        volumes = _volumes(Path(folder))
-        buildah.build(
-            built, dockerfile, source, arguments=arguments, volumes=volumes, epoch_s=epoch_s
-        )
         saved = Path(folder) / "saved.tar"
-        buildah.save(built, saved)
+        built = f"localhost/{dockerfile.parent.name}:release"
+        _build_archive(buildah, built, dockerfile, source, saved, epoch_s)
         write_reproducible_archive(saved, image, archive, labels)
     buildah.prune()
 
@@ -128,19 +120,38 @@ def _build_program_image(image: str, program: Path) -> None:
         write_image_archive(image, program, archive)
 
 
+def _builder() -> Buildah:
+    """buildah, installed if need be."""
+    debian_packages.install(debian_packages.IMAGE_PACKAGES)
+    images_folder().mkdir(parents=True, exist_ok=True)
+    return Buildah()
+
+
+def _build_archive(
+    buildah: Buildah,
+    image: str,
+    dockerfile: Path,
+    source: Path,
+    archive: Path,
+    epoch_s: int | None = None,
+) -> None:
+    """An image on the base, and its archive; with `epoch_s` as `Buildah.build` has it."""
+    arguments = {"BASE": BASE_IMAGE}
+    if epoch_s is not None:
+        arguments["SOURCE_DATE_EPOCH"] = str(epoch_s)
+    with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
+        volumes = _volumes(Path(folder))
+        buildah.build(
+            image, dockerfile, source, arguments=arguments, volumes=volumes, epoch_s=epoch_s
+        )
+    buildah.save(image, archive)
+
+
 def _build(buildah: Buildah, image: str, dockerfile: Path, source: Path) -> None:
     started_s = time.monotonic()
     digest = _digest(dockerfile, source)
-    with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
-        buildah.build(
-            image,
-            dockerfile,
-            source,
-            arguments={"BASE": BASE_IMAGE},
-            volumes=_volumes(Path(folder)),
-        )
     archive = image_archive(image)
-    buildah.save(image, archive)
+    _build_archive(buildah, image, dockerfile, source, archive)
     _note(archive).write_text(digest)
     taken_s = time.monotonic() - started_s
     print(f"{image}: {archive.stat().st_size / 1e6:.0f} MB, {taken_s:.0f} s", flush=True)

@@ -61,6 +61,18 @@ def some_rows(count: int) -> list[Row]:
     return [{"id": number, "ts": 1, "name": f"row {number}"} for number in range(count)]
 
 
+def run_hudi_rs(
+    peer: PeerEnvironment, uri: str, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """hudi-rs outside the cluster, which prints a table's rows as JSON, one a line."""
+    return subprocess.run(
+        [str(peer.python), str(Path(__file__).with_name("hudi_rs_rows.py")), uri],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], **environment},
+    )
+
+
 class Lake:
     """One namespace with what a user would put into it before the first table."""
 
@@ -155,13 +167,8 @@ class Lake:
 
     def stored_rows(self, table: str) -> list[Row]:
         """The same with meta columns."""
-        done = subprocess.run(
-            [str(self._peer.python), str(Path(__file__).with_name("hudi_rs_rows.py")),
-             f"s3://{self.bucket}/{table}"],
-            capture_output=True,
-            text=True,
-            env={"PATH": os.environ["PATH"], **self.minio.environment()},
-        )  # fmt: skip
+        uri = f"s3://{self.bucket}/{table}"
+        done = run_hudi_rs(self._peer, uri, self.minio.environment())
         assert done.returncode == 0, done.stderr[-2000:]
         return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -24,6 +24,17 @@ _LABEL = "app=minio"
 _DATA = "/var/lib/tideline-e2e"
 
 
+def reader_environment(credentials: Mapping[str, str], endpoint: str) -> dict[str, str]:
+    """The variables by which readers outside the cluster find a store."""
+    return {
+        **credentials,
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ENDPOINT": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+    }
+
+
 class ClusterMinio:
     """One MinIO for all tests; each makes its own buckets."""
 
@@ -84,13 +95,7 @@ class ClusterMinio:
 
     def environment(self) -> Mapping[str, str]:
         """For readers outside the cluster that take their settings from the environment."""
-        return {
-            **self.credentials,
-            "AWS_ENDPOINT_URL": self.local_endpoint,
-            "AWS_ENDPOINT": self.local_endpoint,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": "us-east-1",
-        }
+        return reader_environment(self.credentials, self.local_endpoint)
 
     def iceberg_properties(self) -> dict[str, str]:
         """What PyIceberg needs outside the cluster."""

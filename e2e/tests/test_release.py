@@ -6,35 +6,34 @@ needs.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import secrets
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from minio import Minio
 
 from e2e.build.versions import kubernetes_folder, tools_folder
 from e2e.harness.cluster import Cluster
 from e2e.harness.image_registry import ImageRegistry
 from e2e.harness.installation import NAMESPACE, Operator
+from e2e.harness.lake import run_hudi_rs
+from e2e.harness.object_store import reader_environment
 from tideline.testing.followed_page import blocks_of
 from tideline.testing.peer_environment import PeerEnvironment
+from tools.release.source_tree import version_of
 
 pytestmark = pytest.mark.release
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSION = str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
-IMAGES = ("operator", "engine", "minio")
+VERSION = version_of(ROOT)
 WITHOUT_TLS = "--allow-http-registry --allow-insecure-registry"
 TABLE = "flights"
 
@@ -65,8 +64,9 @@ class Made:
         return found.stdout
 
     def release(self, verb: str, out: Path) -> str:
-        program = f"{sys.executable} -m tools.release {verb} {VERSION}"
-        return self.done(f"{program} --registry {self.place} --out {out}", ROOT)
+        """What `make release` or `make publish` runs, with the files below `out`."""
+        program = f"cd {ROOT}; {sys.executable} -m tools.release {verb} {VERSION}"
+        return f"{program} --registry {self.place} --out {out}"
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +86,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     made = Made(folder / VERSION, registry, place, environment)
     made.done("cosign generate-key-pair", folder)
     with registry.served():
-        made.release("build", folder)
-        made.release("publish", folder)
+        for verb in ("build", "publish"):
+            made.done(made.release(verb, folder), folder)
         yield made
 
 
 def test_the_same_commit_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
-    made.release("build", tmp_path)
+    made.done(made.release("build", tmp_path))
     again = tmp_path / VERSION
     signed = ("SHA256SUMS.cosign.json",)
     names = sorted(path.name for path in made.folder.iterdir() if path.name not in signed)
@@ -106,17 +106,13 @@ def test_the_same_commit_gives_the_same_bytes(made: Made, tmp_path: Path) -> Non
 
 def test_pushing_again_changes_nothing_and_another_content_is_refused(made: Made) -> None:
     before = made.done(f"crane digest {made.place}/tideline-engine:{VERSION}")
-    made.release("publish", made.folder.parent)
+    made.done(made.release("publish", made.folder.parent))
     assert made.done(f"crane digest {made.place}/tideline-engine:{VERSION}") == before
 
     tag = f"{made.place}/tideline-operator:{VERSION}"
     own = made.done(f"crane digest {tag}").strip()
     made.done(f"crane mutate --label planted=yes -t {tag} {tag}")
-    refused = made.run(
-        f"{sys.executable} -m tools.release publish {VERSION} --registry {made.place}"
-        f" --out {made.folder.parent}",
-        ROOT,
-    )
+    refused = made.run(made.release("publish", made.folder.parent))
     assert refused.returncode == 1
     assert "a version is released once" in refused.stderr
     made.done(f"crane tag {made.place}/tideline-operator@{own} {VERSION}")
@@ -205,19 +201,22 @@ def test_a_stranger_installs_it_and_reads_rows(
             )
             stranger.done(f"tar -xf {example}")
             folder = tmp_path / f"tideline-example-{VERSION}"
-            secret = secrets.token_hex(20)
+            credentials = {
+                "AWS_ACCESS_KEY_ID": "lake",
+                "AWS_SECRET_ACCESS_KEY": secrets.token_hex(20),
+            }
             (folder / "credentials.env").write_text(
-                f"AWS_ACCESS_KEY_ID=lake\nAWS_SECRET_ACCESS_KEY={secret}\n"
+                "".join(f"{name}={value}\n" for name, value in credentials.items())
             )
             stranger.done("kubectl apply --server-side -k .", folder)
             stranger.done("kubectl -n lake rollout status deployment/minio --timeout=2m")
             with cluster.forwarded("lake", "service/minio", 9000) as address:
-                land(address.removeprefix("http://"), secret)
+                land(stranger, folder, address, credentials)
                 stranger.done(
                     f"kubectl -n lake wait --for=condition=Ready laketable/{TABLE} --timeout=5m"
                 )
                 cluster.wait_until(
-                    lambda: len(rows(hudi_rs, address, secret)) == 2,
+                    lambda: len(rows(hudi_rs, address, credentials)) == 2,
                     "the rows that landed are there",
                     timeout_s=240,
                     every_s=3,
@@ -241,8 +240,8 @@ def verifying_commands() -> tuple[str, str]:
     return without_assignment, re.sub(r"cosign (verify\S*)", rf"cosign \1 {WITHOUT_TLS}", registry)
 
 
-def land(endpoint: str, secret: str) -> None:
-    """Two flights, in the columns that the example names."""
+def land(made: Made, folder: Path, endpoint: str, credentials: dict[str, str]) -> None:
+    """Two flights, in the columns that the example names, by the example's own program."""
     flights = [
         {
             "carrier": "TL", "flight": number, "origin": "JFK", "month": "2013-01",
@@ -250,32 +249,17 @@ def land(endpoint: str, secret: str) -> None:
         }
         for number in (1, 2)
     ]  # fmt: skip
-    written = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(flights), written)
-    client = Minio(endpoint=endpoint, access_key="lake", secret_key=secret, secure=False)
-    if not client.bucket_exists(bucket_name="lake"):
-        client.make_bucket(bucket_name="lake")
-    written.seek(0)
-    client.put_object("lake", "landing/flights/first.parquet", written, written.getbuffer().nbytes)
+    landing = folder / "landing"
+    landing.mkdir()
+    pq.write_table(pa.Table.from_pylist(flights), landing / "first.parquet")
+    program = f"{sys.executable} land.py landing --endpoint {endpoint.removeprefix('http://')}"
+    replace(made, environment={**made.environment, **credentials}).done(program, folder)
 
 
-def rows(hudi_rs: PeerEnvironment, endpoint: str, secret: str) -> list[str]:
+def rows(hudi_rs: PeerEnvironment, endpoint: str, credentials: dict[str, str]) -> list[str]:
     """The table's rows as hudi-rs reads them; none while there is no table."""
-    program = ROOT / "e2e" / "harness" / "hudi_rs_rows.py"
-    done = subprocess.run(
-        [str(hudi_rs.python), str(program), f"s3://lake/{TABLE}"],
-        capture_output=True,
-        text=True,
-        env={
-            "PATH": os.environ["PATH"],
-            "AWS_ACCESS_KEY_ID": "lake",
-            "AWS_SECRET_ACCESS_KEY": secret,
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ENDPOINT": endpoint,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": "us-east-1",
-        },
-    )
+    variables = reader_environment(credentials, endpoint)
+    done = run_hudi_rs(hudi_rs, f"s3://lake/{TABLE}", variables)
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 

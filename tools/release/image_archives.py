@@ -6,7 +6,7 @@ same way each time, so that the digest is certain before anything is pushed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +27,9 @@ class ImageDigests:
         return f"{self.release.repository(image)}@{self.by_image[image]}"
 
 
-def build_image_archives(release: Release, source: Path, images: Iterable[str] = IMAGES) -> None:
+def build_image_archives(release: Release, source: Path) -> None:
     """Build those whose archive is not there."""
-    for image in images:
+    for image in IMAGES:
         archive = release.image_archive(image)
         if archive.exists():
             continue

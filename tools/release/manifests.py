@@ -7,12 +7,11 @@ and the programs that land files for it.
 from __future__ import annotations
 
 import gzip
-import io
-import tarfile
 from pathlib import Path
 
 import yaml
 
+from e2e.build.image_archive import tar_of
 from tideline_operator.testing.helm_chart import install_files
 from tools.release.image_archives import ImageDigests
 from tools.release.release import Release, ReleaseError
@@ -49,14 +48,7 @@ def pack_example(source: Path, digests: ImageDigests) -> Path:
 
 def write_archive(target: Path, files: dict[str, bytes], epoch_s: int) -> None:
     """A compressed tar archive; the same bytes for the same files, in their order."""
-    tarred = io.BytesIO()
-    with tarfile.open(fileobj=tarred, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(data), 0o644, epoch_s
-            tar.addfile(entry, io.BytesIO(data))
-    with target.open("wb") as written, gzip.GzipFile("", "wb", fileobj=written, mtime=epoch_s) as z:
-        z.write(tarred.getvalue())
+    target.write_bytes(gzip.compress(tar_of(files, mode=0o644, epoch_s=epoch_s), mtime=epoch_s))
 
 
 def _with_image(kustomization: bytes, digests: ImageDigests) -> bytes:

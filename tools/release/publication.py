@@ -20,7 +20,7 @@ from tools.release.image_archives import ImageDigests, digests_of_archives
 from tools.release.programs import run_program
 from tools.release.release import IMAGES, Release, ReleaseError
 from tools.release.signing import Signer, write_predicate
-from tools.release.statements import CHECKSUMS
+from tools.release.statements import CHECKSUMS, bill_of_materials
 
 
 def publish(release: Release, signer: Signer) -> list[str]:
@@ -28,7 +28,9 @@ def publish(release: Release, signer: Signer) -> list[str]:
     check_files(release)
     digests = digests_of_archives(release)
     _refuse_other_release(digests)
-    references = [_publish_image(digests, image, signer) for image in IMAGES]
+    with tempfile.TemporaryDirectory() as folder:
+        predicate = write_predicate(release, Path(folder) / "predicate.json")
+        references = [_publish_image(digests, image, signer, predicate) for image in IMAGES]
     references.append(_publish_chart(release, signer))
     return references
 
@@ -76,19 +78,19 @@ def _refuse_other_release(digests: ImageDigests) -> None:
             )
 
 
-def _publish_image(digests: ImageDigests, image: str, signer: Signer) -> str:
+def _publish_image(digests: ImageDigests, image: str, signer: Signer, predicate: Path) -> str:
     release, reference = digests.release, digests.reference(image)
     tag = f"{release.repository(image)}:{release.version}"
     archive = release.image_archive(image)
-    if _digest(tag) is None:
+    there = _digest(tag)
+    if there is None:
         run_program("crane", "push", str(archive), tag)
-    if _digest(tag) != digests.by_image[image]:
-        raise ReleaseError(f"the registry has {_digest(tag)} as {tag}, not {reference}")
+        there = _digest(tag)
+    if there != digests.by_image[image]:
+        raise ReleaseError(f"the registry has {there} as {tag}, not {reference}")
     signer.sign(release, reference)
-    signer.attest(release, reference, "cyclonedx", release.bill_of_materials(archive))
-    with tempfile.TemporaryDirectory() as folder:
-        predicate = write_predicate(release, Path(folder) / "predicate.json")
-        signer.attest(release, reference, "slsaprovenance1", predicate)
+    signer.attest(release, reference, "cyclonedx", bill_of_materials(archive))
+    signer.attest(release, reference, "slsaprovenance1", predicate)
     return reference
 
 

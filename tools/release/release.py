@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from e2e.build.image_archive import architecture
 
 IMAGES = ("operator", "engine", "minio")
 """By name: those of the product, and a MinIO for trials."""
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?")
 _PLACE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d+)?(/[a-z0-9]+([._-][a-z0-9]+)*)*")
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class ReleaseError(Exception):
@@ -60,12 +60,3 @@ class Release:
 
     def image_archive(self, image: str) -> Path:
         return self.folder / f"tideline-{image}-{self.version}-{architecture()}.tar"
-
-    def bill_of_materials(self, of: Path) -> Path:
-        """What a file is made of, as CycloneDX."""
-        return of.with_name(f"{of.name}.cdx.json")
-
-
-def architecture() -> str:
-    """The platform of images that are built here, as container registries call it."""
-    return _ARCHITECTURES[platform.machine()]

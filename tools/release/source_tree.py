@@ -36,12 +36,17 @@ def export_source(repository: Path, commit: str, version: str, folder: Path) -> 
         )
 
 
+def version_of(tree: Path) -> str:
+    """That of the Python package."""
+    project = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]
+    return str(project["version"])
+
+
 def disagreements(tree: Path, version: str) -> list[str]:
     """What in a tree names another version, in words."""
-    project = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     chart = yaml.safe_load((tree / "charts/tideline/Chart.yaml").read_text("utf-8"))
     found = {
-        "version in pyproject.toml": project,
+        "version in pyproject.toml": version_of(tree),
         "version in Chart.yaml": chart["version"],
         "appVersion in Chart.yaml": chart["appVersion"],
     }

@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from e2e.build.image_archive import architecture
 from e2e.build.versions import DEBIAN, images_folder
 from tools.release.image_archives import ImageDigests
 from tools.release.programs import run_program
-from tools.release.release import IMAGES, Release, architecture
+from tools.release.release import IMAGES, Release
 
 CHECKSUMS = "SHA256SUMS"
 PROVENANCE = "provenance.json"
@@ -39,6 +40,11 @@ def write_bills_of_materials(release: Release, packages: Iterable[Path], source:
         shutil.copy(source / "requirements.lock", Path(folder) / "requirements.txt")
         for wheel in (path for path in packages if path.suffix == ".whl"):
             _write_bill_of_materials(release, wheel, f"dir:{folder}")
+
+
+def bill_of_materials(of: Path) -> Path:
+    """The file that says what another one is made of."""
+    return of.with_name(f"{of.name}.cdx.json")
 
 
 def write_provenance(digests: ImageDigests, source: Path, builder: str) -> Path:
@@ -94,7 +100,7 @@ def _write_bill_of_materials(release: Release, path: Path, scanned: str) -> None
     told["metadata"].pop("timestamp", None)
     # It has the path of what was scanned in it.
     told["metadata"]["component"]["bom-ref"] = path.name
-    release.bill_of_materials(path).write_text(_json(told), "utf-8")
+    bill_of_materials(path).write_text(_json(told), "utf-8")
 
 
 def _predicate(release: Release, source: Path, builder: str) -> dict[str, Any]:

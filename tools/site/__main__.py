@@ -11,9 +11,9 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
+from tools.release.source_tree import version_of
 from tools.site.stage import ROOT, stage
 
 _CONFIGURATION = Path(__file__).with_name("mkdocs.yml")
@@ -53,9 +53,8 @@ def version_order(version: str) -> tuple[object, ...]:
 
 def main() -> None:
     mkdocs, folder = map(Path, sys.argv[1:])
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     try:
-        target = build(mkdocs, folder, str(project["version"]))
+        target = build(mkdocs, folder, version_of(ROOT))
     except subprocess.CalledProcessError as error:
         sys.exit(error.returncode)
     print(f"{target / 'index.html'}")

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
@@ -42,7 +41,10 @@ _PRODUCER = "https://tideline.dev/engine"
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 _log = logging.getLogger(__name__)
 
-Send = Callable[["RunEvent"], None]
+Send = Callable[["RunEvent"], object]
+
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="openlineage")
+"""It starts with the first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +94,23 @@ class LineageRun:
             from openlineage.client.uuid import generate_new_uuid
 
             run.run_id = str(generate_new_uuid())
-            run._send("START", None)
+            run._report("START", None)
         return run
 
     def end(self, result: OperationResult) -> None:
         """Say how it ended, and wait for the events to be sent."""
-        self._send("FAIL" if result.outcome is Outcome.FAILED else "COMPLETE", result)
+        self._report("FAIL" if result.outcome is Outcome.FAILED else "COMPLETE", result)
         if self.sent:
             _, unsent = wait_for(self.sent, timeout=self.seconds_at_end)
             if unsent:
                 _log.warning("%d events of OpenLineage were not sent in time", len(unsent))
 
-    def _send(self, state: str, result: OperationResult | None) -> None:
+    def _report(self, state: str, result: OperationResult | None) -> None:
         if self.send is None:
             return
         try:
             event = _event(self.run_id, self.operation, state, result)
-            self.sent.append(_thread().submit(_sent_or_logged, self.send, event))
+            self.sent.append(_THREAD.submit(_sent_or_logged, self.send, event))
         except Exception as error:
             # What is said about an operation never ends it.
             _log.warning("an event of OpenLineage cannot be made: %s", masked(str(error)))
@@ -203,11 +205,10 @@ def _job_name(operation: Operation) -> str:
 
 def _settings() -> tuple[str, str, str]:
     """URL, endpoint and API key; all empty where no events are wanted."""
-    variables: Mapping[str, str] = os.environ
-    if variables.get("OPENLINEAGE_DISABLED", "").lower() in ("true", "1"):
+    if os.environ.get("OPENLINEAGE_DISABLED", "").lower() in ("true", "1"):
         return "", "", ""
     names = (URL, "OPENLINEAGE_ENDPOINT", "OPENLINEAGE_API_KEY")
-    url, endpoint, key = (variables.get(name, "") for name in names)
+    url, endpoint, key = (os.environ.get(name, "") for name in names)
     return (url, endpoint, key) if url else ("", "", "")
 
 
@@ -227,23 +228,7 @@ def _sender(url: str, endpoint: str, key: str) -> Send | None:
     if key:
         settings["auth"] = {"type": "api_key", "apiKey": key}
     try:
-        transport = HttpTransport(HttpConfig.from_dict(settings))
+        return HttpTransport(HttpConfig.from_dict(settings)).emit
     except Exception as error:
         _log.warning("%s is set, and no event is sent: %s", URL, masked(str(error)))
         return None
-
-    def send(event: RunEvent) -> None:
-        transport.emit(event)
-
-    return send
-
-
-_lock = threading.Lock()
-_pool: list[ThreadPoolExecutor] = []
-
-
-def _thread() -> ThreadPoolExecutor:
-    with _lock:
-        if not _pool:
-            _pool.append(ThreadPoolExecutor(1, thread_name_prefix="openlineage"))
-        return _pool[0]
