@@ -153,6 +153,11 @@ scale: setup api-server ## Measure the operator with a thousand tables (a quarte
 docs: setup $(SITE_VENV)/.installed ## Make a site of the docs in out/site/html: links checked, search included.
 	@$(BIN)/python -m tools.site $(SITE_VENV)/bin/mkdocs $(WORK)/site
 
+.PHONY: next-version
+next-version: setup ## Name VERSION everywhere, as the commit of a release does, and render manifests again.
+	@$(BIN)/python -m tools.release.next_version "$(VERSION)"
+	@$(MAKE) install-yaml
+
 .PHONY: release
 release: setup release-tools ## Make the files of a release of HEAD: VERSION, REGISTRY; COSIGN_KEY signs.
 	@$(BIN)/python -m tools.release build "$(VERSION)" --registry "$(REGISTRY)"
@@ -229,13 +234,15 @@ class-list: setup ## Write the list of Java's classes that the engine's image ar
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
-		--extra iceberg --extra report --extra sql --extra polars --extra lineage --extra dev \
+		--extra iceberg --extra report --extra sql --extra polars --extra lineage --extra tracing \
+		--extra dev \
 		--output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg --extra lineage \
-		--constraint requirements.lock --output-file images/engine/requirements.lock
-	@$(LOCK) pyproject.toml --extra operator --extra iceberg --constraint requirements.lock \
+		--extra tracing --constraint requirements.lock --output-file images/engine/requirements.lock
+	@$(LOCK) pyproject.toml --extra operator --extra iceberg --extra tracing \
+		--constraint requirements.lock \
 		$(patsubst %,--unsafe-package %,$(OPERATOR_UNUSED)) --no-allow-unsafe \
 		--output-file images/operator/requirements.lock
 	@sed -i '/^# WARNING/,$$d' images/operator/requirements.lock

@@ -34,6 +34,7 @@ from e2e.harness.cluster import ONE_NODE, Cluster
 from e2e.harness.helm import HelmRelease
 from e2e.harness.installation import Operator, let_operator_in
 from e2e.harness.lake import Lake
+from e2e.harness.made_release import Made
 from e2e.harness.object_store import IMAGE as MINIO_IMAGE
 from e2e.harness.object_store import ClusterMinio
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
@@ -99,6 +100,13 @@ def previous_release() -> PreviousRelease:
         if os.environ.get("CI"):
             pytest.fail(str(reason))
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """A release of HEAD that is made and pushed."""
+    with Made.published(tmp_path_factory.mktemp("release")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from pathlib import Path
 from e2e.build.versions import KUBERNETES, kubernetes_folder
 from e2e.harness.cluster import Cluster
 from e2e.node.cluster import create_cluster, delete_cluster, load_image, tag_image
+from tideline.distribution import installed_version
 from tideline.testing.peer_environment import prepare_hudi_peer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,7 +137,7 @@ def _load_images() -> None:
     for name in IMAGES:
         image = f"localhost/tideline-{name}:dev"
         load_image(NAME, image)
-        tag_image(NAME, image, f"docker.io/library/tideline-{name}:0.1.0")
+        tag_image(NAME, image, f"docker.io/library/tideline-{name}:{installed_version()}")
 
 
 def _wait(cluster: Cluster, phase: str) -> None:

@@ -12,19 +12,17 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from e2e.build.versions import kubernetes_folder, tools_folder
 from e2e.harness.cluster import Cluster
-from e2e.harness.image_registry import ImageRegistry
 from e2e.harness.installation import NAMESPACE, Operator
 from e2e.harness.lake import run_hudi_rs
+from e2e.harness.made_release import Made
 from e2e.harness.object_store import reader_environment
 from tideline.testing.followed_page import blocks_of
 from tideline.testing.peer_environment import PeerEnvironment
@@ -36,59 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSION = version_of(ROOT)
 WITHOUT_TLS = "--allow-http-registry --allow-insecure-registry"
 TABLE = "flights"
-
-
-@dataclass(frozen=True)
-class Made:
-    """The files of a release, and the registry that they name."""
-
-    folder: Path
-    registry: ImageRegistry
-    place: str
-    environment: dict[str, str]
-
-    def run(self, command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """A line of shell, in the folder of the files, with the programs of users on the PATH."""
-        return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=cwd or self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-        )
-
-    def done(self, command: str, cwd: Path | None = None) -> str:
-        """What it prints; it has to succeed."""
-        found = self.run(command, cwd)
-        assert found.returncode == 0, f"{command}\n{found.stdout}{found.stderr}"
-        return found.stdout
-
-    def release(self, verb: str, out: Path) -> str:
-        """What `make release` or `make publish` runs, with the files below `out`."""
-        program = f"cd {ROOT}; {sys.executable} -m tools.release {verb} {VERSION}"
-        return f"{program} --registry {self.place} --out {out}"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """A release that is made and pushed."""
-    folder = tmp_path_factory.mktemp("release")
-    registry = ImageRegistry(folder / "registry")
-    place = f"{registry.address}/tideline"
-    environment = {
-        **os.environ,
-        "PATH": f"{tools_folder()}:{kubernetes_folder()}:{os.environ['PATH']}",
-        "COSIGN_PASSWORD": secrets.token_urlsafe(16),
-        "COSIGN_KEY": str(folder / "cosign.key"),
-        "REGISTRY": place,
-        "VERSION": VERSION,
-    }
-    made = Made(folder / VERSION, registry, place, environment)
-    made.done("cosign generate-key-pair", folder)
-    with registry.served():
-        for verb in ("build", "publish"):
-            made.done(made.release(verb, folder), folder)
-        yield made
 
 
 def test_the_same_commit_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
@@ -175,7 +120,7 @@ def test_a_wheel_alone_runs_what_the_readme_begins_with(made: Made, tmp_path: Pa
     made.done(f"{sys.executable} -m venv {tmp_path}/venv")
     made.done(f"{tmp_path}/venv/bin/pip install --quiet '{wheel}[spark,sql,java,report]'")
     path = f"{tmp_path}/venv/bin:{os.environ['PATH']}"
-    user = Made(tmp_path, made.registry, made.place, {**os.environ, "PATH": path})
+    user = replace(made, folder=tmp_path, environment={**os.environ, "PATH": path})
     blocks = (block.code for block in blocks_of((ROOT / "README.md").read_text("utf-8")))
     typed = next(code for code in blocks if "tideline create" in code).splitlines()
     lines = [line for line in typed if "activate" not in line and "tideline ui" not in line]
@@ -188,7 +133,7 @@ def test_a_stranger_installs_it_and_reads_rows(
     made: Made, cluster: Cluster, operator: Operator, hudi_rs: PeerEnvironment, tmp_path: Path
 ) -> None:
     kubernetes = {"KUBECONFIG": str(cluster.kubeconfig.resolve())}
-    stranger = Made(tmp_path, made.registry, made.place, {**made.environment, **kubernetes})
+    stranger = replace(made, folder=tmp_path, environment={**made.environment, **kubernetes})
     example = f"tideline-example-{VERSION}.tar.gz"
     shutil.copy(made.folder / example, tmp_path)
     operator.remove()

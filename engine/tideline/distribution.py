@@ -35,6 +35,7 @@ _EXTRAS: Mapping[str, str] = {
     "kubernetes": "operator",
     "numpy": "spark",
     "openlineage": "lineage",
+    "opentelemetry": "tracing",
     "pandas": "spark",
     "polars": "polars",
     "prometheus_client": "operator",

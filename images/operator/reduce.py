@@ -14,7 +14,8 @@ from pathlib import Path
 
 UNUSED_MODULES = (
     "curses", "dbm", "distutils", "idlelib", "lib2to3", "pydoc_data", "sqlite3", "test", "tkinter",
-    "turtledemo", "config-3*",
+    "turtle.py", "turtledemo", "_pydecimal.py", "__pycache__/turtle.*", "__pycache__/_pydecimal.*",
+    "config-3*",
     *(f"lib-dynload/{name}*" for name in (
         "_curses", "_dbm", "_gdbm", "_sqlite3", "_test", "_tkinter", "nis", "readline", "xx")),
 )  # fmt: skip

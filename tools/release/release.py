@@ -19,6 +19,12 @@ class ReleaseError(Exception):
     """A release that is not made; the message says what is wrong, and what to do."""
 
 
+def require_version(text: str) -> None:
+    """Raises ReleaseError where it is none."""
+    if not _VERSION.fullmatch(text):
+        raise ReleaseError(f"{text!r} is no version: give one such as 0.2.0")
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """`registry` is a host with a port and a path, as in the names of images; times are in seconds
@@ -31,8 +37,7 @@ class Release:
     folder: Path
 
     def __post_init__(self) -> None:
-        if not _VERSION.fullmatch(self.version):
-            raise ReleaseError(f"{self.version!r} is no version: give one such as 0.2.0")
+        require_version(self.version)
         if not _PLACE.fullmatch(self.registry):
             raise ReleaseError(
                 f"{self.registry!r} is no place of images: give a registry such as"

@@ -20,3 +20,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "tideline.engineSelector" -}}
 app.kubernetes.io/managed-by: tideline-operator
 {{- end }}
+
+{{/* The collector's port, where its address names one: a rule for traffic that goes out. */}}
+{{- define "tideline.tracingPort" -}}
+{{- with .Values.tracing.endpoint -}}
+{{- with regexFind ":[0-9]+$" (urlParse .).host -}}
+- {port: {{ trimPrefix ":" . }}, protocol: TCP}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -106,7 +106,8 @@ class Lake:
         )
         known = {"id": operation.id, "podUid": POD, "phase": "Running", "digest": made.digest}
         status = self.statuses.setdefault(
-            table, {"metadata": {"name": table}, "status": {"operations": []}}
+            table,
+            {"metadata": {"name": table, "uid": table}, "status": {"operations": []}},
         )
         status["status"]["operations"].append(known | entry)
         self.queue.append(made)

@@ -27,7 +27,7 @@ from tideline.testing.harmless_settings import LOCKS
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator")
-NOT_READERS = ("engine/tideline/settings/", "engine/tideline/testing/", "/testing/")
+NOT_READERS = ("engine/tideline/settings/", "engine/tideline/tracing.py", "/testing/")
 NAME = re.compile(r"(hoodie|tideline)\.[a-z][A-Za-z0-9_.]+[a-z_]")
 NOT_SETTINGS = re.compile(
     r"""

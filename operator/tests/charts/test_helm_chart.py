@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tideline.distribution import installed_version
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.namespace_usage import HourlyLimits
 from tideline_operator.controller.settings import ControllerSettings
@@ -125,7 +126,7 @@ def test_the_pod_meets_the_restricted_standard() -> None:
 
 
 def test_images_are_named_by_registry_tag_or_digest() -> None:
-    assert container()["image"] == "tideline-operator:0.1.0"
+    assert container()["image"] == f"tideline-operator:{installed_version()}"
     mine = {"registry": "registry.example:5000/lake", "tag": "dev"}
     values = {"image": mine, "engine": {"image": {**mine, "digest": DIGEST}}}
     assert container(values)["image"] == "registry.example:5000/lake/tideline-operator:dev"
@@ -135,7 +136,7 @@ def test_images_are_named_by_registry_tag_or_digest() -> None:
 
 def test_values_become_the_operators_settings() -> None:
     assert environment() == {
-        "TIDELINE_ENGINE_IMAGE": "tideline-engine:0.1.0",
+        "TIDELINE_ENGINE_IMAGE": f"tideline-engine:{installed_version()}",
         "TIDELINE_ENGINE_PULL_POLICY": "IfNotPresent",
         "TIDELINE_NAMESPACES": "",
         "TIDELINE_OPERATIONS_MAX": "4",
@@ -247,9 +248,59 @@ def test_a_disruption_budget_needs_a_second_replica() -> None:
 
 
 def test_what_needs_other_projects_definitions_is_off_until_asked_for() -> None:
-    switches = ("podMonitor", "prometheusRule", "dashboard")
+    switches = ("podMonitor", "serviceMonitor", "prometheusRule", "dashboard")
     extra = objects({name: {"enabled": True} for name in switches}).keys() - objects().keys()
-    assert {kind for kind, _, _ in extra} == {"PodMonitor", "PrometheusRule", "ConfigMap"}
+    assert {kind for kind, _, _ in extra} == {
+        "ConfigMap",
+        "PodMonitor",
+        "PrometheusRule",
+        "Service",
+        "ServiceMonitor",
+    }
+
+
+def test_a_service_monitor_finds_the_service_that_finds_the_operator() -> None:
+    values = {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}}
+    (service,), (monitor,) = of_kind("Service", values), of_kind("ServiceMonitor", values)
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= service["metadata"]["labels"].items()
+    (deployment,) = of_kind("Deployment", values)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    (port,), (endpoint,) = service["spec"]["ports"], monitor["spec"]["endpoints"]
+    assert endpoint["port"] == port["name"]
+    assert port["targetPort"] in {item["name"] for item in container(values)["ports"]}
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    # That of the pages is not taken for it.
+    pages = values | {"ui": {"enabled": True, "tokenSecret": "pages"}}
+    found = [item for item in of_kind("Service", pages)
+             if wanted.items() <= item["metadata"]["labels"].items()]  # fmt: skip
+    assert [item["metadata"]["name"] for item in found] == ["tideline-metrics"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [
+        ("http://collector.monitoring:4318", 4318),
+        ("https://collector.example", None),
+        ("http://[fd12::1]:4318/otlp", 4318),
+    ],
+)
+def test_a_collector_of_traces_reaches_the_operator_and_its_pods(
+    endpoint: str, port: int | None
+) -> None:
+    values = {"tracing": {"endpoint": endpoint}, "namespaces": ["lake"]}
+    settings = ControllerSettings.from_environment(environment(values))
+    assert settings.launch.tracing == {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+    assert not ControllerSettings.from_environment(environment()).launch.tracing
+    for policy in of_kind("NetworkPolicy", values):
+        opened = {item["port"] for rule in policy["spec"]["egress"] for item in rule["ports"]}
+        assert (4318 in opened) == (port is not None), policy["metadata"]["name"]
+
+
+def test_a_collector_is_an_address() -> None:
+    with pytest.raises(ChartRefusedError):
+        environment({"tracing": {"endpoint": "collector:4318"}})
 
 
 def test_metrics_can_be_kept_to_some_readers() -> None:

@@ -7,7 +7,9 @@ import io
 import json
 import re
 import shutil
+import subprocess
 import tarfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,13 @@ from tools.class_list import kept
 from tools.release.chart import pack_chart, write_chart
 from tools.release.image_archives import ImageDigests
 from tools.release.manifests import pack_example
+from tools.release.next_version import name_next_version
 from tools.release.notes import changes, has_section, section
 from tools.release.release import IMAGES, Release, ReleaseError
-from tools.release.source_tree import disagreements
+from tools.release.source_tree import disagreements, version_of
 
 ROOT = Path(__file__).resolve().parents[3]
-VERSION = "0.1.0"
+VERSION = version_of(ROOT)
 DIGESTS = {name: f"sha256:{number:064x}" for number, name in enumerate(IMAGES, 1)}
 CHANGELOG = """\
 # Changelog
@@ -63,6 +66,39 @@ def digests(release: Release) -> ImageDigests:
 
 def test_this_tree_names_one_version_everywhere() -> None:
     assert disagreements(ROOT, VERSION) == []
+
+
+def test_the_next_version_is_named_where_the_last_one_was(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tracked = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    pages = {name for name in tracked if name.startswith(("docs/", "examples/", "charts/"))}
+    pages |= {"pyproject.toml", "README.md", "RELEASE.md", "CHANGELOG.md"}
+    for name in pages:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    changelog = tree / "CHANGELOG.md"
+    changelog.write_text("## [Unreleased]\n\n### Added\n\n- That.\n\n## [0.0.1] - 2026-01-01\n")
+    name_next_version(tree, "7.8.9", date(2027, 2, 3))
+    assert disagreements(tree, "7.8.9") == []
+    assert changelog.read_text() == (
+        "## [Unreleased]\n\n## [7.8.9] - 2027-02-03\n\n### Added\n\n- That.\n\n"
+        "## [0.0.1] - 2026-01-01\n"
+    )
+    left = [
+        f"{name}: {line}"
+        for name in pages
+        # What `make install-yaml` renders, and numbers of decisions.
+        if not name.startswith(("charts/tideline/operator.yaml", "docs/decisions/"))
+        and (tree / name).suffix in (".md", ".yaml", ".toml")
+        for line in (tree / name).read_text("utf-8").splitlines()
+        if re.search(rf"(?<![\d.]){re.escape(VERSION)}(?![\d.])", line)
+    ]
+    assert left == []
+    with pytest.raises(ReleaseError, match="nothing below"):
+        name_next_version(tree, "7.8.10", date(2027, 2, 4))
+    assert disagreements(tree, "7.8.9") == []
 
 
 def test_each_place_of_another_version_is_named() -> None:

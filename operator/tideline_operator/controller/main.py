@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tideline.clock import SystemClock
 from tideline.storage.s3.identity import allow_only_explicit_identities
+from tideline.tracing import send_spans
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.cluster_pages import PAGE_HEADERS, ClusterPages
 from tideline_operator.controller.connections import STORE_WRITE_S
@@ -33,6 +34,8 @@ from tideline_operator.reading.reader_processes import ReaderProcesses
 LEASE_NAME = "tideline-operator"
 READER_S = 60.0
 """How long the first looks wait for what reads tables, which starts at the same time."""
+_SPANS_S = 3.0
+"""How long the end of the process waits for a collector of spans."""
 LEASE_SILENT_S = 60.0
 """A standby is ready as long as it has read the Lease within this time."""
 
@@ -112,6 +115,7 @@ class ControllerProcess:
             pass
         controller.stop()
         reader.stop()
+        send_spans(_SPANS_S)
 
     def _healthz(self) -> tuple[int, str]:
         return verdict([] if self._controller is None else self._controller.problems())

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.attempt_spans import record_job_span, record_reconcile_span
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import Endpoints, endpoints_of
@@ -192,7 +193,8 @@ class TableReconciler:
             for name, seen in status.ingest.items()
         }
         status = replace(status, ingest=ingests)
-        return Reconciliation(key, session, item, status, status, self._parts.clock.now_ms())
+        now_ms = self._parts.clock.now_ms()
+        return Reconciliation(key, session, item, status, status, now_ms, began_ms=now_ms)
 
     def _declared(self, turn: Reconciliation) -> Declared:
         """What the object declares, parsed once for each of its generations."""
@@ -235,6 +237,7 @@ class TableReconciler:
             parts.metrics.note_end(entry.kind, result, seconds)
             text = f"{result.outcome.value}: {result.message or 'done'}"
             _log.info(text, extra=turn.about(entry, round(seconds, 1)))
+            record_job_span(turn, entry, result)
         turn.ended = []
 
     def _work(self, turn: Reconciliation, settled: Settlement, table: ResolvedTable) -> float:
@@ -342,6 +345,8 @@ class TableReconciler:
             return
         started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, started)
+        if outcome.is_new:
+            record_reconcile_span(turn, started, start.reason, parts.clock.now_ms())
 
     def _note_refused(self, turn: Reconciliation, start: Start, message: str) -> None:
         """The Job could not be created: the operation failed."""

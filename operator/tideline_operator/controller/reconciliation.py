@@ -27,6 +27,7 @@ class Reconciliation:
     spec_problem: str | None = None
     in_force: str = ""
     look_at_ms: int | None = None
+    began_ms: int = 0
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
 
     def of_this_generation(self) -> LakeTableStatus:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.ingest.executors.spark_conf import refused_conf
+from tideline.tracing import FOR_PODS
 from tideline.trust.addresses import AddressRules
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.namespace_usage import HourlyLimits
@@ -75,6 +76,7 @@ class ControllerSettings:
                 pod_template=_pod_template(read),
                 spark_conf=_spark_conf(read),
                 deadline_s=int(read.seconds("TIDELINE_OPERATION_DEADLINE") or 86_400),
+                tracing={name: text for name in FOR_PODS if (text := read.text(name))},
             ),
             **read.declared(cls),
             limits=Limits(**read.declared(Limits)),

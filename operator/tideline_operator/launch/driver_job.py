@@ -20,6 +20,7 @@ from tideline.ingest.executors.kubernetes_pods import (
 )
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation, OperationKind
+from tideline.tracing import TRACEPARENT, AttemptSpans
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import (
     CA_BUNDLE_PATH,
@@ -107,7 +108,12 @@ def driver_job(
     metadata = _metadata(operation, table, attempt, owner)
     metadata["labels"] |= {MADE_FROM_LABEL: made_from(table, asdict(settings))}
     held_in = operation_name(operation.id, attempt, owner["metadata"]["uid"])
-    job = one_pod_job(metadata, _driver_template(operation, table, held_in, settings), settings)
+    template = _driver_template(operation, table, held_in, settings)
+    if settings.tracing:
+        spans = AttemptSpans.of(owner["metadata"]["uid"], operation.id, attempt)
+        parent = {"name": TRACEPARENT, "value": spans.job.traceparent}
+        engine_container(template)["env"].append(parent)
+    job = one_pod_job(metadata, template, settings)
     if settings.deadline_s is not None:
         job["spec"]["activeDeadlineSeconds"] = settings.deadline_s
     return job

@@ -62,7 +62,8 @@ POD_FIELDS = {
 @dataclass(frozen=True, slots=True)
 class LaunchSettings:
     """The same for every Job. `grace_s` is how long a stopped driver may take to undo its write;
-    `pod_template` and `spark_conf` are under those of a table."""
+    `pod_template` and `spark_conf` are under those of a table. `tracing` are variables of
+    OpenTelemetry."""
 
     image: str
     pull_policy: str = "IfNotPresent"
@@ -72,6 +73,7 @@ class LaunchSettings:
     deadline_s: int | None = None
     pod_template: Mapping[str, Any] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    tracing: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,8 @@ def proposed_container(
     asked = engine_container(proposed)
     asked["imagePullPolicy"] = settings.pull_policy
     asked["resources"] = {"requests": {"cpu": table.spec.resources.driver.cpu}}
+    if settings.tracing:
+        asked["env"] = [{"name": key, "value": text} for key, text in settings.tracing.items()]
     return asked
 
 

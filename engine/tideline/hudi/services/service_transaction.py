@@ -47,6 +47,7 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.resource_usage import ResourceUsage
 from tideline.storage.heartbeat import is_heartbeat_dead
+from tideline.tracing import traced_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,8 @@ class ServiceTransaction:
             replaced=replaced,
             check=check,
         )
-        return self._commit_again()
+        with traced_commit(self.table.location.uri, self.instant):
+            return self._commit_again()
 
     def _commit(
         self,

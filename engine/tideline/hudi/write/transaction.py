@@ -64,6 +64,7 @@ from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.unique_keys import require_agreed_uniqueness, unique_keys
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Repeated, WriteRequest, WrittenFiles
+from tideline.tracing import traced_commit
 
 SCHEMA_KEY = "schema"
 
@@ -202,7 +203,11 @@ class WriteTransaction:
         lease expired; and what the request's requirement raises.
         """
         self._commit_again = lambda: self._commit(written)
-        return self._commit_again()
+        with traced_commit(self.table.location.uri, self.instant) as span:
+            outcome = self._commit_again()
+            if not isinstance(outcome, Committed):
+                span.fail(str(outcome))
+            return outcome
 
     def _commit(self, written: WrittenFiles) -> Committed | Conflicted | Repeated:
         self.pending.require_alive()

@@ -46,6 +46,7 @@ from tideline.iceberg.table.table_operations import (
     Unknown,
 )
 from tideline.retry import RetryPolicy
+from tideline.tracing import traced_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,10 @@ def commit_snapshot(
     and what was written is removed as far as possible.
     """
     try:
-        outcome = _attempt_all(operations, change, writer, clock, retry)
+        with traced_commit(operations.arguments, writer.snapshot_id) as span:
+            outcome = _attempt_all(operations, change, writer, clock, retry)
+            if not isinstance(outcome, Committed):
+                span.fail(str(outcome))
     except TidelineError:
         remove_quietly(operations.io, writer.unused(()))
         raise

@@ -27,6 +27,7 @@ from tideline.ingest.operation.operation import (
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.resource_usage import ResourceUsage
+from tideline.tracing import SpanKey, Traced, send_spans, traced
 from tideline.wording import counted
 
 _SYSTEM_CLOCK = SystemClock()
@@ -38,22 +39,32 @@ def execute_operation(
     session_factory: SessionFactory,
     clock: Clock = _SYSTEM_CLOCK,
     progress: Progress | None = None,
+    traceparent: str | None = None,
 ) -> OperationResult:
     """Carry out `operation`.
 
     `session_factory` gets the locations that Spark must reach, and is only called for work that
-    moves rows. `progress` hears, in words, what is being done. Errors that Tideline knows come
-    back as a FAILED result with the exit code of their kind; all others are raised.
+    moves rows. `progress` hears, in words, what is being done. `traceparent` is the span it is part
+    of, by default TRACEPARENT's. Errors that Tideline knows come back as a FAILED result with the
+    exit code of their kind; all others are raised.
     """
     before = ResourceUsage.so_far()
     run = LineageRun.start(operation)
     try:
-        result = _execute(operation, session_factory, clock, progress or _ignore)
-    except TidelineError as error:
-        result = failed_result(operation.id, error)
+        with traced(operation.title, _about(operation), parent=traceparent) as span:
+
+            def tell(words: str) -> None:
+                span.note(words)
+                if progress is not None:
+                    progress(words)
+
+            result = _execute_or_fail(operation, session_factory, clock, tell)
+            _end(span, result)
     except BaseException as error:
         run.end(failed_result(operation.id, error))
         raise
+    finally:
+        send_spans()
     run.end(result)
     spent = ResourceUsage.so_far().since(before)
     return replace(
@@ -85,6 +96,15 @@ def read_operation(path: Path) -> Operation:
     except (OSError, ValueError) as error:
         raise ConfigError(f"this operation cannot be read: {error}", path=path) from error
     return Operation.from_json_object(content)
+
+
+def _execute_or_fail(
+    operation: Operation, session_factory: SessionFactory, clock: Clock, progress: Progress
+) -> OperationResult:
+    try:
+        return _execute(operation, session_factory, clock, progress)
+    except TidelineError as error:
+        return failed_result(operation.id, error)
 
 
 def _execute(
@@ -150,5 +170,24 @@ def _roll_back(operation: Operation, work: RollBack) -> OperationResult:
     )
 
 
-def _ignore(_: str) -> None:
-    return None
+def _about(operation: Operation) -> dict[str, str]:
+    """Attributes of the operation's span."""
+    return {
+        SpanKey.OPERATION: operation.id,
+        SpanKey.KIND: operation.kind.value,
+        SpanKey.TABLE: operation.table.name,
+        SpanKey.LOCATION: operation.table.location.uri,
+    }
+
+
+def _end(span: Traced, result: OperationResult) -> None:
+    span.set({SpanKey.OUTCOME: result.outcome.value})
+    if result.instant is not None:
+        span.set({SpanKey.INSTANT: result.instant})
+    if result.rows_written:
+        span.set({SpanKey.ROWS_WRITTEN: result.rows_written})
+    if result.bytes_written:
+        span.set({SpanKey.BYTES_WRITTEN: result.bytes_written})
+    if result.outcome is Outcome.FAILED:
+        span.set({"error.type": result.error or "error"})
+        span.fail(result.message)

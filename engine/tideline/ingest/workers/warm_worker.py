@@ -39,6 +39,7 @@ from tideline.ingest.operation.operation import Operation, writer_name
 from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
 from tideline.ingest.workers.assignments import ApiSilentError, Assignments
 from tideline.storage.location import StoreLocation
+from tideline.tracing import AttemptSpans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,7 +171,9 @@ class WarmWorker:
         if is_altered(assignment, table):
             result, is_spent = _refused(assignment), False
         else:
-            result, is_spent = self._carry_out(assignment)
+            uid = str(table["metadata"]["uid"])
+            spans = AttemptSpans.of(uid, assignment.operation_id, assignment.attempt)
+            result, is_spent = self._carry_out(assignment, spans.job.traceparent)
         words = f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
         self._progress(f"ended {assignment.operation_id}: {words}")
         report = WorkerReport(assignment.operation_id, assignment.attempt, result)
@@ -182,12 +185,12 @@ class WarmWorker:
             return WorkerEnd.STOPPED
         return WorkerEnd.SPENT if is_spent else None
 
-    def _carry_out(self, assignment: Assignment) -> tuple[OperationResult, bool]:
+    def _carry_out(self, assignment: Assignment, traceparent: str) -> tuple[OperationResult, bool]:
         """The result, and whether this process is to be used no more."""
         environment, folder = dict(os.environ), Path.cwd()
         self.executing = assignment
         try:
-            result, is_spent = self._execute(assignment)
+            result, is_spent = self._execute(assignment, traceparent)
         except KeyboardInterrupt:
             result = _stopped(assignment.operation_id, "what it had begun was undone")
             is_spent = True
@@ -199,7 +202,7 @@ class WarmWorker:
             return result, True
         return result, not self._made_new(environment, folder)
 
-    def _execute(self, assignment: Assignment) -> tuple[OperationResult, bool]:
+    def _execute(self, assignment: Assignment, traceparent: str) -> tuple[OperationResult, bool]:
         operation_id = assignment.operation_id
         is_spent = False
         try:
@@ -210,6 +213,7 @@ class WarmWorker:
                 session_factory=self._spark.open,
                 clock=self._clock,
                 progress=self._progress,
+                traceparent=traceparent,
             )
         except TidelineError as error:
             result = failed_result(operation_id, error)
