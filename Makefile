@@ -180,7 +180,7 @@ workflows: setup ## Check the workflows of hosted CI with actionlint.
 	@$(BIN)/python -m tools.workflows .github/workflows
 
 .PHONY: release-tools
-release-tools: tools ## Build crane, cosign, syft, and a registry for trials, from their Go modules.
+release-tools: tools ## Build crane, cosign, syft, operator-verify, and a registry for trials, from their Go modules.
 	@$(BIN)/python -m e2e.build release-tools
 
 ##@ Tools

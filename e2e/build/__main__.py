@@ -2,7 +2,7 @@
 
     api-server   kube-apiserver, etcd, kubectl
     tools        helm
-    release-tools  crane, cosign, syft, registry; not part of `all`
+    release-tools  crane, cosign, syft, registry, operator-verify; not part of `all`
     actionlint   the check of hosted CI's workflows; not part of `all`
     node         all of Kubernetes, CoreDNS, Debian's packages for a node, the pause image
     images       the project's images

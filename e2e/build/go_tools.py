@@ -28,6 +28,7 @@ from e2e.build.versions import (
     HELM,
     KUBE_ROUTER,
     KUBERNETES,
+    OPERATOR_VERIFY,
     REGISTRY,
     SYFT,
     kubernetes_folder,
@@ -55,6 +56,11 @@ RELEASE_TOOLS = {
     "cosign": (COSIGN, "github.com/sigstore/cosign/v2/cmd/cosign", ""),
     "syft": (SYFT, "github.com/anchore/syft/cmd/syft", "-X main.version={version}"),
     "registry": (REGISTRY, "github.com/distribution/distribution/v3/cmd/registry", ""),
+    "operator-verify": (
+        OPERATOR_VERIFY,
+        "github.com/operator-framework/api/cmd/operator-verify",
+        "",
+    ),
 }
 """By program: its version, its package, and the linker's flags that tell it the version."""
 

@@ -17,6 +17,7 @@ CRANE = "0.22.1"
 COSIGN = "2.6.5"
 SYFT = "1.57.1"
 ACTIONLINT = "1.7.12"
+OPERATOR_VERIFY = "0.9.1"
 DEBIAN = "bookworm"
 """What the images are built on, with Python 3.11."""
 

@@ -21,6 +21,7 @@ from tools.release.chart import pack_chart, write_chart
 from tools.release.image_archives import build_image_archives, digests_of_archives
 from tools.release.manifests import pack_example, write_install_files
 from tools.release.notes import section
+from tools.release.olm_bundle import pack_bundle
 from tools.release.publication import log_in, publish, write_page
 from tools.release.python_packages import build_python_packages
 from tools.release.release import Release, ReleaseError
@@ -52,6 +53,7 @@ def build(release: Release, signer: Signer, builder: str) -> None:
         pack_chart(release, chart)
         write_install_files(release, chart)
         pack_example(source, digests)
+        pack_bundle(source, chart, digests)
         changelog = (source / "CHANGELOG.md").read_text("utf-8")
         notes = section(changelog, release.version)
         (release.folder / "RELEASE_NOTES.md").write_text(notes + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""The programs of a release, from the cache: crane, cosign, syft, Helm."""
+"""The programs of a release, from the cache: crane, cosign, syft, operator-verify, Helm."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_a_server_that_hangs_is_waited_for_a_few_seconds_only(
     finally:
         released.set()
     assert time.monotonic() - started_s < 10
-    assert "1 events of OpenLineage were not sent in time" in caplog.text
+    assert "OpenLineage: 1 event not sent in time" in caplog.text
 
 
 @pytest.mark.parametrize(

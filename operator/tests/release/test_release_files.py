@@ -17,13 +17,15 @@ import pytest
 import yaml
 
 from e2e.build.image_archive import write_reproducible_archive
-from tideline_operator.testing.helm_chart import helm_program, rendered
+from tideline_operator.testing.helm_chart import helm_program, install_files, rendered
+from tideline_operator.testing.manifests import manifests_in
 from tools.class_list import kept
 from tools.release.chart import pack_chart, write_chart
 from tools.release.image_archives import ImageDigests
 from tools.release.manifests import pack_example
 from tools.release.next_version import name_next_version
 from tools.release.notes import changes, has_section, section
+from tools.release.olm_bundle import bundle
 from tools.release.release import IMAGES, Release, ReleaseError
 from tools.release.source_tree import disagreements, version_of
 
@@ -317,3 +319,31 @@ def member(tar: tarfile.TarFile, name: str) -> Any:
     read = tar.extractfile(name)
     assert read is not None
     return json.load(read)
+
+
+@pytest.mark.skipif(helm_program() is None, reason="Helm is not built")
+def test_a_bundle_has_what_the_chart_has(digests: ImageDigests, tmp_path: Path) -> None:
+    chart = write_chart(ROOT, digests, tmp_path)
+    plain = manifests_in(install_files(chart)["install.yaml"])
+    examples = [{"kind": "LakeTable"}]
+    files = bundle(plain, examples, digests)
+    service = files["tideline.clusterserviceversion.yaml"]
+    assert service["metadata"]["name"] == f"tideline.v{VERSION}"
+    assert json.loads(service["metadata"]["annotations"]["alm-examples"]) == examples
+    install = service["spec"]["install"]["spec"]
+    by_name = {(item["kind"], item["metadata"]["name"]): item for item in plain}
+    (deployment,) = install["deployments"]
+    assert deployment["spec"] == by_name["Deployment", "tideline-operator"]["spec"]
+    assert str(deployment).count("@sha256:") == 3  # operator and reader, and the engine's name
+    (cluster,), (own,) = install["clusterPermissions"], install["permissions"]
+    assert cluster["rules"] == by_name["ClusterRole", "tideline-operator"]["rules"]
+    assert own["rules"] == by_name["Role", "tideline-operator-lease"]["rules"]
+    given = {cluster["serviceAccountName"], own["serviceAccountName"]}
+    assert given == {deployment["spec"]["template"]["spec"]["serviceAccountName"]}
+    # Every other role of the cluster, and every definition, is a file of its own.
+    beside = {(item["kind"], item["metadata"]["name"]): item for item in files.values()}
+    for key, item in by_name.items():
+        if key[0] in ("ClusterRole", "CustomResourceDefinition"):
+            assert key == ("ClusterRole", "tideline-operator") or beside[key] == item
+    owned = service["spec"]["customresourcedefinitions"]["owned"]
+    assert {item["kind"] for item in owned} == {"LakeTable", "LakeStore", "LakeCatalog"}

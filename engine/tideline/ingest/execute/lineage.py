@@ -30,6 +30,7 @@ from tideline.distribution import installation, installed_version
 from tideline.ingest.operation.operation import CreateTable, IngestRange, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.secret_values import masked
+from tideline.wording import counted
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
@@ -103,7 +104,7 @@ class LineageRun:
         if self.sent:
             _, unsent = wait_for(self.sent, timeout=self.seconds_at_end)
             if unsent:
-                _log.warning("%d events of OpenLineage were not sent in time", len(unsent))
+                _log.warning("OpenLineage: %s not sent in time", counted(len(unsent), "event"))
 
     def _report(self, state: str, result: OperationResult | None) -> None:
         if self.send is None:
