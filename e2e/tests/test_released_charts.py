@@ -24,7 +24,7 @@ def test_an_upgrade_and_a_rollback_leave_running_work_alone(
     newer = made.next_one(tmp_path)
     kubernetes = {"KUBECONFIG": str(cluster.kubeconfig.resolve())}
     user = replace(made, environment={**made.environment, **kubernetes})
-    engines = {item.version: engine_of(item) for item in (made, newer)}
+    engines = {item.version: reference(item, "engine") for item in (made, newer)}
     assert len(set(engines.values())) == 2
     operator.remove()
     try:
@@ -36,9 +36,9 @@ def test_an_upgrade_and_a_rollback_leave_running_work_alone(
             started = work_under_way(lake, engines[made.version])
 
             user.done(f"kubectl apply --server-side -f {newer.folder}/crds.yaml")
-            user.done(chart("upgrade", newer) + " --reuse-values")
+            user.done(chart("upgrade", newer) + " --reset-then-reuse-values")
+            assert running_images(operator) == {reference(newer, "operator")}
             assert still_under_way(lake, operator, started)
-            assert len(operator.pods()) == 1
             done = lake.wait_for_operation("people", "ingest")
             assert done.get("attempt", 1) == 1
             assert uid_of_newest_job(lake) == started
@@ -48,6 +48,7 @@ def test_an_upgrade_and_a_rollback_leave_running_work_alone(
             second = work_under_way(lake, engines[newer.version])
             assert second != started
             user.done(f"helm rollback tideline 1 --namespace {NAMESPACE} --wait --timeout 3m")
+            assert running_images(operator) == {reference(made, "operator")}
             assert still_under_way(lake, operator, second)
             done = lake.wait_for_operation("people", "ingest", count=2)
             assert done.get("attempt", 1) == 1
@@ -81,11 +82,17 @@ def rows(first: int, end: int) -> list[dict[str, int]]:
     return [{"id": number, "ts": 1} for number in range(first, end)]
 
 
-def engine_of(release: Made) -> str:
-    """The engine's image as the release names it."""
-    name = f"{release.place}/tideline-engine"
+def reference(release: Made, image: str) -> str:
+    """An image as the release names it."""
+    name = f"{release.place}/tideline-{image}"
     digest = release.done(f"crane digest {name}:{release.version}").strip()
     return f"{name}@{digest}"
+
+
+def running_images(operator: Operator) -> set[str]:
+    """Of the operator's pods that stay."""
+    operator.wait_until_ready()
+    return {image_of(pod) for pod in operator.pods()}
 
 
 def image_of(pod: Manifest) -> str:

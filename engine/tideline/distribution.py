@@ -31,6 +31,7 @@ def what_to_install(missing: ImportError) -> str | None:
 
 
 _EXTRAS: Mapping[str, str] = {
+    "confluent_kafka": "kafka",
     "duckdb": "sql",
     "kubernetes": "operator",
     "numpy": "spark",

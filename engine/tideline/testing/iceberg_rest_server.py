@@ -10,10 +10,8 @@ Maven: Spark's resolver does not know artifacts with a classifier.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -23,14 +21,13 @@ from pathlib import Path
 
 import pytest
 
-from tideline.cache_directory import cache_directory
-from tideline.spark.session.s3a_jars import MavenArtifact, project_object_model
+from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.maven_jars import fetched_jars
 from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import (
     PeerEnvironment,
     PeerUnavailableError,
     prepare_iceberg_peer,
-    run_step,
 )
 from tideline.trust.named_places import SETTING
 
@@ -62,26 +59,7 @@ class IcebergRestServer:
 
 def prepare_rest_server() -> Path:
     """The folder of its jars, fetched if need be. Raises PeerUnavailableError."""
-    folder = cache_directory() / "jars" / f"iceberg-rest-{VERSION}"
-    if folder.is_dir():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise PeerUnavailableError(
-            "Iceberg's REST catalog is fetched by Maven, and there is no mvn"
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        project, fetched = Path(temporary) / "pom.xml", Path(temporary) / "jars"
-        project.write_text(project_object_model(_ARTIFACTS))
-        run_step(
-            [maven, "--quiet", "--batch-mode", "--file", str(project),
-             "dependency:copy-dependencies", "-DincludeScope=runtime",
-             f"-DoutputDirectory={fetched}"]
-        )  # fmt: skip
-        if not folder.is_dir():  # else another process was faster
-            fetched.rename(folder)
-    return folder
+    return fetched_jars(f"iceberg-rest-{VERSION}", _ARTIFACTS)
 
 
 @contextmanager

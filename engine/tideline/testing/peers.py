@@ -33,6 +33,7 @@ FIRST = (
     (Step("the library of Lance", ("tideline.testing.lance_library",)),),
     (
         Step("a REST catalog", ("tideline.testing.iceberg_rest_server",), required=False),
+        Step("a broker of Kafka", ("tideline.testing.kafka_broker", "build"), required=False),
         Step(
             "an archive of Spark's classes",
             ("tideline.spark.session.make_class_archive",),

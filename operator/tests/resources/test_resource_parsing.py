@@ -14,7 +14,6 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.services.compaction.config import CompactionTrigger
 from tideline.hudi.table.table_config import TableType
 from tideline.ingest.column_type import ColumnType
-from tideline.ingest.sources.files.listing import FileFormat
 from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
@@ -34,6 +33,7 @@ from tideline_operator.resources.lake_table import (
 from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
 from tideline_operator.resources.services import ServiceMode
+from tideline_operator.resources.sources.source import SourceFormat
 from tideline_operator.resources.status import (
     Condition,
     ConditionStatus,
@@ -87,7 +87,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.schema[6].type == ColumnType.parse("map<string, decimal(10, 2)>")
     assert not spec.schema[0].nullable
     (ingest,) = spec.ingest
-    assert ingest.source.format is FileFormat.CSV
+    assert ingest.source.format is SourceFormat.CSV
     assert ingest.source.options == {"sep": ";", "nullValue": ""}
     assert ingest.operation is IngestOperation.UPSERT
     assert ingest.trigger.cron == Cron("*/5 * * * *")

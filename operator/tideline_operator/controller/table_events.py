@@ -82,7 +82,7 @@ def _once(reason: str, subject: str, note: str) -> TableEvent:
 def _done(name: str, result: OperationResult) -> str:
     words = [f"{name} {result.instant}" if result.instant else name]
     if result.source_files:
-        words.append(f"{counted(result.source_files, 'file')} in")
+        words.append(f"{result.taken_in} in")
     if result.rows_inserted:
         words.append(f"{counted(result.rows_inserted, 'row')} inserted")
     changed = [(result.rows_updated, "updated"), (result.rows_deleted, "deleted")]

@@ -203,7 +203,7 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     )
     return (
         f"{name}  {result.instant} {result.write_operation}: "
-        f"{counted(result.source_files, 'file')} ({size_text(result.source_bytes)}) in, {rows}, "
+        f"{result.taken_in} ({size_text(result.source_bytes)}) in, {rows}, "
         f"{counted(result.files_written, 'data file')} ({size_text(result.bytes_written)}) written "
         f"in {result.seconds:.1f} s"
     )

@@ -13,7 +13,7 @@ from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.metadata import NAME
 from tideline_operator.resources.schedule import Cron, Duration
 from tideline_operator.resources.sources.column import TYPE_PATTERN, SourceColumnSpec
-from tideline_operator.resources.sources.files import Source
+from tideline_operator.resources.sources.source import Source, SourceFormat
 
 COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 COLUMN_MEANING = "a column name; a dot leads into a struct"
@@ -111,7 +111,7 @@ class Ingest:
         default=None,
         **_INGEST_NAME,
     )
-    source: Source = described("Where files land and how they are read.")
+    source: Source = described("Where rows come from, and how they are read.")
     operation: IngestOperation = described(
         "How a batch is written.", default=IngestOperation.UPSERT
     )
@@ -166,9 +166,18 @@ class Ingest:
             "only the operation upsert can delete some of its rows",
             field="deleteWhen",
         ),
+        CelRule(
+            "self.source.format != 'kafka' || (!has(self.transform) && !has(self.deleteWhen))",
+            "SQL is for files: records of topics are read without Spark",
+            field="transform",
+        ),
     )
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """A delete batch deletes all its keys already."""
         if self.delete_when is not None and self.operation is not IngestOperation.UPSERT:
             yield "deleteWhen", "only the operation upsert can delete some of its rows"
+        if self.source.format is SourceFormat.KAFKA:
+            for name, given in (("transform", self.transform), ("deleteWhen", self.delete_when)):
+                if given is not None:
+                    yield name, "SQL is for files: records of topics are read without Spark"

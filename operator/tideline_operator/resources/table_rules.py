@@ -77,13 +77,14 @@ TABLE_RULES = (
     STORE_RULE,
     CelRule(
         "has(self.storeRef) || !has(self.ingest) || self.ingest.all(i, "
-        f"has(i.source.storeRef) || !({_IS_S3.format('i.source.path')}))",
+        f"has(i.source.storeRef) || !has(i.source.path) || !({_IS_S3.format('i.source.path')}))",
         "the source path of an ingest is in s3://: give the ingest's source or the table a "
         "storeRef that names a LakeStore",
         field="ingest",
     ),
     CelRule(
         "!has(self.ingest) || !has(self.location) || self.ingest.all(i, "
+        f"!has(i.source.path) || "
         f"!{_LANDING}.startsWith({_LOCATION}) && !{_LOCATION}.startsWith({_LANDING}))",
         "a source path and the table's location overlap; keep them apart",
         field="ingest",

@@ -57,7 +57,7 @@ def resolved(trigger: dict[str, Any] | None = None, **spec: Any) -> ResolvedTabl
     sources = {
         item.name: DeclaredFiles(
             Location(f"memory://{item.name}"),
-            item.source.format,
+            item.source.format.of_files,
             options=dict(item.source.options),
             after_ingest=item.source.taken,
             moved_to=Location(f"memory://{item.source.moved_to}") if item.source.moved_to else None,

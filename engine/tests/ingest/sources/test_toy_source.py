@@ -93,6 +93,10 @@ class LineRange:
     def size_bytes(self) -> int:
         return self.end - self.first
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
     def only(self, names: Collection[str]) -> LineRange:
         return self if PART in names else LineRange()
 
@@ -158,6 +162,7 @@ class DeclaredLines:
     kind: ClassVar[str] = KIND
     part: ClassVar[str] = "log"
     quarantine: ClassVar[str] = "bad/"
+    is_read_on_spark: ClassVar[bool] = False
 
     place: Location
     settles: bool = True
@@ -215,7 +220,7 @@ class LinesSource:
     def read(
         self,
         taken: Range,
-        left_out: frozenset[int],
+        shape: Shape,
         bytes_max: int,
     ) -> Rows | ForSpark:
         assert isinstance(taken, LineRange)

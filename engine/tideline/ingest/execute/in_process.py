@@ -14,7 +14,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.operation.operation import IngestRange
-from tideline.ingest.sources.source import ForSpark, Rows, Source
+from tideline.ingest.sources.source import Declared, ForSpark, Rows, Source
 from tideline.lake_table import LakeTable
 from tideline.machine import memory_bytes
 from tideline.row_batch import running_zone
@@ -39,7 +39,7 @@ def read_in_process(
     )
     if reason is not None:
         return ForSpark(reason)
-    found = source.read(batch.range, left_out, batch_bytes_max())
+    found = source.read(batch.range, batch.shape(left_out), batch_bytes_max())
     return found if isinstance(found, ForSpark) else _limited(found, work.bad_rows_max)
 
 
@@ -69,12 +69,18 @@ def batch_bytes_max() -> int:
     return min(BATCH_BYTES_MAX, memory_bytes() // _MEMORY_SHARE)
 
 
-def require_spark(needed: ForSpark) -> None:
-    """Raise the error that this process met, else ConfigError, where Spark is not installed."""
-    if find_spec("pyspark") is not None:
+def require_spark(needed: ForSpark, declared: Declared | None = None) -> None:
+    """Raise the error that this process met, else ConfigError, where Spark is not installed, or
+    does not read the source."""
+    is_read = declared is None or declared.is_read_on_spark
+    if find_spec("pyspark") is not None and is_read:
         return
     if needed.error is not None:
         raise needed.error
+    if declared is not None and not is_read:
+        raise ConfigError(
+            f"{needed.reason}, and Spark reads no source of this kind", path=declared.uri
+        )
     raise ConfigError(f"this needs Spark ({needed.reason}): {installation('spark')}")
 
 

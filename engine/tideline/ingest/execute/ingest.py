@@ -48,6 +48,8 @@ class _Gathered:
     notes: list[str] = field(default_factory=list)
     rows: dict[str, tuple[BadRow, ...]] = field(default_factory=dict)
     reading: Any = None
+    records: int = 0
+    size_bytes: int = 0
 
     @property
     def left_out(self) -> frozenset[int]:
@@ -133,7 +135,7 @@ class _Attempt:
             done = self._in_process(batch) if needed is None else needed
             if isinstance(done, ForSpark):
                 needed = done
-                require_spark(needed)
+                require_spark(needed, work.source)
                 done = self._on_spark(batch)
             if isinstance(done, CommitReport):
                 return _result(operation, done, work.source, left, gathered)
@@ -159,6 +161,7 @@ class _Attempt:
             found = read_in_process(self.source, batch, self.gathered.left_out)
             if isinstance(found, ForSpark):
                 return found
+            self.gathered.records, self.gathered.size_bytes = found.records, found.size_bytes
             if found.bad.files or found.bad.digests - self.gathered.left_out:
                 return found.bad
             # A table that is new here may be of a kind that is Spark's.
@@ -249,12 +252,15 @@ def _result(
         bytes_written=report.bytes_written,
         seconds=round(report.seconds, 3),
         source_files=len(taken.names),
-        source_bytes=taken.size_bytes,
+        source_bytes=gathered.size_bytes or taken.size_bytes,
+        source_part=declared.part,
+        source_records=gathered.records,
         skipped=tuple(gathered.skipped),
         rolled_back=report.rolled_back,
         notes=(
             *set_aside,
             *gathered.notes,
+            *taken.notes,
             *report.notes,
         ),
         columns_added=report.columns_added,

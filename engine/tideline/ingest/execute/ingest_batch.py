@@ -25,7 +25,7 @@ from tideline.ingest.sources.checkpoint import (
     checkpoint_metadata,
     newest_of,
 )
-from tideline.ingest.sources.source import Available, Range
+from tideline.ingest.sources.source import Available, Range, Shape
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
 
@@ -84,6 +84,21 @@ class IngestBatch:
                 return schema
         declared = self.operation.table.schema
         return arrow_schema(declared) if declared else None
+
+    def shape(self, left_out: frozenset[int]) -> Shape:
+        """What its rows are read for, without those that were set aside."""
+        target, work = self.operation.table, self.work
+        return Shape(
+            self.table_schema(),
+            target.record_key,
+            target.ordering,
+            columns=self.checkpoint.columns if self.checkpoint else (),
+            transform=work.transform,
+            delete_when=work.delete_when,
+            fits=self.fits,
+            only_keys=self.deletes,
+            left_out=left_out,
+        )
 
     def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
         """Write the rows and the new checkpoint, which remembers `columns` where there are any.

@@ -14,7 +14,7 @@ from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
 from tideline.ingest.execute.table_access import open_table
-from tideline.ingest.sources.source import Shape, Source, SparkRows
+from tideline.ingest.sources.source import Source, SparkRows
 from tideline.lake_table import LakeTable
 from tideline.spark.source_files.landed_rows import (
     column_types,
@@ -115,24 +115,16 @@ class SparkAttempt:
         return InvalidDataError(text, table=uri)
 
     def _rows(self, session: SparkSession, table: LakeTable | None) -> SparkRows:
-        batch, work, target = self.batch, self.batch.work, self.batch.operation.table
+        batch, target = self.batch, self.batch.operation.table
         config = table.hoodie_table.config if table is not None else None
         stated = {item.name.lower() for item in target.schema or ()}
         if batch.table is not None:
             stated |= batch.table.hoodie_table.config.declared_columns
-        shape = Shape(
-            batch.table_schema(),
-            target.record_key,
-            target.ordering,
-            columns=batch.checkpoint.columns if batch.checkpoint else (),
+        shape = replace(
+            batch.shape(self.left_out),
             stated=frozenset(stated),
-            transform=work.transform,
-            delete_when=work.delete_when,
-            fits=batch.fits,
-            only_keys=batch.deletes,
             keys=key_generator(table.hoodie_table) if table is not None else None,
             ordering=config.ordering_fields if config is not None and not batch.deletes else (),
-            left_out=self.left_out,
         )
         return self.source.on_spark(session, shape, self.reading)
 

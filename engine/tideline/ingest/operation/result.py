@@ -28,6 +28,8 @@ help."""
 STOPPED = "Stopped"
 """The `error` when the process that carried it out was asked to stop."""
 
+FILE = "file"
+"""What most sources consist of."""
 _EXIT_CODES_SAFE_TO_RETRY = (
     ConflictError.exit_code,
     StorageUnavailableError.exit_code,
@@ -98,6 +100,8 @@ class OperationResult:
     saved: Benefit = NO_BENEFIT
     source_files: int = 0
     source_bytes: int = 0
+    source_part: str = FILE
+    source_records: int = 0
     files_cleared: int = 0
     skipped: tuple[SkippedFile, ...] = ()
     rolled_back: tuple[str, ...] = ()
@@ -115,12 +119,20 @@ class OperationResult:
         """
         return self.exit_code in _EXIT_CODES_SAFE_TO_RETRY or self.error in (WORKER_DIED, STOPPED)
 
+    @property
+    def taken_in(self) -> str:
+        """How much of the source was taken in, in words."""
+        parts = counted(self.source_files, self.source_part)
+        if self.source_part == FILE:
+            return parts
+        return f"{counted(self.source_records, 'record')} of {parts}"
+
     def to_json_object(self) -> dict[str, Any]:
         """The result as JSON, without what is empty, its texts masked."""
         content: dict[str, Any] = {"id": self.id, "outcome": self.outcome.value}
         for name in _RESULT_FIELDS:
             value = getattr(self, name)
-            if value not in ("", 0, 0.0, None, ()):
+            if value not in ("", 0, 0.0, None, ()) and (name, value) != ("source_part", FILE):
                 content[name] = masked_json(value) if name in _TEXTS else value
         if self.saved != NO_BENEFIT:
             content["saved"] = self.saved.to_json_object()
@@ -187,6 +199,8 @@ _RESULT_FIELDS = (
     "index_fallbacks",
     "source_files",
     "source_bytes",
+    "source_part",
+    "source_records",
     "files_cleared",
     "rolled_back",
     "notes",

@@ -13,6 +13,10 @@ from tideline.ingest.sources.files.declared import DeclaredFiles, landing_uri
 from tideline.ingest.sources.files.listing import FileListing
 from tideline.ingest.sources.files.look import describe_quarantine
 from tideline.ingest.sources.files.position import KIND, FilesPosition
+from tideline.ingest.sources.kafka import position as kafka_position
+from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets
+from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.source import Available, Declared, Position, Range, Source
 from tideline.storage.object_store import ObjectStore
 
@@ -55,7 +59,16 @@ FILES = SourceKind(
     describe_set_aside=describe_quarantine,
 )
 
-KINDS = {kind.name: kind for kind in (FILES,)}
+KAFKA = SourceKind(
+    name=kafka_position.KIND,
+    declared=DeclaredKafka,
+    available=KafkaOffsets,
+    range=KafkaRange,
+    position=kafka_position.KafkaPosition,
+    reader="tideline.ingest.sources.kafka.reader:KafkaSource",
+)
+
+KINDS = {kind.name: kind for kind in (FILES, KAFKA)}
 
 
 def kind_named(name: str) -> SourceKind:

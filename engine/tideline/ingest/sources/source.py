@@ -64,6 +64,10 @@ class Range(Protocol):
     def start(self) -> str:
         """Where the look began that it was planned with; empty for a whole one."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user is told about it once it is in the table."""
+
     def only(self, names: Collection[str]) -> Range:
         """Those of its parts that have these names."""
 
@@ -185,6 +189,8 @@ class Declared(Protocol):
     """What one part of it is called."""
     quarantine: ClassVar[str]
     """Where in it bad rows are kept."""
+    is_read_on_spark: ClassVar[bool]
+    """Whether Spark can read its rows."""
 
     @property
     def uri(self) -> str:
@@ -240,10 +246,15 @@ class ForSpark:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The good rows of a range, and what is bad in it: all that is, found before or now."""
+    """The good rows of a range, and what is bad in it: all that is, found before or now.
+
+    `records` and `size_bytes` are of the source, where only reading shows them.
+    """
 
     table: pa.Table
     bad: BadInput = field(default_factory=BadInput)
+    records: int = 0
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +322,7 @@ class Source(Protocol):
     def why_spark(self) -> str | None:
         """Why its rows are read by Spark, whatever is in them; None where this process may."""
 
-    def read(self, taken: Range, left_out: frozenset[int], bytes_max: int) -> Rows | ForSpark:
+    def read(self, taken: Range, shape: Shape, bytes_max: int) -> Rows | ForSpark:
         """The rows, at most so many bytes of them. Raises InvalidDataError, ConfigError."""
 
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:

@@ -135,7 +135,7 @@ class WalkModel:
     def pending(self, location: str, ingest: Ingest) -> list[str]:
         """Files that an ingest has not taken in yet, by their paths."""
         taken = self.pods.taken_by(location, ingest.name)
-        files = self.world.files_in(ingest.source.path, ingest.source.format)
+        files = self.world.files_in(ingest.source.path, ingest.source.format.of_files)
         return [file.path for file in files if file.identity not in taken]
 
     def _fault_at_work(

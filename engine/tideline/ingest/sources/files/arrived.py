@@ -58,6 +58,10 @@ class FileRange:
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
     def only(self, names: Collection[str]) -> FileRange:
         return replace(self, files=tuple(file for file in self.files if file.path in names))
 

@@ -28,6 +28,7 @@ class DeclaredFiles:
     kind: ClassVar[str] = KIND
     part: ClassVar[str] = "file"
     quarantine: ClassVar[str] = f"{QUARANTINE}/"
+    is_read_on_spark: ClassVar[bool] = True
 
     landing: Location
     file_format: FileFormat

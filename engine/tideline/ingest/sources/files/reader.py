@@ -50,7 +50,7 @@ class FilesSource:
     def read(
         self,
         taken: Range,
-        left_out: frozenset[int],  # noqa: ARG002
+        shape: Shape,  # noqa: ARG002
         bytes_max: int,
     ) -> Rows | ForSpark:
         """The rows; only Spark leaves some out."""

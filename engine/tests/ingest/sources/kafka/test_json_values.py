@@ -1,0 +1,79 @@
+"""JSON values as rows, and what is wrong with those that are none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tideline.ingest.sources.kafka.json_rows import read_json_values
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+def test_columns_are_those_of_the_schema() -> None:
+    table, bad = read_json_values([b'{"id": 1, "v": "a", "more": [1]}', b'{"v": "b"}'], SCHEMA)
+    assert table.to_pylist() == [{"id": 1, "v": "a"}, {"id": None, "v": "b"}]
+    assert table.schema == SCHEMA
+    assert bad == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5", "null", '"text"', "[1]", "", " ", "{", '{"id": "one"}', '{"id": 1.5}',
+     '{"id": 1} {"id": 2}', '{"id": 1}\n{"id": 2}',
+     "{nonsense", '{"id": 1', '{"id": 99999999999999999999}', "\x00"],
+)  # fmt: skip
+def test_a_value_that_is_none_is_found_among_others(text: str) -> None:
+    good = [json.dumps({"id": number, "v": "x"}).encode() for number in range(20)]
+    values = [*good[:7], text.encode(), *good[7:], text.encode()]
+    table, bad = read_json_values(values, SCHEMA)
+    assert table.column("id").to_pylist() == list(range(20))
+    assert sorted(bad) == [7, 21]
+    assert all(bad.values())
+
+
+def test_a_value_in_many_lines_is_one() -> None:
+    pretty = json.dumps({"id": 1, "v": "line\nbreak"}, indent=2).replace("\n", "\r\n").encode()
+    table, bad = read_json_values([pretty, b'{"id": 2, "v": "b"}'], SCHEMA)
+    assert table.to_pylist() == [{"id": 1, "v": "line\nbreak"}, {"id": 2, "v": "b"}]
+    assert not bad
+
+
+def test_types() -> None:
+    schema = pa.schema(
+        [
+            ("flag", pa.bool_()), ("small", pa.int32()), ("d", pa.float64()),
+            ("money", pa.decimal128(10, 2)), ("day", pa.date32()),
+            ("at", pa.timestamp("us", tz="UTC")), ("local", pa.timestamp("us")),
+            ("items", pa.list_(pa.int64())), ("in", pa.struct([("a", pa.string())])),
+        ]
+    )  # fmt: skip
+    value = {
+        "flag": True, "small": 7, "d": 1.5, "money": "12.34", "day": "2026-11-28",
+        "at": "2026-11-28T10:00:00Z", "local": "2026-11-28 10:00:00.5", "items": [1, 2],
+        "in": {"a": "x"},
+    }  # fmt: skip
+    table, bad = read_json_values([json.dumps(value).encode()], schema)
+    assert bad == {}
+    assert table.to_pylist() == [
+        {
+            "flag": True, "small": 7, "d": 1.5, "money": Decimal("12.34"),
+            "day": date(2026, 11, 28), "at": datetime(2026, 11, 28, 10, tzinfo=UTC),
+            "local": datetime(2026, 11, 28, 10, 0, 0, 500_000),
+            "items": [1, 2], "in": {"a": "x"},
+        }
+    ]  # fmt: skip
+
+
+@given(st.lists(st.one_of(st.integers(-9, 9), st.none()), max_size=60))
+def test_every_bad_value_is_found_and_no_other(numbers: list[int | None]) -> None:
+    values = [b"{" if number is None else b'{"id": %d}' % number for number in numbers]
+    table, bad = read_json_values(values, SCHEMA)
+    assert table.column("id").to_pylist() == [number for number in numbers if number is not None]
+    assert set(bad) == {place for place, number in enumerate(numbers) if number is None}

@@ -1,0 +1,141 @@
+"""Which offsets come next, and what cannot be continued: values alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.kafka.offsets import (
+    KafkaOffsets,
+    OnDataLoss,
+    PartitionOffsets,
+    shares,
+)
+from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
+from tideline.ingest.sources.source import Limits, Lost, Nothing
+
+LIMITS = Limits(1, 0)
+ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def offsets(*ends: tuple[int, int, int], records_max: int = 1_000) -> KafkaOffsets:
+    """Partitions of the topic `orders` with these first, end and start offsets."""
+    partitions = {
+        TopicPartition("orders", number): PartitionOffsets(*found)
+        for number, found in enumerate(ends)
+    }
+    return KafkaOffsets({"orders": "id-1"}, partitions, records_max=records_max)
+
+
+def position(*following: int, topic_id: str = "id-1") -> KafkaPosition:
+    offsets = {TopicPartition("orders", n): offset for n, offset in enumerate(following)}
+    return KafkaPosition({"orders": topic_id}, offsets)
+
+
+def spans(planned: object) -> list[tuple[int, int, int]]:
+    assert isinstance(planned, KafkaRange)
+    return [(span.partition.number, span.first, span.end) for span in planned.spans]
+
+
+def lost(found: KafkaOffsets, known: KafkaPosition) -> str:
+    planned = found.plan(known, LIMITS)
+    assert isinstance(planned, Lost)
+    return f"{planned.what}; {planned.remedy}"
+
+
+def test_a_table_that_has_read_nothing_begins_at_the_start() -> None:
+    assert spans(offsets((0, 10, 0), (5, 9, 7)).plan(None, LIMITS)) == [(0, 0, 10), (1, 7, 9)]
+
+
+def test_it_continues_behind_what_is_in_the_table() -> None:
+    found = offsets((0, 10, 0), (0, 9, 0))
+    planned = found.plan(position(4, 9), LIMITS)
+    assert spans(planned) == [(0, 4, 10)]
+    assert isinstance(planned, KafkaRange)
+    after = found.advance(position(4, 9), planned)
+    assert after == position(10, 9)
+    assert isinstance(found.plan(after, LIMITS), Nothing)
+    assert found.is_drained(after)
+    assert not found.is_drained(position(4, 9))
+    assert found.backlog(position(4, 9), LIMITS).parts == 1
+
+
+def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:
+    found = offsets((0, 10, 10), (0, 3, 3))
+    assert spans(found.plan(position(10), LIMITS)) == [(1, 0, 3)]
+
+
+def test_a_commit_takes_equal_numbers_from_partitions() -> None:
+    found = offsets((0, 1_000, 0), (0, 10, 0), (0, 1_000, 0), records_max=100)
+    assert spans(found.plan(None, LIMITS)) == [(0, 0, 45), (1, 0, 10), (2, 0, 45)]
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(1, 120))
+def test_shares_are_all_that_fits_and_fair(waiting: list[int], total: int) -> None:
+    wanted = {TopicPartition("t", n): count for n, count in enumerate(waiting)}
+    given = shares(wanted, total)
+    assert sum(given.values()) == min(total, sum(waiting))
+    assert all(0 <= given[partition] <= wanted[partition] for partition in wanted)
+    short = [given[partition] for partition in wanted if given[partition] < wanted[partition]]
+    # A share that is cut short is as large as any other, but for what cannot be divided.
+    assert not short or max(given.values()) - min(short) <= 1
+
+
+def test_a_topic_of_another_id_is_another_topic() -> None:
+    words = lost(offsets((0, 100, 0)), position(10, topic_id="id-0"))
+    assert words == (
+        "topic orders was deleted and created again; give the ingest a new name to read it from "
+        "its start"
+    )
+
+
+def test_offsets_that_are_gone_are_named_and_skipped_only_by_choice() -> None:
+    found = offsets((25, 100, 25))
+    assert lost(found, position(10)) == (
+        "15 offsets of orders/0 from 10 are gone: the topic's retention was faster; continue at "
+        "what is left with source.onDataLoss: Skip"
+    )
+    planned = replace(found, on_data_loss=OnDataLoss.SKIP).plan(position(10), LIMITS)
+    assert planned == KafkaRange((Span(ZERO, "id-1", 25, 100, skipped=15),))
+
+
+def test_records_that_brokers_lost_partitions_and_topics_that_are_gone_are_named() -> None:
+    assert "orders/0 ends at offset 5, the table has read to 10" in lost(
+        offsets((0, 5, 0)), position(10)
+    )
+    assert "there is no partition orders/1 any more" in lost(offsets((0, 5, 0)), position(5, 5))
+    gone = KafkaOffsets(missing=("orders",))
+    assert lost(gone, position(5)).startswith("there is no topic orders; create it")
+    assert not gone.exists
+
+
+def test_a_topic_that_the_spec_names_no_more_is_no_loss() -> None:
+    found = offsets((0, 5, 0))
+    both = KafkaPosition(
+        {"orders": "id-1", "other": "id-2"}, {ZERO: 5, TopicPartition("other", 0): 8}
+    )
+    assert isinstance(found.plan(both, LIMITS), Nothing)
+
+
+def test_a_range_is_taken_only_as_it_was_planned() -> None:
+    planned = KafkaRange((Span(ZERO, "id-1", 0, 5), Span(ONE, "id-1", 3, 9)))
+    found = offsets((0, 10, 0), (0, 9, 0))
+    assert found.still_there(planned, None) == planned
+    assert found.still_there(planned, position(5, 3)) == planned.only(["orders/1"])
+    assert offsets((1, 10, 0), (0, 9, 0)).still_there(planned, None) == planned.only(["orders/1"])
+    again = replace(found, topic_ids={"orders": "id-2"})
+    assert again.still_there(planned, None) == KafkaRange()
+
+
+@pytest.mark.parametrize("known", [position(10, 3), KafkaPosition({}, {})])
+def test_positions_and_ranges_survive_storing(known: KafkaPosition) -> None:
+    assert KafkaPosition.from_stored(known.stored()) == known
+    checkpoint = Checkpoint(3, known, address="kafka:orders")
+    assert Checkpoint.decode(checkpoint.encode(), name="orders") == checkpoint
+    planned = KafkaRange((Span(ZERO, "id-1", 0, 5, 2),))
+    assert KafkaRange.from_stored(planned.stored()) == planned

@@ -1,0 +1,322 @@
+"""Talking to brokers: what offsets there are, and the records of a range.
+
+1. A consumer is given its partitions and offsets, and is in no group of its own making: nothing is
+   committed to the brokers, and nothing they remember decides what is read.
+2. The end of a span is where the consumer's position reaches it: the last offsets of a span may be
+   markers of transactions, of aborted records, or compacted away.
+3. Why brokers cannot be reached comes by a callback, not with the failure: it is kept and said.
+
+Credentials are variables of the environment: KAFKA_USERNAME and KAFKA_PASSWORD; KAFKA_CA_FILE, or
+KAFKA_CA with the PEM text; KAFKA_CLIENT_CERTIFICATE and KAFKA_CLIENT_KEY, PEM texts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tideline.distribution import installation
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.kafka.declared import EARLIEST, DeclaredKafka
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
+from tideline.ingest.sources.kafka.records import KafkaRange, Record, TopicPartition
+from tideline.secret_values import masked, note_secrets
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+_GROUP = "tideline"
+"""The client insists on one; nothing is committed for it."""
+_ANSWER_S = 20.0
+_MARGIN_S = 5.0
+"""How much longer than the client is waited for the client."""
+_SILENCE_S = 60.0
+_BATCH = 10_000
+_POLL_S = 1.0
+
+
+@dataclass(slots=True)
+class Complaints:
+    """What the client's callback said last."""
+
+    newest: str = ""
+    is_refusal: bool = False
+
+    def note(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        refusals = (
+            KafkaError._AUTHENTICATION,
+            KafkaError._SSL,
+            KafkaError.SASL_AUTHENTICATION_FAILED,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        )
+        # That every broker is down follows from what was said before.
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self.newest:
+            return
+        self.newest = str(error.str())
+        self.is_refusal = error.code() in refusals
+
+    def raise_for(self, source: DeclaredKafka, what: str, reason: str) -> None:
+        """Raises ConfigError for what a user has to correct, else StorageUnavailableError."""
+        words = masked(self.newest or reason)
+        if self.is_refusal:
+            raise ConfigError(f"the brokers refuse this client: {words}", path=source.uri)
+        raise StorageUnavailableError(f"{what}: {words}", path=source.uri)
+
+
+def look_at(source: DeclaredKafka) -> KafkaOffsets:
+    """The offsets of all partitions now. Raises StorageUnavailableError, ConfigError."""
+    from confluent_kafka import KafkaException
+
+    complaints = Complaints()
+    try:
+        with _consumer(source, complaints) as consumer:
+            return _look(source, consumer, complaints)
+    except KafkaException as error:
+        complaints.raise_for(source, "the topics cannot be looked at", str(error))
+        raise
+
+
+def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
+    """The records of a range; those of one partition come in their order.
+
+    Raises ConfigError where they have more than `bytes_max`, StorageUnavailableError.
+    """
+    from confluent_kafka import KafkaException
+
+    complaints = Complaints()
+    try:
+        with _consumer(source, complaints) as consumer:
+            yield from _Reading(source, taken, bytes_max, complaints).read(consumer)
+    except KafkaException as error:
+        complaints.raise_for(source, "records cannot be read", str(error))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One range that is read."""
+
+    source: DeclaredKafka
+    taken: KafkaRange
+    bytes_max: int
+    complaints: Complaints
+    size_bytes: int = 0
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def read(self, consumer: Consumer) -> Iterator[Record]:
+        from confluent_kafka import TopicPartition as Assigned
+
+        self.ends = {span.partition: span.end for span in self.taken.spans}
+        consumer.assign(
+            [
+                Assigned(span.partition.topic, span.partition.number, span.first)
+                for span in self.taken.spans
+            ]
+        )
+        heard_s = time.monotonic()
+        while self.ends:
+            # Waiting for many would wait for the last one: the first, then what is here with it.
+            messages = consumer.consume(1, _POLL_S)
+            if messages:
+                messages += consumer.consume(_BATCH, 0)
+            for message in messages:
+                yield from self._wanted(message)
+            before = len(self.ends)
+            self._drop_finished(consumer)
+            if messages or len(self.ends) < before:
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > _SILENCE_S:
+                waiting = ", ".join(map(str, sorted(self.ends)))
+                reason = f"no record of {waiting} for {_SILENCE_S:.0f} s"
+                self.complaints.raise_for(self.source, "records cannot be read", reason)
+
+    def _wanted(self, message: Message) -> Iterator[Record]:
+        from confluent_kafka import KafkaError
+
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                return
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise StorageUnavailableError(
+                    f"{message.topic()}/{message.partition()} has no such offset any more",
+                    path=self.source.uri,
+                )
+            self.complaints.note(error)
+            self.complaints.raise_for(self.source, "records cannot be read", str(error))
+        record = _record(message)
+        if record.offset >= self.ends.get(record.partition, -1):
+            return
+        self.size_bytes += len(record.value or b"") + len(record.key or b"")
+        if self.size_bytes > self.bytes_max:
+            raise ConfigError(
+                f"the records of one commit have more than {self.bytes_max:,} bytes: lower "
+                "source.maxRecordsPerCommit",
+                path=self.source.uri,
+            )
+        yield record
+
+    def _drop_finished(self, consumer: Consumer) -> None:
+        """Partitions whose span was read to its end are read no further."""
+        from confluent_kafka import TopicPartition as Assigned
+
+        asked = [Assigned(partition.topic, partition.number) for partition in self.ends]
+        finished = []
+        for found in consumer.position(asked):
+            partition = TopicPartition(found.topic, found.partition)
+            if found.offset >= self.ends[partition]:
+                finished.append(found)
+                del self.ends[partition]
+        if finished:
+            consumer.incremental_unassign(
+                [Assigned(found.topic, found.partition) for found in finished]
+            )
+
+
+def _record(message: Message) -> Record:
+    kind, moment_ms = message.timestamp()
+    return Record(
+        TopicPartition(str(message.topic()), int(message.partition() or 0)),
+        int(message.offset() or 0),
+        message.key(),
+        message.value(),
+        moment_ms if kind else None,
+        tuple(_headers(message)),
+    )
+
+
+def _headers(message: Message) -> Iterator[tuple[str, bytes | None]]:
+    found = message.headers() or ()
+    for name, value in found.items() if isinstance(found, dict) else found:
+        yield name, value.encode() if isinstance(value, str) else value
+
+
+def _look(source: DeclaredKafka, consumer: Consumer, complaints: Complaints) -> KafkaOffsets:
+    topic_ids, numbers, missing = _topics(source, complaints)
+    partitions = [TopicPartition(topic, number) for topic in topic_ids for number in numbers[topic]]
+    bounds = {
+        partition: consumer.get_watermark_offsets(_assigned(partition), timeout=_ANSWER_S)
+        for partition in partitions
+    }
+    starts = _starts(source, consumer, bounds)
+    return KafkaOffsets(
+        topic_ids,
+        {
+            partition: PartitionOffsets(first, end, starts[partition])
+            for partition, (first, end) in bounds.items()
+        },
+        tuple(missing),
+        source.records_max,
+        source.on_data_loss,
+    )
+
+
+def _topics(
+    source: DeclaredKafka, complaints: Complaints
+) -> tuple[dict[str, str], dict[str, list[int]], list[str]]:
+    """Ids of the topics that are there, the numbers of their partitions, and those missing."""
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    # Its answers fail when it is dropped: it is kept until they are here.
+    admin = AdminClient(_client_settings(source, complaints))
+    futures = admin.describe_topics(TopicCollection(list(source.topics)), request_timeout=_ANSWER_S)
+    ids: dict[str, str] = {}
+    numbers: dict[str, list[int]] = {}
+    missing = []
+    for topic, future in futures.items():
+        try:
+            found = future.result(_ANSWER_S + _MARGIN_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            missing.append(topic)
+            continue
+        ids[topic] = str(found.topic_id)
+        numbers[topic] = sorted(partition.id for partition in found.partitions)
+    return ids, numbers, missing
+
+
+def _starts(
+    source: DeclaredKafka, consumer: Consumer, bounds: dict[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, int]:
+    if source.start == EARLIEST or not bounds:
+        return {partition: first for partition, (first, _) in bounds.items()}
+    asked = [_assigned(partition, int(source.start)) for partition in bounds]
+    found = consumer.offsets_for_times(asked, timeout=_ANSWER_S)
+    starts = {TopicPartition(item.topic, item.partition): item.offset for item in found}
+    # Behind all that is there.
+    return {
+        partition: starts[partition] if starts[partition] >= 0 else end
+        for partition, (_, end) in bounds.items()
+    }
+
+
+def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:
+    from confluent_kafka import TopicPartition as Assigned
+
+    if offset is None:
+        return Assigned(partition.topic, partition.number)
+    return Assigned(partition.topic, partition.number, offset)
+
+
+@contextmanager
+def _consumer(source: DeclaredKafka, complaints: Complaints) -> Iterator[Consumer]:
+    try:
+        from confluent_kafka import Consumer
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"topics need the client of Kafka: {installation('kafka')}") from error
+    consumer = Consumer(
+        {
+            **_client_settings(source, complaints),
+            "group.id": _GROUP,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            # The other values pass records over without a word.
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": source.isolation.value,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _client_settings(source: DeclaredKafka, complaints: Complaints) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": source.brokers,
+        "client.id": "tideline",
+        "security.protocol": source.protocol.value,
+        "error_cb": complaints.note,
+        "allow.auto.create.topics": False,
+        # What matters comes as errors.
+        "log_level": 0,
+    }
+    if source.protocol.signs_in:
+        settings["sasl.mechanism"] = source.mechanism.value
+        settings["sasl.username"] = _required("KAFKA_USERNAME", source)
+        settings["sasl.password"] = _required("KAFKA_PASSWORD", source)
+    for name, setting in (
+        ("KAFKA_CA_FILE", "ssl.ca.location"),
+        ("KAFKA_CA", "ssl.ca.pem"),
+        ("KAFKA_CLIENT_CERTIFICATE", "ssl.certificate.pem"),
+        ("KAFKA_CLIENT_KEY", "ssl.key.pem"),
+    ):
+        if text := os.environ.get(name):
+            settings[setting] = text
+    note_secrets((os.environ.get("KAFKA_PASSWORD"), os.environ.get("KAFKA_CLIENT_KEY")))
+    return settings
+
+
+def _required(name: str, source: DeclaredKafka) -> str:
+    text = os.environ.get(name)
+    if not text:
+        raise ConfigError(f"{name} is not set: the protocol is {source.protocol.value}")
+    return text

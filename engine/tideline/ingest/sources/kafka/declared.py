@@ -1,0 +1,160 @@
+"""Topics as a LakeTable declares them: brokers, topics, and how the values of records are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, ClassVar
+
+from tideline.ingest.column_type import Column, columns_object, read_columns
+from tideline.ingest.location import Location
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets, OnDataLoss
+from tideline.ingest.sources.kafka.position import KIND
+from tideline.ingest.sources.kafka.records import KafkaRange
+from tideline.ingest.sources.source import ClaimedPlace, Declared, OpenStore, Position
+
+EARLIEST = "earliest"
+
+
+class Isolation(Enum):
+    """Which records of transactions are read; the value is Kafka's."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class Protocol(Enum):
+    """How brokers are spoken to; the value is Kafka's."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def signs_in(self) -> bool:
+        return self.value.startswith("SASL")
+
+
+class Mechanism(Enum):
+    """How a client signs in; the value is Kafka's."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class RecordField(Enum):
+    """What of a record, beside its value, can be a column; the value is the column's name."""
+
+    TOPIC = "_kafka_topic"
+    PARTITION = "_kafka_partition"
+    OFFSET = "_kafka_offset"
+    TIMESTAMP = "_kafka_timestamp"
+    KEY = "_kafka_key"
+    HEADERS = "_kafka_headers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredKafka:
+    """Topics of one cluster, whose values are JSON objects with the columns of `schema`.
+
+    `start` is EARLIEST or a time in milliseconds since 1970, for a table that has read nothing yet.
+    Records that cannot be taken in are kept below `set_aside`; without it they fail the ingest.
+    Credentials are the environment's (`broker`).
+    """
+
+    kind: ClassVar[str] = KIND
+    part: ClassVar[str] = "partition"
+    quarantine: ClassVar[str] = "source.setAside"
+    is_read_on_spark: ClassVar[bool] = False
+
+    brokers: str
+    topics: tuple[str, ...]
+    schema: tuple[Column, ...]
+    start: str = EARLIEST
+    isolation: Isolation = Isolation.READ_COMMITTED
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    record_fields: tuple[RecordField, ...] = ()
+    records_max: int = 100_000
+    protocol: Protocol = Protocol.PLAINTEXT
+    mechanism: Mechanism = Mechanism.PLAIN
+    set_aside: Location | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"kafka://{self.brokers.partition(',')[0]}/{','.join(self.topics)}"
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return ()
+
+    @property
+    def claimed(self) -> tuple[ClaimedPlace, ...]:
+        return tuple(ClaimedPlace(to, "setAside") for to in (self.set_aside,) if to)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.schema
+
+    @property
+    def settles(self) -> bool:
+        return False
+
+    def address(self, table_uri: str) -> str:  # noqa: ARG002
+        """The topics alone: brokers move, and a position has the ids of the topics."""
+        return f"kafka:{','.join(sorted(self.topics))}"
+
+    def positions(
+        self,
+        open_store: OpenStore,  # noqa: ARG002
+        after: Position | None,  # noqa: ARG002
+        start: str = "",  # noqa: ARG002
+    ) -> KafkaOffsets:
+        """The offsets that the brokers have. Raises StorageUnavailableError, ConfigError."""
+        # Only what looks at topics needs a client of Kafka.
+        from tideline.ingest.sources.kafka.broker import look_at
+
+        return look_at(self)
+
+    def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
+        return False
+
+    def with_places(self, moved: Callable[[Location], Location]) -> DeclaredKafka:
+        return replace(self, set_aside=moved(self.set_aside) if self.set_aside else None)
+
+    def no_range(self) -> KafkaRange:
+        return KafkaRange()
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "brokers": self.brokers,
+            "topics": list(self.topics),
+            "sourceSchema": columns_object(self.schema),
+            "start": self.start,
+            "isolation": self.isolation.value,
+            "onDataLoss": self.on_data_loss.value,
+            "recordFields": [item.value for item in self.record_fields],
+            "recordsMax": self.records_max,
+            "protocol": self.protocol.value,
+            "mechanism": self.mechanism.value,
+            "setAside": None if self.set_aside is None else self.set_aside.to_json_object(),
+        }
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> DeclaredKafka:
+        set_aside = content["setAside"]
+        return cls(
+            brokers=str(content["brokers"]),
+            topics=tuple(str(topic) for topic in content["topics"]),
+            schema=read_columns(content["sourceSchema"]),
+            start=str(content["start"]),
+            isolation=Isolation(content["isolation"]),
+            on_data_loss=OnDataLoss(content["onDataLoss"]),
+            record_fields=tuple(RecordField(name) for name in content["recordFields"]),
+            records_max=int(content["recordsMax"]),
+            protocol=Protocol(content["protocol"]),
+            mechanism=Mechanism(content["mechanism"]),
+            set_aside=Location.from_json_object(set_aside) if set_aside else None,
+        )

@@ -1,0 +1,96 @@
+"""Values that are JSON objects, as Arrow rows; which of them are none, and why.
+
+1. All values are read in one piece, one a line: a vectorised reader takes the columns that are
+   declared, by their types, and ignores others.
+2. Where that fails, or gives another number of rows, the values are halved until those at fault
+   stand alone: as many readings as there are bad ones, times the logarithm of all.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.json as pj
+
+_BLOCK_BYTES_MIN = 1 << 20
+
+
+def read_json_values(values: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
+    """Rows of the good values in their order, and the reason of each bad one by its number."""
+    bad: dict[int, str] = {}
+    tables = _read(values, 0, schema, bad)
+    return pa.concat_tables(tables) if tables else schema.empty_table(), bad
+
+
+def _read(
+    values: Sequence[bytes], first: int, schema: pa.Schema, bad: dict[int, str]
+) -> list[pa.Table]:
+    if not values:
+        return []
+    try:
+        return [_parsed(values, schema)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, _NoObjectError) as error:
+        if len(values) == 1:
+            bad[first] = _reason(error)
+            return []
+    middle = len(values) // 2
+    return [
+        *_read(values[:middle], first, schema, bad),
+        *_read(values[middle:], first + middle, schema, bad),
+    ]
+
+
+def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    joined = b"\n".join(values)
+    if joined.count(b"\n") != len(values) - 1 or b"\r" in joined:
+        joined = b"\n".join(_one_line(value) for value in values)
+    if not all(value.lstrip()[:1] == b"{" for value in values):
+        raise _NoObjectError("the value is no JSON object")
+    table = pj.read_json(
+        io.BytesIO(joined),
+        read_options=pj.ReadOptions(block_size=max(_BLOCK_BYTES_MIN, len(joined) + 1)),
+        parse_options=pj.ParseOptions(
+            explicit_schema=_as_written(schema),
+            unexpected_field_behavior="ignore",
+            newlines_in_values=False,
+        ),
+    )
+    if table.num_rows != len(values):
+        raise _NoObjectError("the value is not one JSON object")
+    return table.cast(schema)
+
+
+def _as_written(schema: pa.Schema) -> pa.Schema:
+    """The columns as JSON has them: a date is text, which the reader takes for a number of days."""
+    return pa.schema([item.with_type(_written_type(item.type)) for item in schema])
+
+
+def _written_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_date(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        inner = [kind.field(number) for number in range(kind.num_fields)]
+        return pa.struct([item.with_type(_written_type(item.type)) for item in inner])
+    if pa.types.is_list(kind):
+        return pa.list_(_written_type(kind.value_type))
+    return kind
+
+
+class _NoObjectError(Exception):
+    """Something in the values is no object."""
+
+
+def _one_line(value: bytes) -> bytes:
+    """The same JSON in one line; what is none stays."""
+    try:
+        return json.dumps(json.loads(value), ensure_ascii=False).encode()
+    except ValueError:
+        return value.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _reason(error: Exception) -> str:
+    """The reader's words without the number of the row, which is always the first."""
+    return str(error).partition("JSON parse error: ")[2].removesuffix(" in row 0") or str(error)

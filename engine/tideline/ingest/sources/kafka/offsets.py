@@ -1,0 +1,194 @@
+"""What one look at topics found, and which offsets come next. Values in, values out.
+
+1. A partition continues at the position's offset. One without begins where `start` says, but at its
+   first offset where the table has a position: then it was added to the topic since.
+2. What cannot be continued is named, and what to do: nothing is guessed and nothing passed over,
+   unless `on_data_loss` says that offsets that are gone may be.
+3. A range takes the same number of offsets from each partition as long as they have that many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
+from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
+from tideline.wording import counted
+
+_RESTART = "give the ingest a new name to read it from its start"
+
+
+class OnDataLoss(Enum):
+    """What happens where offsets between the position and the first one left are gone."""
+
+    FAIL = "Fail"
+    SKIP = "Skip"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """The first offset that a partition has, the first one behind what may be read, and the one at
+    which an ingest without a position begins."""
+
+    first: int
+    end: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOffsets:
+    """One look. `topic_ids` has the topics that are there, `missing` those that are not."""
+
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionOffsets] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    records_max: int = 1
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
+
+    @property
+    def is_whole(self) -> bool:
+        return True
+
+    @property
+    def exists(self) -> bool:
+        return not self.missing
+
+    @property
+    def set_aside(self) -> SetAside:
+        return SetAside()
+
+    def at_once(self) -> KafkaOffsets:
+        return self
+
+    def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:  # noqa: ARG002
+        known = _known(after)
+        lost = self._lost(known)
+        if lost is not None:
+            return lost
+        waiting = self._waiting(known)
+        if not waiting:
+            return Nothing()
+        lengths = shares({span.partition: span.length for span in waiting}, self.records_max)
+        return KafkaRange(
+            tuple(
+                Span(
+                    span.partition,
+                    span.topic_id,
+                    span.first,
+                    span.first + lengths[span.partition],
+                    span.skipped,
+                )
+                for span in waiting
+                if lengths[span.partition]
+            )
+        )
+
+    def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
+        """In partitions with something to read."""
+        return Backlog(parts=len(self._waiting(_known(after))))
+
+    def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
+        known, taken = _known(after), kafka_range_of(planned)
+        return KafkaRange(tuple(span for span in taken.spans if self._is_there(span, known)))
+
+    def advance(self, after: Position | None, taken: Range) -> KafkaPosition:
+        before = _known(after) or KafkaPosition({}, {})
+        return before.behind(kafka_range_of(taken))
+
+    def look_after(self, position: Position) -> str:  # noqa: ARG002
+        return ""
+
+    def is_drained(self, position: Position) -> bool:
+        return not self._waiting(_known(position))
+
+    def was_read_to(self, position: Position) -> bool:
+        known = _known(position)
+        return known is not None and bool(
+            set(known.topic_ids.values()) & set(self.topic_ids.values())
+        )
+
+    def describe_others(self) -> str | None:
+        return None
+
+    def _waiting(self, known: KafkaPosition | None) -> list[Span]:
+        """What of each partition is behind the position, whatever its length."""
+        spans = []
+        for partition, found in sorted(self.partitions.items()):
+            wanted = found.start if known is None else known.next.get(partition, found.first)
+            first = max(wanted, found.first)
+            if first < found.end:
+                topic_id = self.topic_ids[partition.topic]
+                skipped = first - wanted if known is not None else 0
+                spans.append(Span(partition, topic_id, first, found.end, skipped))
+        return spans
+
+    def _is_there(self, span: Span, known: KafkaPosition | None) -> bool:
+        found = self.partitions.get(span.partition)
+        return (
+            found is not None
+            and self.topic_ids[span.partition.topic] == span.topic_id
+            and found.first <= span.first
+            and span.end <= found.end
+            and (known is None or known.next.get(span.partition, span.first) <= span.first)
+        )
+
+    def _lost(self, known: KafkaPosition | None) -> Lost | None:
+        if self.missing:
+            topics = ", ".join(self.missing)
+            return Lost(f"there is no topic {topics}", "create it, or correct source.topic")
+        if known is None:
+            return None
+        for topic, topic_id in self.topic_ids.items():
+            if known.topic_ids.get(topic, topic_id) != topic_id:
+                return Lost(f"topic {topic} was deleted and created again", _RESTART)
+        for partition, offset in sorted(known.next.items()):
+            lost = self._lost_of(partition, offset)
+            if lost is not None:
+                return lost
+        return None
+
+    def _lost_of(self, partition: TopicPartition, offset: int) -> Lost | None:
+        if partition.topic not in self.topic_ids:
+            # The spec names it no more.
+            return None
+        found = self.partitions.get(partition)
+        if found is None:
+            return Lost(f"there is no partition {partition} any more", _RESTART)
+        if offset > found.end:
+            what = f"{partition} ends at offset {found.end:,}, the table has read to {offset:,}"
+            return Lost(f"{what}: the brokers lost records", _RESTART)
+        if offset < found.first and self.on_data_loss is OnDataLoss.FAIL:
+            gone = counted(found.first - offset, "offset")
+            return Lost(
+                f"{gone} of {partition} from {offset:,} are gone: the topic's retention was faster",
+                "continue at what is left with source.onDataLoss: Skip",
+            )
+        return None
+
+
+def shares(waiting: Mapping[TopicPartition, int], total: int) -> dict[TopicPartition, int]:
+    """How many of `total` each gets: equal numbers, as far as they have that many; the first ones
+    get what cannot be divided."""
+    given = dict.fromkeys(waiting, 0)
+    left, hungry = total, sorted(waiting)
+    while left and hungry:
+        share = max(1, left // len(hungry))
+        for partition in hungry:
+            more = min(share, waiting[partition] - given[partition], left)
+            given[partition] += more
+            left -= more
+        hungry = [partition for partition in hungry if given[partition] < waiting[partition]]
+    return given
+
+
+def kafka_range_of(planned: Range) -> KafkaRange:
+    """A range of another kind is a mistake of the caller."""
+    assert isinstance(planned, KafkaRange)
+    return planned
+
+
+def _known(after: Position | None) -> KafkaPosition | None:
+    return after if isinstance(after, KafkaPosition) else None

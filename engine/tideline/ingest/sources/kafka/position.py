@@ -1,0 +1,61 @@
+"""How far a table has read topics: the next offset of each partition, and the topic's id.
+
+A topic that is deleted and created again keeps its name and gets another id: an offset of the one
+means nothing in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.ingest.sources.kafka.records import KafkaRange, TopicPartition
+
+KIND = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPosition:
+    """`topic_ids` by topic, `next` offsets by partition."""
+
+    topic_ids: Mapping[str, str]
+    next: Mapping[TopicPartition, int]
+
+    @property
+    def kind(self) -> str:
+        return KIND
+
+    @property
+    def needs_whole_look(self) -> bool:
+        return False
+
+    def behind(self, taken: KafkaRange) -> KafkaPosition:
+        """The position once `taken` is in the table."""
+        ids = {span.partition.topic: span.topic_id for span in taken.spans}
+        ends = {span.partition: span.end for span in taken.spans}
+        return KafkaPosition({**self.topic_ids, **ids}, {**self.next, **ends})
+
+    def __str__(self) -> str:
+        return ", ".join(f"{partition}@{offset}" for partition, offset in sorted(self.next.items()))
+
+    def stored(self) -> dict[str, Any]:
+        topics: dict[str, dict[str, Any]] = {
+            topic: {"id": topic_id, "next": {}} for topic, topic_id in self.topic_ids.items()
+        }
+        for partition, offset in sorted(self.next.items()):
+            topics[partition.topic]["next"][str(partition.number)] = offset
+        return {"topics": topics}
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> KafkaPosition:
+        """Raises ValueError, KeyError or TypeError where it is none."""
+        topics = {str(topic): found for topic, found in dict(content["topics"]).items()}
+        return cls(
+            {topic: str(found["id"]) for topic, found in topics.items()},
+            {
+                TopicPartition(topic, int(number)): int(offset)
+                for topic, found in topics.items()
+                for number, offset in dict(found["next"]).items()
+            },
+        )

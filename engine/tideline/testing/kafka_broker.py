@@ -1,0 +1,240 @@
+"""A real broker of Kafka on the loopback interface, for tests.
+
+    python -m tideline.testing.kafka_broker build    fetch it once, into the user's cache
+    python -m tideline.testing.kafka_broker start    run one until interrupted, print its address
+
+Its jars come from Maven's repository. It is one node that is broker and controller; retention and
+compaction act within seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.maven_jars import fetched_jars
+from tideline.testing.minio_server import free_port
+from tideline.testing.peer_environment import PeerUnavailableError
+
+VERSION = "4.3.1"
+_ARTIFACTS = (
+    MavenArtifact("org.apache.kafka", "kafka_2.13", VERSION, without=()),
+    MavenArtifact("org.slf4j", "slf4j-simple", "1.7.36", without=()),
+)
+_START_S = 60.0
+_ANSWER_S = 30.0
+_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAIN://127.0.0.1:{port},CONTROL://127.0.0.1:{controller}
+listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT
+controller.listener.names=CONTROL
+inter.broker.listener.name=PLAIN
+log.dirs={folder}/logs
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.retention.check.interval.ms=500
+log.initial.task.delay.ms=500
+log.cleaner.backoff.ms=500
+"""
+
+
+def build() -> Path:
+    """The folder of its jars, fetched if need be. Raises PeerUnavailableError."""
+    return fetched_jars(f"kafka-{VERSION}", _ARTIFACTS)
+
+
+class KafkaBroker:
+    """One broker, and what tests do to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        port, controller = free_port(), free_port()
+        self.address = f"127.0.0.1:{port}"
+        self._port = port
+        self._settings = folder / "server.properties"
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = _SETTINGS.format(port=port, controller=controller, folder=folder)
+        self._settings.write_text(settings)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        format_storage = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
+        subprocess.run(
+            [*_java(), *format_storage, "-c", str(self._settings)], check=True, capture_output=True
+        )
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it; what it has stored stays from one start to the next."""
+        log = (self._folder / "broker.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [*_java(), "kafka.Kafka", str(self._settings)], stdout=log, stderr=log
+            )
+        deadline_s = time.monotonic() + _START_S
+        while not _is_open(self._port):
+            assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-2000:]
+            assert time.monotonic() < deadline_s, "the broker did not start in time"
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.address})
+
+    def create_topic(self, topic: str, partitions: int = 1, **settings: str) -> None:
+        """A new topic; settings are Kafka's, with `_` for each dot."""
+        config = {"retention.ms": "-1"}
+        config |= {name.replace("_", "."): value for name, value in settings.items()}
+        admin = self.admin()
+        new = NewTopic(topic, partitions, 1, config=config)
+        admin.create_topics([new])[topic].result(_ANSWER_S)
+        _wait(lambda: topic in admin.list_topics(timeout=_ANSWER_S).topics)
+
+    def delete_topic(self, topic: str) -> None:
+        admin = self.admin()
+        admin.delete_topics([topic])[topic].result(_ANSWER_S)
+        _wait(lambda: topic not in admin.list_topics(timeout=_ANSWER_S).topics)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(_ANSWER_S)
+        _wait(
+            lambda: (
+                len(admin.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions) == total
+            )
+        )
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        """What retention does: offsets before this one are gone."""
+        from confluent_kafka import TopicPartition
+
+        admin = self.admin()
+        wanted = TopicPartition(topic, partition, before)
+        for future in admin.delete_records([wanted]).values():
+            future.result(_ANSWER_S)
+
+    def topic_id(self, topic: str) -> str:
+        admin = self.admin()
+        found = admin.describe_topics(TopicCollection([topic]))[topic].result(_ANSWER_S)
+        return str(found.topic_id)
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[tuple[Any, Any]],
+        *,
+        partition: int = 0,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp_ms: int = 0,
+        **settings: Any,
+    ) -> None:
+        """Keys and values, into one partition; flushed."""
+        producer = self.producer(**settings)
+        for key, value in records:
+            producer.produce(
+                topic,
+                key=key,
+                value=value,
+                partition=partition,
+                headers=list(headers),
+                timestamp=timestamp_ms,
+            )
+            producer.poll(0)
+        assert producer.flush(_ANSWER_S) == 0
+
+    def producer(self, **settings: Any) -> Producer:
+        given: Mapping[str, Any] = {"bootstrap.servers": self.address, "linger.ms": 5}
+        return Producer({**given, **settings})
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """One broker for the whole test session. Without Maven its tests are skipped, saying so; under
+    CI they fail."""
+    try:
+        build()
+    except PeerUnavailableError as failure:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(failure))
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+def _java() -> list[str]:
+    options = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    # The pattern is Java's, not a shell's.
+    return [shutil.which("java") or "java", *options, quiet, "-cp", f"{build()}/*"]
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as found:
+        found.settimeout(1)
+        return found.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _wait(holds: Any) -> None:
+    deadline_s = time.monotonic() + _ANSWER_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tideline.testing.kafka_broker")
+    parser.add_argument("what", choices=("build", "start"))
+    build()
+    if parser.parse_args().what == "start":
+        with tempfile.TemporaryDirectory() as folder, KafkaBroker(Path(folder)) as broker:
+            print(broker.address, flush=True)
+            try:
+                signal.pause()
+            except KeyboardInterrupt:
+                sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

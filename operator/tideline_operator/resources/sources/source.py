@@ -1,0 +1,224 @@
+"""The source of an ingest: files that land below a prefix, or topics of Kafka."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from tideline.ingest.sources.files.after_ingest import AfterIngest
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.read_options import unknown_option
+from tideline.ingest.sources.kafka.declared import (
+    EARLIEST,
+    Isolation,
+    Mechanism,
+    Protocol,
+    RecordField,
+)
+from tideline.ingest.sources.kafka.offsets import OnDataLoss
+from tideline_operator.resources.field import CelRule, described, json_name, no_credentials_in
+from tideline_operator.resources.schedule import Duration
+from tideline_operator.resources.sources.column import SourceColumnSpec
+from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
+
+_OF_FILES = ("options", "moved_from", "taken", "moved_to", "names_ascend")
+_OF_TOPICS = (
+    *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
+    *("protocol", "mechanism", "set_aside"),
+)
+
+
+class SourceFormat(Enum):
+    """Of what kind a source is."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+    KAFKA = "kafka"
+
+    @property
+    def of_files(self) -> FileFormat:
+        """That of its files. Raises ValueError for topics."""
+        return FileFormat(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where rows come from, files that land or topics, and how they are read."""
+
+    format: SourceFormat = described(
+        "parquet, csv (with a header line) or json (one per line) for files, kafka for topics."
+    )
+    path: str = described(
+        "Landing prefix: s3://bucket/prefix/, or a folder, relative to the YAML file. Required "
+        "for files.",
+        default="",
+        length_max=LOCATION_LENGTH_MAX,
+    )
+    store_ref: str | None = described(
+        "LakeStore of the landing prefix when it is not the table's.", default=None, length_max=63
+    )
+    options: Mapping[str, str] = described(
+        "Spark's read options for the format, such as sep or timestampFormat. Never credentials. "
+        "Csv is read as RFC 4180 has it (quotes doubled, line breaks inside quotes); with "
+        'multiLine: "false" large files are read by several tasks, and have no such line breaks.',
+        default_factory=dict,
+        length_max=1024,
+        items_max=50,
+        may_be_empty=True,
+    )
+    schema: tuple[SourceColumnSpec, ...] = described(
+        "Columns of the files, for csv and json, inferred otherwise; or of the values of records, "
+        "which otherwise have the table's columns.",
+        default=(),
+        items_max=2000,
+        item_key="name",
+    )
+    moved_from: str | None = described(
+        "The former path, where the files of the landing prefix were moved: the ingest continues "
+        "from its checkpoint. Without it another path is refused.",
+        default=None,
+        length_max=LOCATION_LENGTH_MAX,
+    )
+    taken: AfterIngest = described(
+        "What becomes of files whose rows are in the table, after the commit: Keep leaves them, "
+        "Move puts them into movedTo, Remove deletes them. No other ingest may read this landing "
+        "prefix then. What a restore undoes can only be ingested again where the files are kept.",
+        default=AfterIngest.KEEP,
+    )
+    moved_to: str | None = described(
+        "Where taken: Move puts files, under their paths in the landing prefix: a folder outside "
+        "of it, in the same store.",
+        default=None,
+        length_max=LOCATION_LENGTH_MAX,
+    )
+    names_ascend: bool = described(
+        "Whether files are named in the order in which they land, such as by their time: a look "
+        "then lists only names close to, or after, those of files that were ingested. A file with "
+        "an earlier name is found by a full look.",
+        default=False,
+    )
+    full_look_every: Duration = described(
+        "With namesAscend: how often the whole landing prefix is listed.",
+        default=Duration(3_600_000),
+        length_max=16,
+    )
+    brokers: str | None = described(
+        "Addresses to begin with, host:port, with commas between them. For kafka, as all that "
+        "follows.",
+        default=None,
+        length_max=1024,
+    )
+    topics: tuple[str, ...] = described(
+        "Topics whose records are ingested. A value is a JSON object with the columns of the "
+        "schema; a record without a value deletes what its key names.",
+        default=(),
+        items_max=100,
+        pattern=r"[A-Za-z0-9._-]+",
+        pattern_meaning="letters, digits, dots, - and _",
+        length_max=249,
+    )
+    start: str = described(
+        "Where a table that has read nothing yet begins: earliest, or a time such as "
+        "2026-11-28T00:00:00Z: the first record of this time or later.",
+        default=EARLIEST,
+        pattern=r"earliest|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z",
+        pattern_meaning="earliest, or a time in UTC such as 2026-11-28T00:00:00Z",
+        length_max=40,
+    )
+    isolation: Isolation = described(
+        "read_committed leaves out records of transactions that were aborted, and waits for open "
+        "ones.",
+        default=Isolation.READ_COMMITTED,
+    )
+    on_data_loss: OnDataLoss = described(
+        "What happens where records were removed from a topic before they were ingested. Fail "
+        "stops the ingest and names the offsets; Skip continues at what is left.",
+        default=OnDataLoss.FAIL,
+    )
+    record_fields: tuple[RecordField, ...] = described(
+        "What of a record is a column as well: _kafka_topic, _kafka_partition, _kafka_offset, "
+        "_kafka_timestamp, _kafka_key, _kafka_headers.",
+        default=(),
+        items_max=6,
+    )
+    max_records_per_commit: int = described(
+        "Largest number of records in one commit; their bytes must fit into the memory of one "
+        "process.",
+        default=100_000,
+        minimum=1,
+        maximum=10_000_000,
+    )
+    protocol: Protocol = described(
+        "How brokers are spoken to. Credentials are variables of the environment: KAFKA_USERNAME, "
+        "KAFKA_PASSWORD, KAFKA_CA_FILE or KAFKA_CA, KAFKA_CLIENT_CERTIFICATE, KAFKA_CLIENT_KEY.",
+        default=Protocol.PLAINTEXT,
+    )
+    mechanism: Mechanism = described(
+        "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL.",
+        default=Mechanism.PLAIN,
+    )
+    set_aside: str | None = described(
+        "Folder for records that cannot be ingested, with onBadRow: Quarantine: one JSON object a "
+        "line, with topic, partition, offset and reason.",
+        default=None,
+        length_max=LOCATION_LENGTH_MAX,
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        no_credentials_in("options"),
+        CelRule(
+            "(has(self.movedTo)) == (has(self.taken) && self.taken == 'Move')",
+            "is required with taken: Move, and only then allowed",
+            field="movedTo",
+        ),
+        CelRule(
+            "(self.format == 'kafka') != has(self.path)",
+            "is required for files, and only for them",
+            field="path",
+        ),
+        CelRule(
+            "(self.format == 'kafka') == has(self.brokers)",
+            "is required for kafka, and only for it",
+            field="brokers",
+        ),
+        CelRule(
+            "(self.format == 'kafka') == (has(self.topics) && self.topics.size() > 0)",
+            "is required for kafka, and only for it",
+            field="topics",
+        ),
+    )
+
+    @property
+    def partial_looks(self) -> Duration | None:
+        """How long looks may be partial after a full one; None where all are full."""
+        return self.full_look_every if self.names_ascend else None
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Read options are Spark's, and a folder is given where files are moved."""
+        yield from self._faults_of_kind()
+        for name in self.options:
+            problem = unknown_option(self.format.of_files, name)
+            if problem is not None:
+                yield f"options.{name}", problem
+        if (self.moved_to is not None) != (self.taken is AfterIngest.MOVE):
+            yield "movedTo", "is required with taken: Move, and only then allowed"
+
+    def _faults_of_kind(self) -> Iterator[tuple[str, str]]:
+        """Each kind of source has fields of its own."""
+        is_kafka = self.format is SourceFormat.KAFKA
+        if bool(self.path) == is_kafka:
+            yield "path", "is required for files, and only for them"
+        for name, given in (("brokers", self.brokers), ("topics", self.topics)):
+            if bool(given) != is_kafka:
+                yield name, "is required for kafka, and only for it"
+        other = _OF_FILES if is_kafka else _OF_TOPICS
+        for item in dataclasses.fields(self):
+            is_given = getattr(self, item.name) not in (item.default, None, {})
+            if item.name in other and is_given:
+                of = "files" if is_kafka else "kafka"
+                yield json_name(item.name), f"is of {of}, and the format is {self.format.value}"

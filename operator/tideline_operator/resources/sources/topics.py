@@ -1,0 +1,38 @@
+"""A source of topics with its places."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tideline.ingest.sources.kafka.declared import EARLIEST, DeclaredKafka
+from tideline_operator.resources.sources.files import columns_of
+from tideline_operator.resources.sources.place_finder import PlaceFinder
+from tideline_operator.resources.sources.source import Source
+
+
+def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
+    """The source with its places. Raises ConfigError naming the field."""
+    set_aside = None
+    if source.set_aside is not None:
+        set_aside = places.find(source.set_aside, source.store_ref, "setAside")
+        places.keep_apart("setAside", source.set_aside, set_aside)
+    return DeclaredKafka(
+        brokers=str(source.brokers),
+        topics=source.topics,
+        schema=columns_of(source),
+        start=_start(source.start),
+        isolation=source.isolation,
+        on_data_loss=source.on_data_loss,
+        record_fields=source.record_fields,
+        records_max=source.max_records_per_commit,
+        protocol=source.protocol,
+        mechanism=source.mechanism,
+        set_aside=set_aside,
+    )
+
+
+def _start(text: str) -> str:
+    if text == EARLIEST:
+        return text
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return str(int(moment.timestamp() * 1000))
