@@ -80,7 +80,7 @@ e2e-rest: cluster ## Of these only the others.
 
 .PHONY: e2e-release
 e2e-release: cluster release-tools ## Release HEAD to a registry on this machine, twice, and install it from there.
-	@$(PYTEST) -c e2e/pytest.ini -m release e2e/tests $(TESTS)
+	@$(PYTEST) -c e2e/pytest.ini $(SCHEDULE) -m release e2e/tests $(TESTS)
 
 .PHONY: mutants
 mutants: setup peers ## Plant faults in the code, one after another: a test must notice each.

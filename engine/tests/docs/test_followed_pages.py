@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +50,7 @@ def followed(flights: Path, tmp_path: Path) -> Iterator[Callable[[Path], Followe
     terminals = []
 
     def followed(page: Path) -> Followed:
+        shutil.copytree(DOCS.parent / "examples", tmp_path / "examples")
         terminals.append(Terminal(tmp_path, make_clone(tmp_path, flights)))
         return Followed(page, terminals[-1])
 

@@ -58,7 +58,7 @@ SLICES = (
     *_parts("e2e-rest", 3),
     *(Slice("mutants", words) for words in MUTANTS),
     *_parts("storms", 3),
-    Slice("e2e-release"),
+    *_parts("e2e-release", 2),
 )
 
 

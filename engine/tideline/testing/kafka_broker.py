@@ -26,6 +26,11 @@ from typing import Any, Self
 import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tideline.spark.session.s3a_jars import MavenArtifact
@@ -45,8 +50,14 @@ _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAIN://127.0.0.1:{port},CONTROL://127.0.0.1:{controller}
-listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT
+listeners=PLAIN://127.0.0.1:{port},CONTROL://127.0.0.1:{controller},\
+SCRAM://127.0.0.1:{scram},TLS://127.0.0.1:{tls}
+listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT,SCRAM:SASL_PLAINTEXT,TLS:SASL_SSL
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.scram.scram-sha-512.sasl.jaas.config={module} required;
+listener.name.tls.scram-sha-512.sasl.jaas.config={module} required;
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={folder}/server.pem
 controller.listener.names=CONTROL
 inter.broker.listener.name=PLAIN
 log.dirs={folder}/logs
@@ -75,16 +86,28 @@ class KafkaBroker:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        port, controller = free_port(), free_port()
+        port, scram, tls = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
+        self.scram_address = f"127.0.0.1:{scram}"
+        self.tls_address = f"127.0.0.1:{tls}"
+        """Both need a user; this one is behind TLS, by the authority in `ca_file`."""
+        self.ca_file = folder / "ca.pem"
         self._port = port
         self._settings = folder / "server.properties"
         folder.mkdir(parents=True, exist_ok=True)
-        settings = _SETTINGS.format(port=port, controller=controller, folder=folder)
+        settings = _SETTINGS.format(
+            port=port,
+            controller=free_port(),
+            scram=scram,
+            tls=tls,
+            folder=folder,
+            module="org.apache.kafka.common.security.scram.ScramLoginModule",
+        )
         self._settings.write_text(settings)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        self._make_certificate()
         format_storage = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
         subprocess.run(
             [*_java(), *format_storage, "-c", str(self._settings)], check=True, capture_output=True
@@ -99,6 +122,28 @@ class KafkaBroker:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+
+    def _make_certificate(self) -> None:
+        """One that signs itself, by openssl."""
+        key = self._folder / "key.pem"
+        subprocess.run(
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+                *("-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1"),
+                *("-keyout", str(key), "-out", str(self.ca_file)),
+            ],
+            check=True,
+            capture_output=True,
+        )
+        (self._folder / "server.pem").write_text(key.read_text() + self.ca_file.read_text())
+
+    def add_user(self, name: str, password: str) -> None:
+        """Who may sign in with SCRAM-SHA-512."""
+        admin = self.admin()
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted = UserScramCredentialUpsertion(name, info, password.encode())
+        for future in admin.alter_user_scram_credentials([wanted]).values():
+            future.result(_ANSWER_S)
 
     def start(self) -> None:
         """Start it; what it has stored stays from one start to the next."""

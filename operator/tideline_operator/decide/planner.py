@@ -390,10 +390,8 @@ class _Planner:
             problem = seen.problem
             blocked = Blocked(problem.reason, problem.message, ingest.name, problem.exit_code)
             until_ms = self._now_ms + OBSERVE_RETRY_MS
-            return [
-                blocked,
-                Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
-            ]
+            again = f"look at {self._table.sources[ingest.name].whereabouts} again"
+            return [blocked, Wait(ingest.name, WaitKind.RETRY, until_ms, again)]
         ahead = ahead_of_ingest(self._table, ingest, self._observed, self._now_ms)
         return self._take_in(ingest, resume, seen, ahead) if ahead else []
 
@@ -436,7 +434,8 @@ class _Planner:
                 at_ms = self._now_ms + (every.ms if every else OBSERVE_RETRY_MS)
         is_missing = seen is not None and seen.available and not seen.available.exists
         missing = ", which does not exist yet" if is_missing else ""
-        return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new files{missing}")]
+        content = self._table.sources[ingest.name].content
+        return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new {content}{missing}")]
 
     def _admit(
         self,

@@ -161,6 +161,8 @@ class DeclaredLines:
 
     kind: ClassVar[str] = KIND
     part: ClassVar[str] = "log"
+    content: ClassVar[str] = "lines"
+    whereabouts: ClassVar[str] = "the log"
     quarantine: ClassVar[str] = "bad/"
     is_read_on_spark: ClassVar[bool] = False
 

@@ -187,6 +187,10 @@ class Declared(Protocol):
     kind: ClassVar[str]
     part: ClassVar[str]
     """What one part of it is called."""
+    content: ClassVar[str]
+    """What it has, for messages: files, records."""
+    whereabouts: ClassVar[str]
+    """Where that is, for messages: the landing prefix."""
     quarantine: ClassVar[str]
     """Where in it bad rows are kept."""
     is_read_on_spark: ClassVar[bool]

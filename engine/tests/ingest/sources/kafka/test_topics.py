@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.kafka import broker as broker_module
-from tideline.ingest.sources.kafka.declared import Isolation, Protocol, RecordField
+from tideline.ingest.sources.kafka.declared import Isolation, Mechanism, Protocol, RecordField
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline.ingest.sources.source import Lost, Nothing
 from tideline.storage.location import StoreLocation
@@ -291,12 +291,51 @@ def test_brokers_that_do_not_answer_are_a_reason_to_try_again(
     until(lambda: found.drain() is None and found.rows() == [(1, "a")])
 
 
+@pytest.mark.parametrize("protocol", [Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL])
+def test_a_user_signs_in_and_another_password_is_refused(
+    protocol: Protocol,
+    kafka_broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    password = secrets.token_hex(8)
+    kafka_broker.add_user("reader", password)
+    kafka_broker.create_topic(topic)
+    kafka_broker.produce(topic, values([(1, 1, "a")]))
+    monkeypatch.setenv("KAFKA_USERNAME", "reader")
+    monkeypatch.setenv("KAFKA_PASSWORD", password)
+    monkeypatch.setenv("KAFKA_CA_FILE", str(kafka_broker.ca_file))
+    is_tls = protocol is Protocol.SASL_SSL
+    found = feed(tmp_path, kafka_broker, topic)
+    found.source = replace(
+        found.source,
+        brokers=kafka_broker.tls_address if is_tls else kafka_broker.scram_address,
+        protocol=protocol,
+        mechanism=Mechanism.SCRAM_SHA_512,
+    )
+    operation = planned(found)
+    assert password not in json.dumps(operation.to_json_object())
+    found.drain()
+    assert found.rows() == [(1, "a")]
+
+    monkeypatch.setattr(broker_module, "_ANSWER_S", 2.0)
+    monkeypatch.setenv("KAFKA_PASSWORD", "another-password")
+    with pytest.raises(ConfigError, match="the brokers refuse this client") as refused:
+        found.plan()
+    assert "another-password" not in str(refused.value)
+    if is_tls:
+        monkeypatch.delenv("KAFKA_CA_FILE")
+        with pytest.raises(ConfigError, match=r"the brokers refuse this client: .*certificate"):
+            found.plan()
+
+
 def test_credentials_that_are_missing_are_named(
     kafka_broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KAFKA_USERNAME", raising=False)
     found = feed(tmp_path, kafka_broker, topic, protocol=Protocol.SASL_SSL)
-    with pytest.raises(Exception, match="KAFKA_USERNAME is not set: the protocol is SASL_SSL"):
+    with pytest.raises(ConfigError, match="KAFKA_USERNAME is not set: the protocol is SASL_SSL"):
         found.plan()
 
 

@@ -27,6 +27,8 @@ class DeclaredFiles:
 
     kind: ClassVar[str] = KIND
     part: ClassVar[str] = "file"
+    content: ClassVar[str] = "files"
+    whereabouts: ClassVar[str] = "the landing prefix"
     quarantine: ClassVar[str] = f"{QUARANTINE}/"
     is_read_on_spark: ClassVar[bool] = True
 

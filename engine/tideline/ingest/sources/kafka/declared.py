@@ -67,6 +67,8 @@ class DeclaredKafka:
 
     kind: ClassVar[str] = KIND
     part: ClassVar[str] = "partition"
+    content: ClassVar[str] = "records"
+    whereabouts: ClassVar[str] = "the topics"
     quarantine: ClassVar[str] = "source.setAside"
     is_read_on_spark: ClassVar[bool] = False
 
