@@ -335,6 +335,7 @@ def _ingest_status(
         checkpoint=str(checkpoint) if checkpoint else "",
         lag_files=backlog.parts,
         lag_bytes=backlog.size_bytes,
+        lag_records=backlog.records,
         oldest_file_at=None if backlog.oldest_ms is None else Timestamp(backlog.oldest_ms),
         unsettled_files=backlog.unsettled,
         quarantined_files=set_aside.parts if is_whole else before.quarantined_files,

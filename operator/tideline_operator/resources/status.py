@@ -202,8 +202,11 @@ class IngestStatus:
         length_max=40,
     )
     checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
-    lag_files: int = described("Files that wait.", default=0, always_written=True)
-    lag_bytes: int = described("Their size.", default=0)
+    lag_files: int = described(
+        "Files, or partitions of topics, that wait.", default=0, always_written=True
+    )
+    lag_bytes: int = described("Their size, of files.", default=0)
+    lag_records: int = described("Records of topics that wait.", default=0)
     oldest_file_at: Timestamp | None = described(
         "When the oldest of them landed.", default=None, length_max=40
     )

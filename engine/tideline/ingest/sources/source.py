@@ -107,7 +107,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits behind a position, the next range among it.
+    """What waits behind a position, the next range among it; `records` where a look shows them.
 
     `unsettled` parts may still be being written. `late` ones cannot be distinguished from others
     that were taken in. `remembered` ones are certainly in the table, and still in the source. The
@@ -116,6 +116,7 @@ class Backlog:
 
     parts: int = 0
     size_bytes: int = 0
+    records: int = 0
     unsettled: int = 0
     late: int = 0
     remembered: int = 0

@@ -62,7 +62,8 @@ def test_it_continues_behind_what_is_in_the_table() -> None:
     assert isinstance(found.plan(after, LIMITS), Nothing)
     assert found.is_drained(after)
     assert not found.is_drained(position(4, 9))
-    assert found.backlog(position(4, 9), LIMITS).parts == 1
+    backlog = found.backlog(position(4, 9), LIMITS)
+    assert (backlog.parts, backlog.records) == (1, 6)
 
 
 def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:

@@ -107,11 +107,16 @@ class _Reading:
     complaints: Complaints
     size_bytes: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    spans: dict[tuple[Any, Any], tuple[TopicPartition, int]] = field(default_factory=dict)
 
     def read(self, consumer: Consumer) -> Iterator[Record]:
         from confluent_kafka import TopicPartition as Assigned
 
         self.ends = {span.partition: span.end for span in self.taken.spans}
+        self.spans = {
+            (span.partition.topic, span.partition.number): (span.partition, span.end)
+            for span in self.taken.spans
+        }
         consumer.assign(
             [
                 Assigned(span.partition.topic, span.partition.number, span.first)
@@ -124,8 +129,7 @@ class _Reading:
             messages = consumer.consume(1, _POLL_S)
             if messages:
                 messages += consumer.consume(_BATCH, 0)
-            for message in messages:
-                yield from self._wanted(message)
+            yield from self._wanted(messages)
             before = len(self.ends)
             self._drop_finished(consumer)
             if messages or len(self.ends) < before:
@@ -135,31 +139,38 @@ class _Reading:
                 reason = f"no record of {waiting} for {_SILENCE_S:.0f} s"
                 self.complaints.raise_for(self.source, "records cannot be read", reason)
 
-    def _wanted(self, message: Message) -> Iterator[Record]:
-        from confluent_kafka import KafkaError
-
-        error = message.error()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                return
-            if error.code() == KafkaError._AUTO_OFFSET_RESET:
-                raise StorageUnavailableError(
-                    f"{message.topic()}/{message.partition()} has no such offset any more",
-                    path=self.source.uri,
-                )
-            self.complaints.note(error)
-            self.complaints.raise_for(self.source, "records cannot be read", str(error))
-        record = _record(message)
-        if record.offset >= self.ends.get(record.partition, -1):
-            return
-        self.size_bytes += len(record.value or b"") + len(record.key or b"")
+    def _wanted(self, messages: list[Message]) -> Iterator[Record]:
+        for message in messages:
+            if message.error() is not None:
+                self._note(message)
+                continue
+            partition, end = self.spans[message.topic(), message.partition()]
+            record = Record(partition, message)
+            if record.offset >= end:
+                continue
+            self.size_bytes += len(message)
+            yield record
         if self.size_bytes > self.bytes_max:
             raise ConfigError(
                 f"the records of one commit have more than {self.bytes_max:,} bytes: lower "
                 "source.maxRecordsPerCommit",
                 path=self.source.uri,
             )
-        yield record
+
+    def _note(self, message: Message) -> None:
+        """Raises what stands in the place of a record."""
+        from confluent_kafka import KafkaError
+
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            return
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise StorageUnavailableError(
+                f"{message.topic()}/{message.partition()} has no such offset any more",
+                path=self.source.uri,
+            )
+        self.complaints.note(error)
+        self.complaints.raise_for(self.source, "records cannot be read", str(error))
 
     def _drop_finished(self, consumer: Consumer) -> None:
         """Partitions whose span was read to its end are read no further."""
@@ -176,24 +187,6 @@ class _Reading:
             consumer.incremental_unassign(
                 [Assigned(found.topic, found.partition) for found in finished]
             )
-
-
-def _record(message: Message) -> Record:
-    kind, moment_ms = message.timestamp()
-    return Record(
-        TopicPartition(str(message.topic()), int(message.partition() or 0)),
-        int(message.offset() or 0),
-        message.key(),
-        message.value(),
-        moment_ms if kind else None,
-        tuple(_headers(message)),
-    )
-
-
-def _headers(message: Message) -> Iterator[tuple[str, bytes | None]]:
-    found = message.headers() or ()
-    for name, value in found.items() if isinstance(found, dict) else found:
-        yield name, value.encode() if isinstance(value, str) else value
 
 
 def _look(source: DeclaredKafka, consumer: Consumer, complaints: Complaints) -> KafkaOffsets:

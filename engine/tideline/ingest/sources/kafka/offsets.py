@@ -87,8 +87,9 @@ class KafkaOffsets:
         )
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
-        """In partitions with something to read."""
-        return Backlog(parts=len(self._waiting(_known(after))))
+        """Partitions with something to read, and offsets, which are a few more than records."""
+        waiting = self._waiting(_known(after))
+        return Backlog(parts=len(waiting), records=sum(span.length for span in waiting))
 
     def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
         known, taken = _known(after), kafka_range_of(planned)

@@ -141,14 +141,13 @@ class _Batch:
     size_bytes: int = 0
 
     def add(self, record: Record) -> None:
-        order = self.records
+        order, value, key = self.records, record.value, record.key
         self.records += 1
-        self.size_bytes += len(record.value or b"") + len(record.key or b"")
-        if record.value is not None:
-            self.values.add(record.value, record, order)
-        elif record.key is not None:
-            deleted = _key_object(record.key, self.shape.record_key)
-            self.tombstones.add(deleted, record, order)
+        self.size_bytes += len(value or b"") + len(key or b"")
+        if value is not None:
+            self.values.add(value, record, order)
+        elif key is not None:
+            self.tombstones.add(_key_object(key, self.shape.record_key), record, order)
         elif _digest(record) not in self.shape.left_out:
             self._note(record, "", "the record has neither a key nor a value")
 
@@ -267,7 +266,7 @@ def _field(wanted: RecordField, record: Record) -> Any:
         case RecordField.KEY:
             return _text(record.key)
         case RecordField.HEADERS:
-            return [(name, _text(value)) for name, value in record.headers]
+            return [(name, _text(value)) for name, value in record.headers()]
 
 
 def _text(given: bytes | None) -> str | None:

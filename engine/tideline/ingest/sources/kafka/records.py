@@ -6,11 +6,14 @@ So a range counts offsets, and has at most as many records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tideline.wording import counted
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,14 +33,34 @@ class TopicPartition:
 
 
 class Record(NamedTuple):
-    """One record; `timestamp_ms` is None where it has none."""
+    """One record, as the client has it: what is not looked at is not taken out of it."""
 
     partition: TopicPartition
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    message: Message
+
+    @property
+    def offset(self) -> int:
+        return int(self.message.offset() or 0)
+
+    @property
+    def key(self) -> bytes | None:
+        return self.message.key()
+
+    @property
+    def value(self) -> bytes | None:
+        return self.message.value()
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """None where it has none."""
+        kind, moment_ms = self.message.timestamp()
+        return moment_ms if kind else None
+
+    def headers(self) -> Iterator[tuple[str, bytes | None]]:
+        """Names, which may repeat, with their values."""
+        found = self.message.headers() or ()
+        for name, value in found.items() if isinstance(found, dict) else found:
+            yield name, value.encode() if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
