@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One row; `record` is its text, or its values as JSON. `digest` knows it again by content."""
+    """One row; `record` is its text, or its values as JSON. `digest` knows it again by content. The
+    number `row` counts `unit`s."""
 
     row: int
     column: str
@@ -17,6 +18,7 @@ class BadRow:
     record: str
     digest: int
     line: int | None = None
+    unit: str = "row"
 
     def to_json_object(self) -> dict[str, Any]:
         content = {"row": self.row, "line": self.line, "column": self.column or None}
@@ -25,7 +27,7 @@ class BadRow:
     def __str__(self) -> str:
         line = f" (line {self.line:,})" if self.line is not None else ""
         column = f", column {self.column}" if self.column else ""
-        return f"row {self.row:,}{line}{column}: {self.reason}"
+        return f"{self.unit} {self.row:,}{line}{column}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def test_without_a_place_for_them_bad_records_stop_the_ingest_by_name(
     result = found.execute(planned(found))
     assert result.outcome is Outcome.FAILED
     assert f"{topic}/0" in result.message
-    assert "row 1" in result.message
+    assert "offset 1: " in result.message
     assert found.rows() == []
     allowed = replace(found, bad_rows_max=100)
     refused = allowed.execute(planned(allowed))

@@ -233,6 +233,7 @@ class _Batch:
             reason=reason,
             record=text.decode("utf-8", "replace"),
             digest=_digest(record),
+            unit="offset",
         )
         self.bad.setdefault(str(record.partition), []).append(row)
 
