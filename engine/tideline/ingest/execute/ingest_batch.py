@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 OPERATION_KEY = "tideline.operation"
 FILES_KEY = "tideline.ingest.files"
+UPSERT = "upsert"
 DELETE = "delete"
 _NAMES_KEPT_MAX = 1_000
 _PARTIAL_UPDATE = "tideline.write.partial.update.columns"
@@ -97,6 +98,7 @@ class IngestBatch:
             delete_when=work.delete_when,
             fits=self.fits,
             only_keys=self.deletes,
+            can_delete=work.write_operation in (UPSERT, DELETE),
             left_out=left_out,
         )
 

@@ -269,8 +269,8 @@ class Shape:
     `schema` is the table's, None where the first batch decides it. `columns` are those that earlier
     commits were read with; `stated` are names, in lower case, of columns that someone declared.
     With `fits` untyped values are cast to the table's types; with `only_keys` other columns do not
-    matter. `keys` is the table's KeyGenerator, None where there is no table yet. Rows in `left_out`
-    were set aside.
+    matter. `can_delete` says whether the operation takes rows that delete among others. `keys` is
+    the table's KeyGenerator, None where there is no table yet. Rows in `left_out` were set aside.
     """
 
     schema: pa.Schema | None = None
@@ -282,6 +282,7 @@ class Shape:
     delete_when: str | None = None
     fits: bool = True
     only_keys: bool = False
+    can_delete: bool = True
     keys: Any = None
     ordering: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()

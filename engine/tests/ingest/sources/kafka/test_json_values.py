@@ -38,6 +38,19 @@ def test_a_value_that_is_none_is_found_among_others(text: str) -> None:
     assert all(bad.values())
 
 
+def test_a_reason_names_the_column() -> None:
+    _, bad = read_json_values([b'{"id": "one"}'], SCHEMA)
+    assert bad == {0: "column id: a string where a number is expected"}
+
+
+def test_bytes_that_are_no_text_are_no_value() -> None:
+    table, bad = read_json_values(
+        [b'{"id": 1, "v": "\xff"}', b'{"id": 2, "v": "\xc3\xa9"}'], SCHEMA
+    )
+    assert table.to_pylist() == [{"id": 2, "v": "\u00e9"}]
+    assert list(bad) == [0]
+
+
 def test_a_value_in_many_lines_is_one() -> None:
     pretty = json.dumps({"id": 1, "v": "line\nbreak"}, indent=2).replace("\n", "\r\n").encode()
     table, bad = read_json_values([pretty, b'{"id": 2, "v": "b"}'], SCHEMA)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,11 @@ from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.kafka import broker as broker_module
+from tideline.ingest.sources.kafka.broker import read_records
 from tideline.ingest.sources.kafka.declared import Isolation, Mechanism, Protocol, RecordField
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
+from tideline.ingest.sources.kafka.reader import KafkaSource
+from tideline.ingest.sources.kafka.records import Record
 from tideline.ingest.sources.source import Lost, Nothing
 from tideline.storage.location import StoreLocation
 from tideline.testing.kafka_broker import KafkaBroker
@@ -76,6 +81,53 @@ def test_of_a_key_the_last_record_counts_and_one_without_a_value_deletes(
     found.drain()
     assert found.rows() == [(1, "last"), (2, "again")]
     assert found.results[-1].rows_deleted == 2
+
+
+@pytest.mark.parametrize("key", ["12", '"12"', '{"v": "12"}'])
+def test_a_key_that_is_text_is_taken_as_it_is(
+    key: str, kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(topic)
+    found = replace(feed(tmp_path, kafka_broker, topic), key=("v",))
+    kafka_broker.produce(topic, [(key, json.dumps({"id": 1, "ts": 1, "v": "12"}))])
+    found.drain()
+    assert found.rows() == [(1, "12")]
+    kafka_broker.produce(topic, [(key, None)])
+    found.drain()
+    assert found.rows() == []
+
+
+def test_an_operation_that_only_inserts_takes_no_deletes(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(topic)
+    kafka_broker.produce(topic, [*values([(1, 1, "a")]), ("1", None)])
+    found = replace(feed(tmp_path, kafka_broker, topic), operation="insert")
+    result = found.execute(planned(found))
+    assert result.outcome is Outcome.FAILED
+    assert "offset 1: the record has no value, and the operation does not delete" in result.message
+
+
+def test_a_topic_that_is_created_again_while_it_is_read_is_not_taken_in(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka_broker.create_topic(topic)
+    kafka_broker.produce(topic, values((n, 1, "a") for n in range(3)))
+    found = feed(tmp_path, kafka_broker, topic)
+    operation = planned(found)
+
+    def after_a_new_start(*given: Any) -> Iterator[Record]:
+        kafka_broker.delete_topic(topic)
+        kafka_broker.create_topic(topic)
+        kafka_broker.produce(topic, values((n, 1, "other") for n in range(3)))
+        yield from read_records(*given)
+
+    monkeypatch.setattr(f"{KafkaSource.__module__}.read_records", after_a_new_start)
+    result = found.execute(operation)
+    assert result.outcome is Outcome.FAILED
+    assert result.is_safe_to_retry
+    assert f"topic {topic} was deleted while it was read" in result.message
+    assert found.rows() == []
 
 
 def test_an_ordering_column_decides_between_records(

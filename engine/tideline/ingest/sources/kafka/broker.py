@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
@@ -27,8 +27,9 @@ from tideline.ingest.sources.kafka.records import KafkaRange, Record, TopicParti
 from tideline.secret_values import masked, note_secrets
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, KafkaError, Message
 
+_Found = TypeVar("_Found")
 _GROUP = "tideline"
 """The client insists on one; nothing is committed for it."""
 _ANSWER_S = 20.0
@@ -46,24 +47,17 @@ class Complaints:
     newest: str = ""
     is_refusal: bool = False
 
-    def note(self, error: Any) -> None:
-        from confluent_kafka import KafkaError
-
-        refusals = (
-            KafkaError._AUTHENTICATION,
-            KafkaError._SSL,
-            KafkaError.SASL_AUTHENTICATION_FAILED,
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        )
+    def note(self, error: KafkaError) -> None:
         # That every broker is down follows from what was said before.
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self.newest:
-            return
-        self.newest = str(error.str())
-        self.is_refusal = error.code() in refusals
+        if error.code() != error._ALL_BROKERS_DOWN or not self.newest:
+            self.newest, self.is_refusal = error.str(), _is_refusal(error)
 
-    def raise_for(self, source: DeclaredKafka, what: str, reason: str) -> None:
-        """Raises ConfigError for what a user has to correct, else StorageUnavailableError."""
-        words = masked(self.newest or reason)
+    def raise_for(self, source: DeclaredKafka, what: str, error: KafkaError | None) -> NoReturn:
+        """Raises ConfigError for what a user has to correct, else StorageUnavailableError. The
+        callback says more than the `error` that follows, unless that is a refusal."""
+        if error is not None and (_is_refusal(error) or not self.newest):
+            self.newest, self.is_refusal = error.str(), _is_refusal(error)
+        words = masked(self.newest)
         if self.is_refusal:
             raise ConfigError(f"the brokers refuse this client: {words}", path=source.uri)
         raise StorageUnavailableError(f"{what}: {words}", path=source.uri)
@@ -71,15 +65,12 @@ class Complaints:
 
 def look_at(source: DeclaredKafka) -> KafkaOffsets:
     """The offsets of all partitions now. Raises StorageUnavailableError, ConfigError."""
-    from confluent_kafka import KafkaException
 
-    complaints = Complaints()
-    try:
+    def look(complaints: Complaints) -> KafkaOffsets:
         with _consumer(source, complaints) as consumer:
             return _look(source, consumer, complaints)
-    except KafkaException as error:
-        complaints.raise_for(source, "the topics cannot be looked at", str(error))
-        raise
+
+    return _asked(source, look)
 
 
 def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
@@ -94,7 +85,18 @@ def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> It
         with _consumer(source, complaints) as consumer:
             yield from _Reading(source, taken, bytes_max, complaints).read(consumer)
     except KafkaException as error:
-        complaints.raise_for(source, "records cannot be read", str(error))
+        complaints.raise_for(source, "records cannot be read", error.args[0])
+
+
+def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
+    """What was read is of the topics that were planned. Raises StorageUnavailableError where one
+    was deleted and created again meanwhile: its offsets would be read without an error."""
+    ids, _, _ = _asked(source, lambda complaints: _topics(source, complaints))
+    for span in taken.spans:
+        if ids.get(span.partition.topic) != span.topic_id:
+            raise StorageUnavailableError(
+                f"topic {span.partition.topic} was deleted while it was read", path=source.uri
+            )
 
 
 @dataclass(slots=True)
@@ -136,8 +138,8 @@ class _Reading:
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > _SILENCE_S:
                 waiting = ", ".join(map(str, sorted(self.ends)))
-                reason = f"no record of {waiting} for {_SILENCE_S:.0f} s"
-                self.complaints.raise_for(self.source, "records cannot be read", reason)
+                what = f"no record of {waiting} came for {_SILENCE_S:.0f} s"
+                self.complaints.raise_for(self.source, what, None)
 
     def _wanted(self, messages: list[Message]) -> Iterator[Record]:
         for message in messages:
@@ -169,8 +171,7 @@ class _Reading:
                 f"{message.topic()}/{message.partition()} has no such offset any more",
                 path=self.source.uri,
             )
-        self.complaints.note(error)
-        self.complaints.raise_for(self.source, "records cannot be read", str(error))
+        self.complaints.raise_for(self.source, "records cannot be read", error)
 
     def _drop_finished(self, consumer: Consumer) -> None:
         """Partitions whose span was read to its end are read no further."""
@@ -187,6 +188,30 @@ class _Reading:
             consumer.incremental_unassign(
                 [Assigned(found.topic, found.partition) for found in finished]
             )
+
+
+def _asked(source: DeclaredKafka, look: Callable[[Complaints], _Found]) -> _Found:
+    try:
+        from confluent_kafka import KafkaException
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"topics need the client of Kafka: {installation('kafka')}") from error
+    complaints = Complaints()
+    try:
+        return look(complaints)
+    except KafkaException as error:
+        complaints.raise_for(source, "the topics cannot be looked at", error.args[0])
+
+
+def _is_refusal(error: KafkaError) -> bool:
+    refusals = (
+        error._AUTHENTICATION,
+        error._SSL,
+        error.SASL_AUTHENTICATION_FAILED,
+        error.TOPIC_AUTHORIZATION_FAILED,
+        error.GROUP_AUTHORIZATION_FAILED,
+        error.CLUSTER_AUTHORIZATION_FAILED,
+    )
+    return error.code() in refusals
 
 
 def _look(source: DeclaredKafka, consumer: Consumer, complaints: Complaints) -> KafkaOffsets:
@@ -260,10 +285,8 @@ def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:
 
 @contextmanager
 def _consumer(source: DeclaredKafka, complaints: Complaints) -> Iterator[Consumer]:
-    try:
-        from confluent_kafka import Consumer
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"topics need the client of Kafka: {installation('kafka')}") from error
+    from confluent_kafka import Consumer
+
     consumer = Consumer(
         {
             **_client_settings(source, complaints),

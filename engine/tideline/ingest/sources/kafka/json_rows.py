@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.json as pj
 
 _BLOCK_BYTES_MIN = 1 << 20
+_OTHER_KIND = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
 
 
 def read_json_values(values: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
@@ -60,6 +62,8 @@ def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     )
     if table.num_rows != len(values):
         raise _NoObjectError("the value is not one JSON object")
+    # The reader takes bytes that are no text.
+    table.validate(full=True)
     return table.cast(schema)
 
 
@@ -92,5 +96,6 @@ def _one_line(value: bytes) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """The reader's words without the number of the row, which is always the first."""
-    return str(error).partition("JSON parse error: ")[2].removesuffix(" in row 0") or str(error)
+    """The reader's words, without the number of the row, which is always the first."""
+    text = str(error).partition("JSON parse error: ")[2].removesuffix(" in row 0") or str(error)
+    return _OTHER_KIND.sub(r"column \1: a \3 where a \2 is expected", text)

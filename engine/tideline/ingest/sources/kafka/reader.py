@@ -26,7 +26,7 @@ from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.locate import locate
-from tideline.ingest.sources.kafka.broker import read_records
+from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
 from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
 from tideline.ingest.sources.kafka.json_rows import read_json_values
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
@@ -66,9 +66,11 @@ class KafkaSource:
 
     def read(self, taken: Range, shape: Shape, bytes_max: int) -> Rows | ForSpark:
         """The rows, deletes marked, and the records that are none."""
-        batch = _Batch(self.declared, shape)
-        for record in read_records(self.declared, kafka_range_of(taken), bytes_max):
+        batch = _Batch(self.declared, shape, _columns_of(self.declared, shape))
+        wanted = kafka_range_of(taken)
+        for record in read_records(self.declared, wanted, bytes_max):
             batch.add(record)
+        require_same_topics(self.declared, wanted)
         return batch.rows()
 
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:  # noqa: ARG002
@@ -134,11 +136,17 @@ class _Batch:
 
     declared: DeclaredKafka
     shape: Shape
+    schema: pa.Schema
     values: _Kept = field(default_factory=_Kept)
     tombstones: _Kept = field(default_factory=_Kept)
     bad: dict[str, list[BadRow]] = field(default_factory=dict)
     records: int = 0
     size_bytes: int = 0
+
+    @property
+    def keys(self) -> pa.Schema:
+        """The columns that the key of a record names."""
+        return pa.schema([item for item in self.schema if item.name in self.shape.record_key])
 
     def add(self, record: Record) -> None:
         order, value, key = self.records, record.value, record.key
@@ -146,41 +154,23 @@ class _Batch:
         self.size_bytes += len(value or b"") + len(key or b"")
         if value is not None:
             self.values.add(value, record, order)
-        elif key is not None:
-            self.tombstones.add(_key_object(key, self.shape.record_key), record, order)
-        elif _digest(record) not in self.shape.left_out:
+        elif key is None:
             self._note(record, "", "the record has neither a key nor a value")
+        elif not self.shape.can_delete:
+            self._note(record, "", "the record has no value, and the operation does not delete")
+        else:
+            self.tombstones.add(_key_object(key, self.keys), record, order)
 
     def rows(self) -> Rows:
-        schema = self._schema()
-        keys = pa.schema([item for item in schema if item.name in self.shape.record_key])
-        upserts = self._read(self.values, schema, self._required(deletes=False), is_delete=False)
-        deletes = self._read(self.tombstones, keys, self._required(deletes=True), is_delete=True)
+        required = self._required(deletes=False)
+        upserts = self._read(self.values, self.schema, required, is_delete=False)
+        required = self._required(deletes=True)
+        deletes = self._read(self.tombstones, self.keys, required, is_delete=True)
         table = pa.concat_tables([upserts, deletes], promote_options="default")
         if not self.tombstones.texts:
             table = table.drop_columns([DELETED_FLAG])
         rows = {name: tuple(found) for name, found in self.bad.items()}
         return Rows(table, BadInput(rows=rows), self.records, self.size_bytes)
-
-    def _schema(self) -> pa.Schema:
-        """Columns that values have: those declared, else the table's. Raises ConfigError."""
-        schema = arrow_schema(self.declared.schema) if self.declared.schema else self.shape.schema
-        if schema is None:
-            raise ConfigError(
-                "values of records have no types: give source.schema or spec.schema",
-                path=self.declared.uri,
-            )
-        ours = {item.value for item in RecordField}
-        columns = [
-            item for item in schema if item.name not in ours and not is_meta_column(item.name)
-        ]
-        for column in columns:
-            if pa.types.is_map(column.type) or pa.types.is_binary(column.type):
-                raise ConfigError(
-                    f"column {column.name}: JSON values have no {column.type}",
-                    path=self.declared.uri,
-                )
-        return pa.schema(columns)
 
     def _required(self, *, deletes: bool) -> tuple[str, ...]:
         ordering = () if deletes else self.shape.ordering_columns
@@ -189,16 +179,10 @@ class _Batch:
     def _read(
         self, kept: _Kept, schema: pa.Schema, required: tuple[str, ...], *, is_delete: bool
     ) -> pa.Table:
-        left_out = self.shape.left_out
-        wanted = [
-            number
-            for number, record in enumerate(kept.records)
-            if not left_out or _digest(record) not in left_out
-        ]
-        table, faults = read_json_values([kept.texts[number] for number in wanted], schema)
-        for place, reason in faults.items():
-            self._note(kept.records[wanted[place]], "", reason)
-        good = [number for place, number in enumerate(wanted) if place not in faults]
+        table, faults = read_json_values(kept.texts, schema)
+        for number, reason in faults.items():
+            self._note(kept.records[number], "", reason)
+        good = [number for number in range(len(kept.records)) if number not in faults]
         table, good = self._with_values(table, good, kept, required)
         arrival = pa.array([kept.order[number] for number in good], pa.int64())
         table = table.append_column(ARRIVAL, arrival)
@@ -238,15 +222,35 @@ class _Batch:
         self.bad.setdefault(str(record.partition), []).append(row)
 
 
-def _key_object(key: bytes, columns: tuple[str, ...]) -> bytes:
-    """The JSON object that a record's key stands for; what stands for none stays."""
+def _columns_of(declared: DeclaredKafka, shape: Shape) -> pa.Schema:
+    """Columns that values have: those declared, else the table's. Raises ConfigError."""
+    schema = arrow_schema(declared.schema) if declared.schema else shape.schema
+    if schema is None:
+        message = "values of records have no types: give source.schema or spec.schema"
+        raise ConfigError(message, path=declared.uri)
+    ours = {item.value for item in RecordField}
+    columns = [item for item in schema if item.name not in ours and not is_meta_column(item.name)]
+    for column in columns:
+        if pa.types.is_map(column.type) or pa.types.is_binary(column.type):
+            message = f"column {column.name}: JSON values have no {column.type}"
+            raise ConfigError(message, path=declared.uri)
+    return pa.schema(columns)
+
+
+def _key_object(key: bytes, columns: pa.Schema) -> bytes:
+    """The JSON object that a record's key stands for; what stands for none stays.
+
+    Of a single column it is the value, as JSON or, of a text, as it is.
+    """
     if key.lstrip()[:1] == b"{" or len(columns) != 1:
         return key
     try:
         value = json.loads(key)
     except ValueError:
         value = key.decode("utf-8", "replace")
-    return json.dumps({columns[0]: value}).encode()
+    if pa.types.is_string(columns.field(0).type) and not isinstance(value, str):
+        value = key.decode("utf-8", "replace")
+    return json.dumps({columns.field(0).name: value}).encode()
 
 
 def _digest(record: Record) -> int:
