@@ -133,7 +133,7 @@ def test_with_nothing_landed_it_says_what_comes_next_and_ends(workspace: Workspa
 
 def test_a_landing_folder_that_does_not_exist_is_reported(workspace: Workspace) -> None:
     (workspace.folder / "landing").rmdir()
-    assert "which does not exist yet" in workspace.run()[1]
+    assert "look for new files (not there yet: the landing prefix)" in workspace.run()[1]
 
 
 def test_files_with_a_foreign_name_are_reported_once(workspace: Workspace) -> None:

@@ -433,9 +433,9 @@ class _Planner:
             else:
                 at_ms = self._now_ms + (every.ms if every else OBSERVE_RETRY_MS)
         is_missing = seen is not None and seen.available and not seen.available.exists
-        missing = ", which does not exist yet" if is_missing else ""
-        content = self._table.sources[ingest.name].content
-        return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new {content}{missing}")]
+        source = self._table.sources[ingest.name]
+        missing = f" (not there yet: {source.whereabouts})" if is_missing else ""
+        return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new {source.content}{missing}")]
 
     def _admit(
         self,

@@ -111,7 +111,13 @@ def test_records_that_brokers_lost_partitions_and_topics_that_are_gone_are_named
     )
     assert "there is no partition orders/1 any more" in lost(offsets((0, 5, 0)), position(5, 5))
     gone = KafkaOffsets(missing=("orders",))
-    assert lost(gone, position(5)).startswith("there is no topic orders; create it")
+    assert lost(gone, position(5)).startswith("there is no topic orders any more; give the ingest")
+
+
+def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:
+    gone = KafkaOffsets(missing=("orders",))
+    assert isinstance(gone.plan(None, LIMITS), Nothing)
+    assert isinstance(gone.plan(KafkaPosition({}, {}), LIMITS), Nothing)
     assert not gone.exists
 
 

@@ -2,8 +2,9 @@
 
 1. A partition continues at the position's offset. One without begins where `start` says, but at its
    first offset where the table has a position: then it was added to the topic since.
-2. What cannot be continued is named, and what to do: nothing is guessed and nothing passed over,
-   unless `on_data_loss` says that offsets that are gone may be.
+2. A topic that is not there yet is waited for. What cannot be continued is named, and what to do:
+   nothing is guessed and nothing passed over, unless `on_data_loss` says that offsets that are gone
+   may be.
 3. A range takes the same number of offsets from each partition as long as they have that many.
 """
 
@@ -137,11 +138,11 @@ class KafkaOffsets:
         )
 
     def _lost(self, known: KafkaPosition | None) -> Lost | None:
-        if self.missing:
-            topics = ", ".join(self.missing)
-            return Lost(f"there is no topic {topics}", "create it, or correct source.topic")
         if known is None:
             return None
+        gone = [topic for topic in self.missing if topic in known.topic_ids]
+        if gone:
+            return Lost(f"there is no topic {', '.join(gone)} any more", _RESTART)
         for topic, topic_id in self.topic_ids.items():
             if known.topic_ids.get(topic, topic_id) != topic_id:
                 return Lost(f"topic {topic} was deleted and created again", _RESTART)
