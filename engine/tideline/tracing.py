@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -52,6 +51,9 @@ _SPAN_BYTES = 8
 _SAMPLED = 1
 _NS_PER_MS = 1_000_000
 _log = logging.getLogger(__name__)
+
+_PROVIDERS: dict[tuple[str, str], TracerProvider | None] = {}
+"""By service and collector."""
 
 Attributes = Mapping[str, str | int | float | bool]
 
@@ -197,14 +199,14 @@ def record_span(
 
 def send_spans(timeout_s: float = _SECONDS_AT_END) -> None:
     """Wait until what has ended is sent, and no longer than that."""
-    for service in (ENGINE, OPERATOR):
-        provider = _provider(service, _settings())
-        if provider is not None:
-            sending = threading.Thread(target=provider.force_flush, name="send spans", daemon=True)
-            sending.start()
-            sending.join(timeout_s)
-            if sending.is_alive():
-                _log.warning("spans of OpenTelemetry were not sent in time")
+    for (_, endpoint), provider in tuple(_PROVIDERS.items()):
+        if provider is None or endpoint != _settings():
+            continue
+        sending = threading.Thread(target=provider.force_flush, name="send spans", daemon=True)
+        sending.start()
+        sending.join(timeout_s)
+        if sending.is_alive():
+            _log.warning("spans of OpenTelemetry were not sent in time")
 
 
 class _FixedIds:
@@ -245,12 +247,17 @@ def _settings() -> str:
     return next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), "")
 
 
-@cache
 def _provider(service: str, endpoint: str) -> TracerProvider | None:
     """What makes and sends the spans of a service; None without a collector, or without the
-    library, which is logged."""
+    library, which is logged once."""
     if not endpoint:
         return None
+    if (service, endpoint) not in _PROVIDERS:
+        _PROVIDERS[service, endpoint] = _new_provider(service)
+    return _PROVIDERS[service, endpoint]
+
+
+def _new_provider(service: str) -> TracerProvider | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
