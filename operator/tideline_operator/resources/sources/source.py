@@ -13,7 +13,7 @@ from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.read_options import unknown_option
 from tideline.ingest.sources.kafka.declared import (
-    EARLIEST,
+    RECORDS_MAX,
     Isolation,
     Mechanism,
     Protocol,
@@ -30,6 +30,7 @@ _OF_TOPICS = (
     *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
     *("protocol", "mechanism", "set_aside"),
 )
+_HAS_ANY_OF_TOPICS = " || ".join(f"has(self.{json_name(name)})" for name in _OF_TOPICS)
 
 
 class SourceFormat(Enum):
@@ -122,23 +123,23 @@ class Source:
         pattern_meaning="letters, digits, dots, - and _",
         length_max=249,
     )
-    start: str = described(
-        "Where a table that has read nothing yet begins: earliest, or a time such as "
-        "2026-11-28T00:00:00Z: the first record of this time or later.",
-        default=EARLIEST,
+    start: str | None = described(
+        "Where a table that has read nothing yet begins: earliest, which is the default, or a time "
+        "such as 2026-11-28T00:00:00Z: the first record of this time or later.",
+        default=None,
         pattern=r"earliest|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z",
         pattern_meaning="earliest, or a time in UTC such as 2026-11-28T00:00:00Z",
         length_max=40,
     )
-    isolation: Isolation = described(
-        "read_committed leaves out records of transactions that were aborted, and waits for open "
-        "ones.",
-        default=Isolation.READ_COMMITTED,
+    isolation: Isolation | None = described(
+        "read_committed, the default, leaves out records of transactions that were aborted, and "
+        "waits for open ones.",
+        default=None,
     )
-    on_data_loss: OnDataLoss = described(
-        "What happens where records were removed from a topic before they were ingested. Fail "
-        "stops the ingest and names the offsets; Skip continues at what is left.",
-        default=OnDataLoss.FAIL,
+    on_data_loss: OnDataLoss | None = described(
+        "What happens where records were removed from a topic before they were ingested. Fail, the "
+        "default, stops the ingest and names the offsets; Skip continues at what is left.",
+        default=None,
     )
     record_fields: tuple[RecordField, ...] = described(
         "What of a record is a column as well: _kafka_topic, _kafka_partition, _kafka_offset, "
@@ -146,21 +147,22 @@ class Source:
         default=(),
         items_max=6,
     )
-    max_records_per_commit: int = described(
-        "Largest number of records in one commit; their bytes must fit into the memory of one "
-        "process.",
-        default=100_000,
+    max_records_per_commit: int | None = described(
+        f"Largest number of records in one commit, {RECORDS_MAX:,} by default; their bytes must "
+        "fit into the memory of one process.",
+        default=None,
         minimum=1,
         maximum=10_000_000,
     )
-    protocol: Protocol = described(
-        "How brokers are spoken to. Credentials are variables of the environment: KAFKA_USERNAME, "
-        "KAFKA_PASSWORD, KAFKA_CA_FILE or KAFKA_CA, KAFKA_CLIENT_CERTIFICATE, KAFKA_CLIENT_KEY.",
-        default=Protocol.PLAINTEXT,
+    protocol: Protocol | None = described(
+        "How brokers are spoken to, PLAINTEXT by default. Credentials are variables of the "
+        "environment: KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_CA_FILE or KAFKA_CA, "
+        "KAFKA_CLIENT_CERTIFICATE, KAFKA_CLIENT_KEY.",
+        default=None,
     )
-    mechanism: Mechanism = described(
-        "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL.",
-        default=Mechanism.PLAIN,
+    mechanism: Mechanism | None = described(
+        "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL; PLAIN by default.",
+        default=None,
     )
     set_aside: str | None = described(
         "Folder for records that cannot be ingested, with onBadRow: Quarantine: one JSON object a "
@@ -175,6 +177,10 @@ class Source:
             "(has(self.movedTo)) == (has(self.taken) && self.taken == 'Move')",
             "is required with taken: Move, and only then allowed",
             field="movedTo",
+        ),
+        CelRule(
+            f"self.format == 'kafka' || !({_HAS_ANY_OF_TOPICS})",
+            f"{', '.join(map(json_name, _OF_TOPICS))} are of kafka",
         ),
         CelRule(
             "(self.format == 'kafka') != has(self.path)",
@@ -218,7 +224,7 @@ class Source:
                 yield name, "is required for kafka, and only for it"
         other = _OF_FILES if is_kafka else _OF_TOPICS
         for item in dataclasses.fields(self):
-            is_given = getattr(self, item.name) not in (item.default, None, {})
+            is_given = getattr(self, item.name) not in (item.default, None, {}, ())
             if item.name in other and is_given:
                 of = "files" if is_kafka else "kafka"
                 yield json_name(item.name), f"is of {of}, and the format is {self.format.value}"

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tideline.ingest.sources.kafka.declared import EARLIEST, DeclaredKafka
+from tideline.ingest.sources.kafka.declared import (
+    EARLIEST,
+    RECORDS_MAX,
+    DeclaredKafka,
+    Isolation,
+    Mechanism,
+    Protocol,
+)
+from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline_operator.resources.sources.files import columns_of
 from tideline_operator.resources.sources.place_finder import PlaceFinder
 from tideline_operator.resources.sources.source import Source
@@ -20,13 +28,13 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
         brokers=str(source.brokers),
         topics=source.topics,
         schema=columns_of(source),
-        start=_start(source.start),
-        isolation=source.isolation,
-        on_data_loss=source.on_data_loss,
+        start=_start(source.start or EARLIEST),
+        isolation=source.isolation or Isolation.READ_COMMITTED,
+        on_data_loss=source.on_data_loss or OnDataLoss.FAIL,
         record_fields=source.record_fields,
-        records_max=source.max_records_per_commit,
-        protocol=source.protocol,
-        mechanism=source.mechanism,
+        records_max=source.max_records_per_commit or RECORDS_MAX,
+        protocol=source.protocol or Protocol.PLAINTEXT,
+        mechanism=source.mechanism or Mechanism.PLAIN,
         set_aside=set_aside,
     )
 

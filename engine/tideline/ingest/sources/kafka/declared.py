@@ -15,6 +15,8 @@ from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.source import ClaimedPlace, Declared, OpenStore, Position
 
 EARLIEST = "earliest"
+RECORDS_MAX = 100_000
+"""In one commit, unless declared."""
 
 
 class Isolation(Enum):
@@ -79,7 +81,7 @@ class DeclaredKafka:
     isolation: Isolation = Isolation.READ_COMMITTED
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     record_fields: tuple[RecordField, ...] = ()
-    records_max: int = 100_000
+    records_max: int = RECORDS_MAX
     protocol: Protocol = Protocol.PLAINTEXT
     mechanism: Mechanism = Mechanism.PLAIN
     set_aside: Location | None = None
