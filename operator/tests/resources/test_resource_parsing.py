@@ -49,6 +49,7 @@ from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_indexes import INDEX_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec, with_spec
+from tideline_operator.testing.refused_topics import TOPIC_REFUSALS
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
     ICEBERG,
@@ -173,7 +174,9 @@ def test_a_store_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "refusal", (*REFUSALS, *ICEBERG_REFUSALS, *INDEX_REFUSALS, *POD_REFUSALS), ids=str
+    "refusal",
+    (*REFUSALS, *ICEBERG_REFUSALS, *INDEX_REFUSALS, *TOPIC_REFUSALS, *POD_REFUSALS),
+    ids=str,
 )
 def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: RefusedSpec) -> None:
     (line,) = complaints(refusal.text)

@@ -55,62 +55,7 @@ def without_from_iceberg(part: str) -> str:
     return ICEBERG_MINIMAL.replace(part, "")
 
 
-_TOPICS = "{format: kafka, brokers: 'broker:9092', topics: [orders]"
-
-
-def with_topics(more: str = "", lines: str = "") -> str:
-    """MINIMAL with topics as its source, and more fields there and in its ingest."""
-    changed = without("{format: parquet, path: landing}", _TOPICS + more + "}")
-    return changed + textwrap.indent(lines, "    ") + "\n"
-
-
 REFUSALS = (
-    RefusedSpec(
-        with_topics(", path: landing"),
-        "spec.ingest[0].source.path: is required for files, and only for them",
-        "spec.ingest[0].source.path",
-        "is required for files",
-    ),
-    RefusedSpec(
-        without("{format: parquet, path: landing}", "{format: parquet}"),
-        "spec.ingest[0].source.path: is required for files, and only for them",
-        "spec.ingest[0].source.path",
-        "is required for files",
-    ),
-    RefusedSpec(
-        without("{format: parquet, path: landing}", "{format: kafka, topics: [orders]}"),
-        "spec.ingest[0].source.brokers: is required for kafka, and only for it",
-        "spec.ingest[0].source.brokers",
-        "is required for kafka",
-    ),
-    RefusedSpec(
-        without("path: landing}", "path: landing, topics: [orders]}"),
-        "spec.ingest[0].source.topics: is required for kafka, and only for it",
-        "spec.ingest[0].source.topics",
-        "is required for kafka",
-    ),
-    RefusedSpec(
-        without("path: landing}", "path: landing, isolation: read_committed}"),
-        "spec.ingest[0].source.isolation: is of kafka, and the format is parquet",
-        "spec.ingest[0].source",
-        "isolation, onDataLoss",
-    ),
-    RefusedSpec(
-        with_topics(", namesAscend: true"),
-        "spec.ingest[0].source.namesAscend: is of files, and the format is kafka",
-    ),
-    RefusedSpec(
-        with_topics(", topics: ['a b']").replace("topics: [orders], ", ""),
-        "spec.ingest[0].source.topics[0]: 'a b'",
-        "spec.ingest[0].source.topics[0]",
-        "should match",
-    ),
-    RefusedSpec(
-        with_topics(lines="transform: select * from source"),
-        "spec.ingest[0].transform: SQL is for files: records of topics are read without Spark",
-        "spec.ingest[0].transform",
-        "SQL is for files",
-    ),
     RefusedSpec(
         with_spec("timezone: Middle/Earth"),
         "spec.timezone: no time zone of this name",

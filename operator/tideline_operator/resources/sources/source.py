@@ -205,8 +205,11 @@ class Source:
         return self.full_look_every if self.names_ascend else None
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Read options are Spark's, and a folder is given where files are moved."""
+        """A source has the fields of its kind; read options are Spark's; a folder is given where
+        files are moved."""
         yield from self._faults_of_kind()
+        if self.format is SourceFormat.KAFKA:
+            return
         for name in self.options:
             problem = unknown_option(self.format.of_files, name)
             if problem is not None:
