@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -36,7 +35,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tideline.spark.session.s3a_jars import MavenArtifact
 from tideline.testing.maven_jars import fetched_jars
 from tideline.testing.minio_server import free_port
-from tideline.testing.peer_environment import PeerUnavailableError
+from tideline.testing.peer_environment import PeerEnvironment, PeerUnavailableError
 
 VERSION = "4.3.1"
 _ARTIFACTS = (
@@ -254,7 +253,8 @@ def _java() -> list[str]:
     options = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     # The pattern is Java's, not a shell's.
-    return [shutil.which("java") or "java", *options, quiet, "-cp", f"{build()}/*"]
+    java = Path(PeerEnvironment.process_environment()["JAVA_HOME"]) / "bin" / "java"
+    return [str(java), *options, quiet, "-cp", f"{build()}/*"]
 
 
 def _is_open(port: int) -> bool:
