@@ -130,6 +130,11 @@ class Operator:
         )
 
 
+def image_of(pod: Manifest) -> str:
+    """The name of the image that a pod's container was asked to run."""
+    return str(pod["spec"]["containers"][0]["image"])
+
+
 def let_operator_in(cluster: Cluster, namespace: str) -> None:
     """What a namespace's administrator does once, as examples/kubernetes does it."""
     (binding,) = load_manifests(_ACCESS)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.cluster import Cluster, Manifest
-from e2e.harness.installation import NAMESPACE, RANGES, Operator
+from e2e.harness.cluster import Cluster
+from e2e.harness.installation import NAMESPACE, RANGES, Operator, image_of
 from e2e.harness.lake import DRIVER, Lake
 from e2e.harness.made_release import Made
 
@@ -29,7 +29,8 @@ def test_an_upgrade_and_a_rollback_leave_running_work_alone(
     operator.remove()
     try:
         with made.registry.served_on_node(cluster):
-            user.done(chart("install", made) + f" --create-namespace --set {ranges()}")
+            values = f"egress.allowedRanges={{{RANGES}}}"
+            user.done(chart("install", made) + f" --create-namespace --set {values}")
             lake.land("people", "many", rows(0, MANY))
             # A driver without Spark would be done before the new operator leads.
             lake.apply_table("people", engine={"small": "Spark"})
@@ -74,10 +75,6 @@ def chart(verb: str, release: Made) -> str:
     )
 
 
-def ranges() -> str:
-    return f"egress.allowedRanges={{{RANGES}}}"
-
-
 def rows(first: int, end: int) -> list[dict[str, int]]:
     return [{"id": number, "ts": 1} for number in range(first, end)]
 
@@ -93,10 +90,6 @@ def running_images(operator: Operator) -> set[str]:
     """Of the operator's pods that stay."""
     operator.wait_until_ready()
     return {image_of(pod) for pod in operator.pods()}
-
-
-def image_of(pod: Manifest) -> str:
-    return str(pod["spec"]["containers"][0]["image"])
 
 
 def work_under_way(lake: Lake, engine: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.build.previous_release import PreviousRelease
 from e2e.harness.cluster import Manifest
-from e2e.harness.installation import IMAGES, Operator
+from e2e.harness.installation import IMAGES, Operator, image_of
 from e2e.harness.lake import DRIVER, WORKER, Lake
 
 MANY = 600_000
@@ -113,11 +113,6 @@ def test_an_operator_and_an_engine_of_neighbouring_releases_work_together(
         operator.install()
 
 
-def image_of(pod: Manifest) -> Any:
-    """The name of the image that a pod's container was asked to run."""
-    return pod["spec"]["containers"][0]["image"]
-
-
 def image_id(pod: Manifest) -> Any:
-    """The digest of that image."""
+    """The digest of the image of its container."""
     return pod["status"]["containerStatuses"][0]["imageID"]

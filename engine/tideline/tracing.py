@@ -32,7 +32,7 @@ from tideline.secret_values import masked, note_secrets
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Tracer
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 TRACEPARENT = "TRACEPARENT"
@@ -147,13 +147,12 @@ def traced(
     Its parent is the span it is in, otherwise `parent` (a traceparent, TRACEPARENT where it is
     None); without either it is the first of a new trace.
     """
-    provider = _provider(ENGINE, _settings())
-    if provider is None:
+    tracer = _tracer(ENGINE)
+    if tracer is None:
         yield Traced()
         return
     from opentelemetry.trace import use_span
 
-    tracer = provider.get_tracer("tideline", installed_version())
     context = _context(os.environ.get(TRACEPARENT, "") if parent is None else parent)
     span = tracer.start_span(name, context, attributes=_masked(attributes or {}))
     # What an exception says may name a secret: the library would send it, and its traceback.
@@ -181,10 +180,9 @@ def record_span(
     failure: str = "",
 ) -> None:
     """A span of the operator, of what is over by now."""
-    provider = _provider(OPERATOR, _settings())
-    if provider is None:
+    tracer = _tracer(OPERATOR)
+    if tracer is None:
         return
-    tracer = provider.get_tracer("tideline", installed_version())
     with _FIXED.ids(place):
         span = tracer.start_span(
             name,
@@ -247,14 +245,16 @@ def _settings() -> str:
     return next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), "")
 
 
-def _provider(service: str, endpoint: str) -> TracerProvider | None:
-    """What makes and sends the spans of a service; None without a collector, or without the
-    library, which is logged once."""
+def _tracer(service: str) -> Tracer | None:
+    """What makes the spans of a service; None without a collector, or without the library, which is
+    logged once."""
+    endpoint = _settings()
     if not endpoint:
         return None
     if (service, endpoint) not in _PROVIDERS:
         _PROVIDERS[service, endpoint] = _new_provider(service)
-    return _PROVIDERS[service, endpoint]
+    provider = _PROVIDERS[service, endpoint]
+    return None if provider is None else provider.get_tracer("tideline", installed_version())
 
 
 def _new_provider(service: str) -> TracerProvider | None:

@@ -51,6 +51,19 @@ def pack_chart(release: Release, chart: Path) -> Path:
     return release.chart_archive
 
 
+def shown_definition(definition: dict[str, Any]) -> dict[str, str]:
+    """What catalogs of charts and of operators show of a resource's definition."""
+    spec = definition["spec"]
+    version = spec["versions"][0]
+    return {
+        "kind": spec["names"]["kind"],
+        "version": version["name"],
+        "name": definition["metadata"]["name"],
+        "displayName": spec["names"]["kind"],
+        "description": version["schema"]["openAPIV3Schema"]["description"].partition("\n")[0],
+    }
+
+
 def _with_images(values: str, digests: ImageDigests) -> str:
     """The values with their comments, and what is empty in them of each image."""
     for image in ("operator", "engine"):
@@ -78,20 +91,8 @@ def _annotations(source: Path, chart: Path, digests: ImageDigests) -> dict[str, 
                 for name in ("operator", "engine")
             ]
         ),
-        "artifacthub.io/crds": _text([_shown_definition(found) for found in definitions]),
+        "artifacthub.io/crds": _text([shown_definition(found) for found in definitions]),
         "artifacthub.io/changes": _text(shown[:_CHANGES_MAX]),
-    }
-
-
-def _shown_definition(definition: dict[str, Any]) -> dict[str, str]:
-    spec = definition["spec"]
-    version = spec["versions"][0]
-    return {
-        "kind": spec["names"]["kind"],
-        "version": version["name"],
-        "name": definition["metadata"]["name"],
-        "displayName": spec["names"]["kind"],
-        "description": version["schema"]["openAPIV3Schema"]["description"].partition("\n")[0],
     }
 
 

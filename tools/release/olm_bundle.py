@@ -12,7 +12,6 @@ Source: OLM's bundle format `registry+v1` and its ClusterServiceVersion.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import yaml
 
 from tideline_operator.testing.helm_chart import install_files
 from tideline_operator.testing.manifests import manifests_in
+from tools.release.chart import shown_definition
 from tools.release.image_archives import ImageDigests
 from tools.release.manifests import write_archive
 from tools.release.programs import run_program
@@ -57,15 +57,15 @@ def pack_bundle(source: Path, chart: Path, digests: ImageDigests) -> Path:
     ReleaseError where OLM's own check refuses it."""
     release = digests.release
     folder = chart.parent / f"tideline-bundle-{release.version}"
-    for name, content in _files(source, chart, digests).items():
+    files = dict(sorted(_files(source, chart, digests).items()))
+    for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     run_program("operator-verify", "manifests", "--operatorhub_validate", str(folder))
     target = release.folder / f"{folder.name}.tar.gz"
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = {str(path.relative_to(folder.parent)): path.read_bytes() for path in paths}
-    write_archive(target, files, release.epoch_s)
+    archived = {f"{folder.name}/{name}": content for name, content in files.items()}
+    write_archive(target, archived, release.epoch_s)
     return target
 
 
@@ -73,11 +73,7 @@ def bundle(
     rendered: list[Manifest], examples: list[Manifest], digests: ImageDigests
 ) -> dict[str, Manifest]:
     """The bundle's manifests by the names of their files."""
-    definitions = {
-        found["spec"]["names"]["kind"]: found
-        for found in rendered
-        if found["kind"] == "CustomResourceDefinition"
-    }
+    definitions = [found for found in rendered if found["kind"] == "CustomResourceDefinition"]
     own = {role["metadata"]["name"] for role in _bound(rendered, "ClusterRole")}
     beside = [
         found
@@ -96,7 +92,7 @@ def bundle(
             },
             "spec": _spec(rendered, definitions, digests),
         },
-        **{f"{found['metadata']['name']}.crd.yaml": found for found in definitions.values()},
+        **{f"{found['metadata']['name']}.crd.yaml": found for found in definitions},
         **{f"{role['metadata']['name']}.clusterrole.yaml": role for role in beside},
     }
 
@@ -114,9 +110,7 @@ def _files(source: Path, chart: Path, digests: ImageDigests) -> dict[str, bytes]
     }
 
 
-def _spec(
-    rendered: list[Manifest], definitions: Mapping[str, Manifest], digests: ImageDigests
-) -> Manifest:
+def _spec(rendered: list[Manifest], definitions: list[Manifest], digests: ImageDigests) -> Manifest:
     (deployment,) = (found for found in rendered if found["kind"] == "Deployment")
     return {
         "displayName": "Tideline",
@@ -144,9 +138,7 @@ def _spec(
                 ],
             },
         },
-        "customresourcedefinitions": {
-            "owned": [_shown(kind, found) for kind, found in definitions.items()]
-        },
+        "customresourcedefinitions": {"owned": [shown_definition(found) for found in definitions]},
         "relatedImages": [
             {"name": name, "image": digests.reference(name)} for name in ("operator", "engine")
         ],
@@ -182,17 +174,6 @@ def _bound(rendered: list[Manifest], kind: str) -> list[Manifest]:
 def _permissions(roles: list[Manifest]) -> list[Manifest]:
     rules = [rule for role in roles for rule in role["rules"]]
     return [{"serviceAccountName": _ACCOUNT, "rules": rules}]
-
-
-def _shown(kind: str, definition: Manifest) -> Manifest:
-    version = definition["spec"]["versions"][0]
-    return {
-        "kind": kind,
-        "name": definition["metadata"]["name"],
-        "version": version["name"],
-        "displayName": kind,
-        "description": version["schema"]["openAPIV3Schema"]["description"].partition("\n")[0],
-    }
 
 
 def _dockerfile() -> bytes:

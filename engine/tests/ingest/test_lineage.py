@@ -8,19 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tideline.distribution import installed_version
 from tideline.hudi.services.archival.service import ARCHIVAL
-from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.lineage import Dataset, LineageRun
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
@@ -29,13 +26,9 @@ from tideline.ingest.operation.operation import (
     Operation,
     RunService,
     TableTarget,
-    Work,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat
-from tideline.ingest.sources.files.look import list_arrived
-from tideline.storage.location import StoreLocation
-from tideline.testing.file_ingests import ingest_of_files
+from tideline.testing.people_ingest import people_ingest, people_table, run_on_people
 
 KEY = "a-key-of-the-lineage-server"
 
@@ -80,32 +73,10 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     server.server_close()
 
 
-def no_session(_: Iterable[StoreLocation]) -> Any:
-    raise AssertionError("this needs no Spark")
-
-
-def target(folder: Path) -> TableTarget:
-    return TableTarget("air/people", Location(f"file://{folder}/table"), ("id",))
-
-
-def run(folder: Path, work: Work) -> OperationResult:
-    return execute_operation(Operation("x", target(folder), work), session_factory=no_session)
-
-
-def ingest(folder: Path, *, is_dry: bool = False) -> Work:
-    landing = folder / "landing"
-    landing.mkdir(exist_ok=True)
-    pq.write_table(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), landing / "first.parquet")
-    location = Location(f"file://{landing}")
-    arrived = list_arrived(StoreLocation.of(location.uri).open(), FileFormat.PARQUET).files
-    files = ingest_of_files("people", location, FileFormat.PARQUET, arrived, generation=0)
-    return replace(files, is_dry=is_dry)
-
-
 def test_an_ingest_is_a_run_with_its_source_its_table_and_what_it_wrote(
     receiver: Receiver, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, ingest(tmp_path))
+    done = run_on_people(tmp_path, people_ingest(tmp_path))
     assert done.outcome is Outcome.SUCCEEDED
     assert receiver.states() == ["START", "COMPLETE"]
     started, completed = receiver.events
@@ -134,10 +105,10 @@ def test_an_ingest_is_a_run_with_its_source_its_table_and_what_it_wrote(
 def test_a_failure_says_why_and_work_without_a_source_has_no_other_input(
     receiver: Receiver, tmp_path: Path
 ) -> None:
-    assert run(tmp_path, CreateTable()).outcome is Outcome.SUCCEEDED
+    assert run_on_people(tmp_path, CreateTable()).outcome is Outcome.SUCCEEDED
     assert receiver.states() == ["START", "COMPLETE"]
     assert receiver.events[1]["inputs"] == []
-    wrong = run(tmp_path, RunService(ARCHIVAL, "", {"hoodie.keep.min.commits": "many"}))
+    wrong = run_on_people(tmp_path, RunService(ARCHIVAL, "", {"hoodie.keep.min.commits": "many"}))
     assert wrong.outcome is Outcome.FAILED
     assert receiver.states()[2:] == ["START", "FAIL"]
     failed = receiver.events[-1]
@@ -150,16 +121,16 @@ def test_an_error_that_is_none_of_ours_is_a_failure_too(receiver: Receiver, tmp_
     def stopped(_: str) -> None:
         raise KeyboardInterrupt
 
-    work = ingest(tmp_path)
+    work = people_ingest(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        execute_operation(
-            Operation("x", target(tmp_path), work), session_factory=no_session, progress=stopped
-        )
+        run_on_people(tmp_path, work, progress=stopped)
     assert receiver.states() == ["START", "FAIL"]
 
 
 def test_a_rehearsal_has_no_events(receiver: Receiver, tmp_path: Path) -> None:
-    assert run(tmp_path, ingest(tmp_path, is_dry=True)).outcome is Outcome.SUCCEEDED
+    assert (
+        run_on_people(tmp_path, people_ingest(tmp_path, is_dry=True)).outcome is Outcome.SUCCEEDED
+    )
     assert receiver.events == []
 
 
@@ -169,7 +140,7 @@ def test_a_key_is_a_bearer_token_and_the_namespace_and_endpoint_can_be_set(
     monkeypatch.setenv("OPENLINEAGE_API_KEY", KEY)
     monkeypatch.setenv("OPENLINEAGE_ENDPOINT", "events/here")
     monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "lake")
-    run(tmp_path, ingest(tmp_path))
+    run_on_people(tmp_path, people_ingest(tmp_path))
     assert receiver.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert receiver.paths[0] == "/events/here"
     assert receiver.events[0]["job"]["namespace"] == "lake"
@@ -185,7 +156,7 @@ def test_settings_in_the_current_folder_are_not_read(
         "filters: [{type: regex, regex: '.*'}]\n"
     )
     monkeypatch.chdir(folder)
-    run(tmp_path, ingest(tmp_path))
+    run_on_people(tmp_path, people_ingest(tmp_path))
     assert receiver.states() == ["START", "COMPLETE"]
     assert "planted" not in receiver.headers[0]
 
@@ -197,7 +168,7 @@ def test_it_is_off_where_it_is_disabled(
     name: str, value: str, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    run(tmp_path, ingest(tmp_path))
+    run_on_people(tmp_path, people_ingest(tmp_path))
     assert receiver.events == []
 
 
@@ -220,7 +191,7 @@ def test_a_server_that_is_away_costs_nothing_but_its_events(
 ) -> None:
     monkeypatch.setenv("OPENLINEAGE_URL", url)
     with caplog.at_level(logging.WARNING):
-        done = run(tmp_path, ingest(tmp_path))
+        done = run_on_people(tmp_path, people_ingest(tmp_path))
     assert (done.outcome, done.rows_inserted) == (Outcome.SUCCEEDED, 3)
     assert "OpenLineage" in caplog.text or "OPENLINEAGE_URL" in caplog.text
 
@@ -230,7 +201,7 @@ def test_a_server_that_refuses_costs_nothing_but_its_events(
 ) -> None:
     receiver.status = 403
     with caplog.at_level(logging.WARNING):
-        assert run(tmp_path, ingest(tmp_path)).outcome is Outcome.SUCCEEDED
+        assert run_on_people(tmp_path, people_ingest(tmp_path)).outcome is Outcome.SUCCEEDED
     assert "was not sent" in caplog.text
 
 
@@ -238,7 +209,7 @@ def test_a_server_that_hangs_is_waited_for_a_few_seconds_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     released = threading.Event()
-    operation = Operation("x", target(tmp_path), CreateTable())
+    operation = Operation("x", people_table(tmp_path), CreateTable())
 
     def hang(_: object) -> None:
         released.wait(30)

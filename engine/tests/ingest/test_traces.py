@@ -7,33 +7,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tideline.hudi.services.archival.service import ARCHIVAL
-from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     CreateTable,
-    Operation,
     RunService,
-    TableTarget,
-    Work,
 )
-from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.ingest.sources.files.listing import FileFormat
-from tideline.ingest.sources.files.look import list_arrived
+from tideline.ingest.operation.result import Outcome
 from tideline.lake_table import LakeTable
 from tideline.secret_values import masked, note_secrets
-from tideline.storage.location import StoreLocation
-from tideline.testing.file_ingests import ingest_of_files
 from tideline.testing.loopback_server import LoopbackServer
+from tideline.testing.people_ingest import people_ingest, run_on_people
 from tideline.testing.trace_receiver import TraceReceiver
 from tideline.tracing import (
     AttemptSpans,
@@ -56,29 +46,10 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[TraceReceiver]:
         yield receiver
 
 
-def no_session(_: Iterable[StoreLocation]) -> Any:
-    raise AssertionError("this needs no Spark")
-
-
-def run(folder: Path, work: Work, **given: Any) -> OperationResult:
-    table = TableTarget("air/people", Location(f"file://{folder}/table"), ("id",))
-    operation = Operation("people-1", table, work)
-    return execute_operation(operation, session_factory=no_session, **given)
-
-
-def ingest(folder: Path) -> Work:
-    landing = folder / "landing"
-    landing.mkdir(exist_ok=True)
-    pq.write_table(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), landing / "first.parquet")
-    location = Location(f"file://{landing}")
-    arrived = list_arrived(StoreLocation.of(location.uri).open(), FileFormat.PARQUET).files
-    return ingest_of_files("people", location, FileFormat.PARQUET, arrived, generation=0)
-
-
 def test_an_ingest_is_a_span_with_its_commit_below_it(
     receiver: TraceReceiver, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, ingest(tmp_path), traceparent=PARENT.traceparent)
+    done = run_on_people(tmp_path, people_ingest(tmp_path), traceparent=PARENT.traceparent)
     assert done.outcome is Outcome.SUCCEEDED
     assert receiver.path("commit") == ["ingest people", "commit"]
     whole, commit = receiver.named("ingest people"), receiver.named("commit")
@@ -105,7 +76,7 @@ def test_a_process_is_part_of_the_span_that_its_environment_names(
     receiver: TraceReceiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRACEPARENT", PARENT.traceparent)
-    run(tmp_path, CreateTable())
+    run_on_people(tmp_path, CreateTable())
     assert receiver.named("create").parent_id == f"{PARENT.span_id:016x}"
 
 
@@ -113,13 +84,13 @@ def test_a_process_is_part_of_the_span_that_its_environment_names(
 def test_without_one_it_is_a_trace_of_its_own(
     parent: str, receiver: TraceReceiver, tmp_path: Path
 ) -> None:
-    run(tmp_path, CreateTable(), traceparent=parent)
+    run_on_people(tmp_path, CreateTable(), traceparent=parent)
     assert receiver.named("create").parent_id == ""
 
 
 def test_a_failure_says_why(receiver: TraceReceiver, tmp_path: Path) -> None:
-    run(tmp_path, CreateTable())
-    wrong = run(tmp_path, RunService(ARCHIVAL, "", {"hoodie.keep.min.commits": "many"}))
+    run_on_people(tmp_path, CreateTable())
+    wrong = run_on_people(tmp_path, RunService(ARCHIVAL, "", {"hoodie.keep.min.commits": "many"}))
     failed = receiver.named("archival")
     assert failed.error == wrong.message
     assert failed.attributes["error.type"] == wrong.error
@@ -131,7 +102,7 @@ def test_an_interruption_is_sent_too(receiver: TraceReceiver, tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, ingest(tmp_path), progress=stopped)
+        run_on_people(tmp_path, people_ingest(tmp_path), progress=stopped)
     assert receiver.named("ingest people").error == "KeyboardInterrupt: "
 
 
@@ -210,7 +181,7 @@ def test_it_is_off_where_it_is_disabled(
     name: str, value: str, receiver: TraceReceiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    run(tmp_path, CreateTable())
+    run_on_people(tmp_path, CreateTable())
     assert receiver.spans == []
 
 
@@ -237,7 +208,7 @@ def test_a_collector_that_is_away_costs_nothing_but_its_spans(
     monkeypatch.setenv(ENDPOINT, url)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     with caplog.at_level(logging.WARNING):
-        done = run(tmp_path, ingest(tmp_path))
+        done = run_on_people(tmp_path, people_ingest(tmp_path))
     assert (done.outcome, done.rows_inserted) == (Outcome.SUCCEEDED, 3)
     assert caplog.text
 
@@ -246,7 +217,7 @@ def test_a_collector_that_refuses_costs_nothing_but_its_spans(
     receiver: TraceReceiver, tmp_path: Path
 ) -> None:
     receiver.status = 403
-    assert run(tmp_path, ingest(tmp_path)).outcome is Outcome.SUCCEEDED
+    assert run_on_people(tmp_path, people_ingest(tmp_path)).outcome is Outcome.SUCCEEDED
     assert receiver.headers
     assert receiver.spans == []
 

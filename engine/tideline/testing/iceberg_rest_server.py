@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tideline.spark.session.s3a_jars import MavenArtifact
-from tideline.testing.maven_jars import fetched_jars
+from tideline.testing.maven_jars import fetched_jars, require_jars
 from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import (
     PeerEnvironment,
@@ -89,14 +89,8 @@ def serve_rest_catalog(folder: Path) -> Iterator[IcebergRestServer]:
 
 @pytest.fixture(scope="session")
 def iceberg_rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergRestServer]:
-    """One REST catalog for the whole test session. Without Maven its tests are skipped, saying so;
-    under CI they fail."""
-    try:
-        prepare_rest_server()
-    except PeerUnavailableError as failure:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(failure))
+    """One REST catalog for the whole test session."""
+    require_jars(prepare_rest_server)
     with serve_rest_catalog(tmp_path_factory.mktemp("iceberg-rest")) as server:
         yield server
 

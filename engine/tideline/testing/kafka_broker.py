@@ -10,7 +10,6 @@ compaction act within seconds.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import socket
 import subprocess
@@ -33,9 +32,9 @@ from confluent_kafka.admin._scram import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tideline.spark.session.s3a_jars import MavenArtifact
-from tideline.testing.maven_jars import fetched_jars
+from tideline.testing.maven_jars import fetched_jars, require_jars
 from tideline.testing.minio_server import free_port
-from tideline.testing.peer_environment import PeerEnvironment, PeerUnavailableError
+from tideline.testing.peer_environment import PeerEnvironment
 
 VERSION = "4.3.1"
 _ARTIFACTS = (
@@ -237,14 +236,8 @@ class KafkaBroker:
 
 @pytest.fixture(scope="session")
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """One broker for the whole test session. Without Maven its tests are skipped, saying so; under
-    CI they fail."""
-    try:
-        build()
-    except PeerUnavailableError as failure:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(failure))
+    """One broker for the whole test session."""
+    require_jars(build)
     with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 

@@ -22,6 +22,7 @@ from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.storage.location import StoreLocation
+from tideline.testing.people_ingest import no_session
 
 SCHEMA = tuple(
     Column(name, ColumnType.parse(kind))
@@ -83,8 +84,7 @@ class TopicFeed:
         return Operation(f"{_NAME}-ingest", self.target, work)
 
     def execute(self, operation: Operation) -> OperationResult:
-        # A test that comes here without it fails by name.
-        result = execute_operation(operation, session_factory=_no_session)
+        result = execute_operation(operation, session_factory=no_session)
         self.results.append(result)
         return result
 
@@ -124,7 +124,3 @@ def values(rows: Iterable[tuple[int, int, str | None]]) -> list[tuple[str, str]]
     return [
         (str(number), json.dumps({"id": number, "ts": ts, "v": text})) for number, ts, text in rows
     ]
-
-
-def _no_session(_: object) -> Any:
-    raise AssertionError("topics need no Spark")

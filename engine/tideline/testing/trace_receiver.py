@@ -29,6 +29,10 @@ class ReceivedSpan:
     error: str | None
 
 
+Trace = dict[str, ReceivedSpan]
+"""The spans of a trace by their names, which are unique in it."""
+
+
 @dataclass
 class TraceReceiver:
     """Keeps what it gets, in the order in which it comes; `status` is its answer."""
@@ -59,8 +63,7 @@ class TraceReceiver:
 
         return LoopbackServer(Handler)
 
-    def trace(self, trace_id: str) -> dict[str, ReceivedSpan]:
-        """The spans of a trace by their names."""
+    def trace(self, trace_id: str) -> Trace:
         return {span.name: span for span in self.spans if span.trace_id == trace_id}
 
     def named(self, name: str) -> ReceivedSpan:
@@ -69,14 +72,17 @@ class TraceReceiver:
         return span
 
     def path(self, name: str) -> list[str]:
-        """The names from the first span of the trace to this one."""
-        span = self.named(name)
-        by_id = {(item.trace_id, item.span_id): item for item in self.spans}
-        names = [span.name]
-        while above := by_id.get((span.trace_id, span.parent_id)):
-            names.insert(0, above.name)
-            span = above
-        return names
+        """As `path_in` the trace of the only span of this name."""
+        return path_in(self.trace(self.named(name).trace_id), name)
+
+
+def path_in(trace: Trace, name: str) -> list[str]:
+    """The names from the first span of the trace to this one."""
+    by_id = {span.span_id: span for span in trace.values()}
+    names = [name]
+    while above := by_id.get(trace[names[0]].parent_id):
+        names.insert(0, above.name)
+    return names
 
 
 def _spans_of(body: bytes) -> list[ReceivedSpan]:

@@ -4,19 +4,15 @@ it, its commit."""
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.storage.location import StoreLocation
-from tideline.testing.trace_receiver import ReceivedSpan, TraceReceiver
+from tideline.testing.people_ingest import no_session
+from tideline.testing.trace_receiver import ReceivedSpan, Trace, TraceReceiver, path_in
 from tideline.tracing import send_spans
 from tideline_operator.api_objects import LAKE_STORES, Manifest
 from tideline_operator.launch.engine_pod import LaunchSettings
@@ -28,8 +24,6 @@ from tideline_operator.testing.worker_pods import WorkerPods
 pytestmark = pytest.mark.api_server
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-Trace = dict[str, ReceivedSpan]
-"""The spans of a trace by their names, which are unique in these."""
 OFF = {service: {"enabled": False} for service in ("cleaning", "archiving", "clustering")}
 
 
@@ -52,22 +46,9 @@ def start(case: ControllerCase) -> None:
     case.start(launch=launch)
 
 
-def land(case: ControllerCase) -> None:
-    folder = case.folder / "people-landing"
-    folder.mkdir(exist_ok=True)
-    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
-    pq.write_table(pa.table({"id": [1, 2], "ts": [1, 1]}, schema=schema), folder / "a.parquet")
-    moment = time.time() - 60
-    os.utime(folder / "a.parquet", (moment, moment))
-
-
 def variables(job: Manifest) -> dict[str, str]:
     container = engine_container(job["spec"]["template"])
     return {item["name"]: item.get("value", "") for item in container["env"]}
-
-
-def no_session(_: Iterable[StoreLocation]) -> Any:
-    raise AssertionError("this needs no Spark")
 
 
 def until_sent(case: ControllerCase, receiver: TraceReceiver, *names: str) -> Trace:
@@ -100,24 +81,15 @@ def carry_out(case: ControllerCase, job: Manifest) -> OperationResult:
     return result
 
 
-def path_to(trace: Trace, name: str) -> list[str]:
-    """The names from the first span of the trace to this one."""
-    by_id = {span.span_id: span for span in trace.values()}
-    names = [name]
-    while above := by_id.get(trace[names[0]].parent_id):
-        names.insert(0, above.name)
-    return names
-
-
 def test_one_trace_leads_from_the_turn_by_the_job_to_the_commit(
     case: ControllerCase, receiver: TraceReceiver
 ) -> None:
     case.declare(services=OFF)
-    land(case)
+    case.land_rows(a=1, b=2)
     start(case)
     carry_out(case, case.until_job("create"))
     created = until_sent(case, receiver, "reconcile", "job", "create")
-    assert path_to(created, "create") == ["reconcile", "job", "create"]
+    assert path_in(created, "create") == ["reconcile", "job", "create"]
     job = case.until_job("ingest")
     case.until(lambda: len(named(receiver, "reconcile")) == 2, "the turn that started the ingest")
     # The trace outlives the operator that began it.
@@ -126,7 +98,7 @@ def test_one_trace_leads_from_the_turn_by_the_job_to_the_commit(
     result = carry_out(case, job)
     assert result.outcome is Outcome.SUCCEEDED, result.message
     trace = until_sent(case, receiver, "reconcile", "job", "commit")
-    assert path_to(trace, "commit") == ["reconcile", "job", "ingest landing", "commit"]
+    assert path_in(trace, "commit") == ["reconcile", "job", "ingest landing", "commit"]
     services = (trace["job"].service, trace["commit"].service)
     assert services == ("tideline-operator", "tideline-engine")
     about = trace["job"].attributes
@@ -148,7 +120,7 @@ def test_an_attempt_that_failed_is_a_trace_of_its_own(
     case.cluster.lose(first)
     lost = until_sent(case, receiver, "reconcile", "job")
     assert lost["job"].error
-    assert path_to(lost, "job") == ["reconcile", "job"]
+    assert path_in(lost, "job") == ["reconcile", "job"]
     second = case.until_job(but=(first["metadata"]["name"],))
     traces = {variables(job)["TRACEPARENT"].split("-")[1] for job in (first, second)}
     assert len(traces) == 2
@@ -166,11 +138,11 @@ def test_what_a_warm_worker_does_is_below_its_operation(
     }
     case.api.create(LAKE_STORES, store, case.namespace)
     case.declare(storeRef="store", services=OFF)
-    land(case)
+    case.land_rows(a=1, b=2)
     start(case)
     with WorkerPods(case, api_server, tmp_path):
         trace = until_sent(case, receiver, "reconcile", "worker", "commit")
-    assert path_to(trace, "commit") == ["reconcile", "worker", "ingest landing", "commit"]
+    assert path_in(trace, "commit") == ["reconcile", "worker", "ingest landing", "commit"]
     assert trace["worker"].attributes["tideline.worker"]
 
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tideline.ingest.operation.assignment import REPORT_ANNOTATION
@@ -58,18 +54,6 @@ def declare(case: ControllerCase, name: str = "people", **spec: Any) -> None:
     case.declare(name, storeRef="store", services=off, **spec)
 
 
-def land(case: ControllerCase, table: str = "people", **rows: int) -> None:
-    """A file of rows, `id` by name."""
-    folder = case.folder / f"{table}-landing"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{'-'.join(rows)}.parquet"
-    content = {"id": list(rows.values()), "ts": [1] * len(rows)}
-    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
-    pq.write_table(pa.table(content, schema=schema), path)
-    moment = time.time() - 60
-    os.utime(path, (moment, moment))
-
-
 def ended(case: ControllerCase, table: str = "people", kind: str = "ingest") -> list[Manifest]:
     """The operations of that kind that succeeded."""
     return [
@@ -88,12 +72,12 @@ def test_one_worker_carries_out_what_two_tables_need(
 ) -> None:
     declare_store(case)
     declare(case)
-    land(case, a=1)
+    case.land_rows(a=1)
     case.start()
     with workers:
         until_ingested(case)
         declare(case, "orders")
-        land(case, "orders", b=2)
+        case.land_rows("orders", b=2)
         until_ingested(case, table="orders")
         (job,) = case.cluster.all_jobs()
         names = {
@@ -123,7 +107,7 @@ def test_an_idle_worker_ends_and_the_next_operation_starts_another(
     with workers:
         case.until(lambda: workers.ended, "the worker ended", timeout_s=60)
         assert workers.ended[0].process.returncode == 0
-        land(case, a=1)
+        case.land_rows(a=1)
         until_ingested(case)
     assert {operation.get("attempt", 1) for operation in case.operations()} == {1}
 
@@ -139,7 +123,7 @@ def test_an_idle_worker_that_is_stopped_ends_at_once_and_another_goes_on(
         workers.until_one().stop()
         case.until(lambda: workers.ended, "the worker ended", timeout_s=10)
         assert workers.ended[0].process.returncode == 143
-        land(case, a=1)
+        case.land_rows(a=1)
         until_ingested(case)
     assert [operation.get("failures", 0) for operation in case.operations()] == [0, 0]
 
@@ -249,7 +233,7 @@ def test_an_operation_that_is_too_large_gets_a_job_of_its_own(
 ) -> None:
     declare_store(case, maxBytes="10")
     declare(case)
-    land(case, a=1)
+    case.land_rows(a=1)
     case.start()
     with workers:
         job = case.until_job("ingest")
@@ -282,7 +266,7 @@ def test_a_rotated_secret_makes_another_worker(case: ControllerCase, workers: Wo
         case.api.patch(SECRETS, "keys", changed, case.namespace)
         case.stop()
         case.start()
-        land(case, a=1)
+        case.land_rows(a=1)
         until_ingested(case)
         assert case.operations()[-1]["worker"] != first["metadata"]["name"]
 

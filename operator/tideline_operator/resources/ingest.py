@@ -26,6 +26,7 @@ COLUMN: Mapping[str, Any] = {
 _INGEST_NAME = {**NAME, "length_max": 40}
 FILES_PER_COMMIT_MAX = 5000
 BAD_ROWS_MAX = 10_000
+_NO_SQL = "SQL is for files: records of topics are read without Spark"
 
 
 class IngestOperation(Enum):
@@ -168,7 +169,7 @@ class Ingest:
         ),
         CelRule(
             "self.source.format != 'kafka' || (!has(self.transform) && !has(self.deleteWhen))",
-            "SQL is for files: records of topics are read without Spark",
+            _NO_SQL,
             field="transform",
         ),
     )
@@ -180,4 +181,4 @@ class Ingest:
         if self.source.format is SourceFormat.KAFKA:
             for name, given in (("transform", self.transform), ("deleteWhen", self.delete_when)):
                 if given is not None:
-                    yield name, "SQL is for files: records of topics are read without Spark"
+                    yield name, _NO_SQL

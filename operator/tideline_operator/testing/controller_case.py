@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tideline.clock import Clock
 from tideline.testing.patience import PATIENCE_S
 from tideline.trust.addresses import AddressRules
@@ -152,13 +155,23 @@ class ControllerCase:
 
     def land(self, *names: str, table: str = "people") -> None:
         """Files that arrived in the landing prefix a while ago."""
+        for name in names:
+            path = self._landing(table) / name
+            path.write_bytes(b"rows")
+            _age(path)
+
+    def land_rows(self, table: str = "people", **rows: int) -> None:
+        """A file of rows, `id` by name, that arrived a while ago."""
+        path = self._landing(table) / f"{'-'.join(rows)}.parquet"
+        content = {"id": list(rows.values()), "ts": [1] * len(rows)}
+        schema = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
+        pq.write_table(pa.table(content, schema=schema), path)
+        _age(path)
+
+    def _landing(self, table: str) -> Path:
         folder = self.folder / f"{table}-landing"
         folder.mkdir(exist_ok=True)
-        for name in names:
-            path = folder / name
-            path.write_bytes(b"rows")
-            moment = time.time() - _SETTLED_AGE_S
-            os.utime(path, (moment, moment))
+        return folder
 
     def table(self, name: str = "people") -> Manifest:
         found = self.api.get(LAKE_TABLES, name, self.namespace)
@@ -245,3 +258,8 @@ class ControllerCase:
     def measured(self, name: str, **labels: str) -> float:
         """One series of the controller's metrics; 0 when there is none."""
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+def _age(path: Path) -> None:
+    moment = time.time() - _SETTLED_AGE_S
+    os.utime(path, (moment, moment))

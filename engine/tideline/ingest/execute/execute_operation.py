@@ -181,13 +181,13 @@ def _about(operation: Operation) -> dict[str, str]:
 
 
 def _end(span: Traced, result: OperationResult) -> None:
-    span.set({SpanKey.OUTCOME: result.outcome.value})
-    if result.instant is not None:
-        span.set({SpanKey.INSTANT: result.instant})
-    if result.rows_written:
-        span.set({SpanKey.ROWS_WRITTEN: result.rows_written})
-    if result.bytes_written:
-        span.set({SpanKey.BYTES_WRITTEN: result.bytes_written})
+    found = {
+        SpanKey.OUTCOME: result.outcome.value,
+        SpanKey.INSTANT: result.instant,
+        SpanKey.ROWS_WRITTEN: result.rows_written,
+        SpanKey.BYTES_WRITTEN: result.bytes_written,
+    }
+    span.set({key: value for key, value in found.items() if value})
     if result.outcome is Outcome.FAILED:
         span.set({"error.type": result.error or "error"})
         span.fail(result.message)

@@ -72,16 +72,14 @@ def batch_bytes_max() -> int:
 def require_spark(needed: ForSpark, declared: Declared | None = None) -> None:
     """Raise the error that this process met, else ConfigError, where Spark is not installed, or
     does not read the source."""
-    is_read = declared is None or declared.is_read_on_spark
-    if find_spec("pyspark") is not None and is_read:
-        return
-    if needed.error is not None:
-        raise needed.error
-    if declared is not None and not is_read:
-        raise ConfigError(
+    if declared is not None and not declared.is_read_on_spark:
+        raise needed.error or ConfigError(
             f"{needed.reason}, and Spark reads no source of this kind", path=declared.uri
         )
-    raise ConfigError(f"this needs Spark ({needed.reason}): {installation('spark')}")
+    if find_spec("pyspark") is None:
+        raise needed.error or ConfigError(
+            f"this needs Spark ({needed.reason}): {installation('spark')}"
+        )
 
 
 def _why_sql(work: IngestRange) -> str | None:

@@ -66,7 +66,7 @@ class Range(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user is told about it once it is in the table."""
+        """Notes for the result, once it is in the table."""
 
     def only(self, names: Collection[str]) -> Range:
         """Those of its parts that have these names."""

@@ -30,6 +30,9 @@ _OF_TOPICS = (
     *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
     *("protocol", "mechanism", "set_aside"),
 )
+_FOR_FILES = "is required for files, and only for them"
+_FOR_TOPICS = "is required for kafka, and only for it"
+_WITH_MOVE = "is required with taken: Move, and only then allowed"
 _HAS_ANY_OF_TOPICS = " || ".join(f"has(self.{json_name(name)})" for name in _OF_TOPICS)
 
 
@@ -175,7 +178,7 @@ class Source:
         no_credentials_in("options"),
         CelRule(
             "(has(self.movedTo)) == (has(self.taken) && self.taken == 'Move')",
-            "is required with taken: Move, and only then allowed",
+            _WITH_MOVE,
             field="movedTo",
         ),
         CelRule(
@@ -184,17 +187,17 @@ class Source:
         ),
         CelRule(
             "(self.format == 'kafka') != has(self.path)",
-            "is required for files, and only for them",
+            _FOR_FILES,
             field="path",
         ),
         CelRule(
             "(self.format == 'kafka') == has(self.brokers)",
-            "is required for kafka, and only for it",
+            _FOR_TOPICS,
             field="brokers",
         ),
         CelRule(
             "(self.format == 'kafka') == (has(self.topics) && self.topics.size() > 0)",
-            "is required for kafka, and only for it",
+            _FOR_TOPICS,
             field="topics",
         ),
     )
@@ -215,16 +218,16 @@ class Source:
             if problem is not None:
                 yield f"options.{name}", problem
         if (self.moved_to is not None) != (self.taken is AfterIngest.MOVE):
-            yield "movedTo", "is required with taken: Move, and only then allowed"
+            yield "movedTo", _WITH_MOVE
 
     def _faults_of_kind(self) -> Iterator[tuple[str, str]]:
         """Each kind of source has fields of its own."""
         is_kafka = self.format is SourceFormat.KAFKA
         if bool(self.path) == is_kafka:
-            yield "path", "is required for files, and only for them"
+            yield "path", _FOR_FILES
         for name, given in (("brokers", self.brokers), ("topics", self.topics)):
             if bool(given) != is_kafka:
-                yield name, "is required for kafka, and only for it"
+                yield name, _FOR_TOPICS
         other = _OF_FILES if is_kafka else _OF_TOPICS
         for item in dataclasses.fields(self):
             is_given = getattr(self, item.name) not in (item.default, None, {}, ())

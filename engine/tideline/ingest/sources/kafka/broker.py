@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
@@ -29,7 +29,6 @@ from tideline.secret_values import masked, note_secrets
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-_Found = TypeVar("_Found")
 _GROUP = "tideline"
 """The client insists on one; nothing is committed for it."""
 _ANSWER_S = 20.0
@@ -38,6 +37,8 @@ _MARGIN_S = 5.0
 _SILENCE_S = 60.0
 _BATCH = 10_000
 _POLL_S = 1.0
+_NO_LOOK = "the topics cannot be looked at"
+_NO_RECORDS = "records cannot be read"
 
 
 @dataclass(slots=True)
@@ -65,12 +66,11 @@ class Complaints:
 
 def look_at(source: DeclaredKafka) -> KafkaOffsets:
     """The offsets of all partitions now. Raises StorageUnavailableError, ConfigError."""
-
-    def look(complaints: Complaints) -> KafkaOffsets:
-        with _consumer(source, complaints) as consumer:
-            return _look(source, consumer, complaints)
-
-    return _asked(source, look)
+    with (
+        _complaints(source, _NO_LOOK) as complaints,
+        _consumer(source, complaints) as consumer,
+    ):
+        return _look(source, consumer, complaints)
 
 
 def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
@@ -78,20 +78,18 @@ def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> It
 
     Raises ConfigError where they have more than `bytes_max`, StorageUnavailableError.
     """
-    from confluent_kafka import KafkaException
-
-    complaints = Complaints()
-    try:
-        with _consumer(source, complaints) as consumer:
-            yield from _Reading(source, taken, bytes_max, complaints).read(consumer)
-    except KafkaException as error:
-        complaints.raise_for(source, "records cannot be read", error.args[0])
+    with (
+        _complaints(source, _NO_RECORDS) as complaints,
+        _consumer(source, complaints) as consumer,
+    ):
+        yield from _Reading(source, taken, bytes_max, complaints).read(consumer)
 
 
 def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
     """What was read is of the topics that were planned. Raises StorageUnavailableError where one
     was deleted and created again meanwhile: its offsets would be read without an error."""
-    ids, _, _ = _asked(source, lambda complaints: _topics(source, complaints))
+    with _complaints(source, _NO_LOOK) as complaints:
+        ids, _, _ = _topics(source, complaints)
     for span in taken.spans:
         if ids.get(span.partition.topic) != span.topic_id:
             raise StorageUnavailableError(
@@ -112,19 +110,12 @@ class _Reading:
     spans: dict[tuple[Any, Any], tuple[TopicPartition, int]] = field(default_factory=dict)
 
     def read(self, consumer: Consumer) -> Iterator[Record]:
-        from confluent_kafka import TopicPartition as Assigned
-
         self.ends = {span.partition: span.end for span in self.taken.spans}
         self.spans = {
             (span.partition.topic, span.partition.number): (span.partition, span.end)
             for span in self.taken.spans
         }
-        consumer.assign(
-            [
-                Assigned(span.partition.topic, span.partition.number, span.first)
-                for span in self.taken.spans
-            ]
-        )
+        consumer.assign([_assigned(span.partition, span.first) for span in self.taken.spans])
         heard_s = time.monotonic()
         while self.ends:
             # Waiting for many would wait for the last one: the first, then what is here with it.
@@ -171,35 +162,32 @@ class _Reading:
                 f"{message.topic()}/{message.partition()} has no such offset any more",
                 path=self.source.uri,
             )
-        self.complaints.raise_for(self.source, "records cannot be read", error)
+        self.complaints.raise_for(self.source, _NO_RECORDS, error)
 
     def _drop_finished(self, consumer: Consumer) -> None:
         """Partitions whose span was read to its end are read no further."""
-        from confluent_kafka import TopicPartition as Assigned
-
-        asked = [Assigned(partition.topic, partition.number) for partition in self.ends]
         finished = []
-        for found in consumer.position(asked):
+        for found in consumer.position(list(map(_assigned, self.ends))):
             partition = TopicPartition(found.topic, found.partition)
             if found.offset >= self.ends[partition]:
-                finished.append(found)
+                finished.append(_assigned(partition))
                 del self.ends[partition]
         if finished:
-            consumer.incremental_unassign(
-                [Assigned(found.topic, found.partition) for found in finished]
-            )
+            consumer.incremental_unassign(finished)
 
 
-def _asked(source: DeclaredKafka, look: Callable[[Complaints], _Found]) -> _Found:
+@contextmanager
+def _complaints(source: DeclaredKafka, what: str) -> Iterator[Complaints]:
+    """Those of the client while it is used; `what` does not work where it fails."""
     try:
         from confluent_kafka import KafkaException
     except ModuleNotFoundError as error:
         raise ConfigError(f"topics need the client of Kafka: {installation('kafka')}") from error
     complaints = Complaints()
     try:
-        return look(complaints)
+        yield complaints
     except KafkaException as error:
-        complaints.raise_for(source, "the topics cannot be looked at", error.args[0])
+        complaints.raise_for(source, what, error.args[0])
 
 
 def _is_refusal(error: KafkaError) -> bool:
@@ -278,9 +266,8 @@ def _starts(
 def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:
     from confluent_kafka import TopicPartition as Assigned
 
-    if offset is None:
-        return Assigned(partition.topic, partition.number)
-    return Assigned(partition.topic, partition.number, offset)
+    given = () if offset is None else (offset,)
+    return Assigned(partition.topic, partition.number, *given)
 
 
 @contextmanager
