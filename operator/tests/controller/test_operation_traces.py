@@ -14,7 +14,7 @@ from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.people_ingest import no_session
 from tideline.testing.trace_receiver import ReceivedSpan, Trace, TraceReceiver, path_in
 from tideline.tracing import send_spans
-from tideline_operator.api_objects import LAKE_STORES, Manifest
+from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.testing.api_server import ApiServer
@@ -130,13 +130,7 @@ def test_an_attempt_that_failed_is_a_trace_of_its_own(
 def test_what_a_warm_worker_does_is_below_its_operation(
     case: ControllerCase, receiver: TraceReceiver, api_server: ApiServer, tmp_path: Path
 ) -> None:
-    store: Manifest = {
-        "apiVersion": LAKE_STORES.api_version,
-        "kind": LAKE_STORES.kind,
-        "metadata": {"name": "store", "namespace": case.namespace},
-        "spec": {"engine": {"warm": {}}},
-    }
-    case.api.create(LAKE_STORES, store, case.namespace)
+    case.declare_store(engine={"warm": {}})
     case.declare(storeRef="store", services=OFF)
     case.land_rows(a=1, b=2)
     start(case)

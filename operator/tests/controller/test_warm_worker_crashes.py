@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.testing.worker_thread import WorkerThread
-from tideline_operator.api_objects import LAKE_STORES, Manifest
+from tideline_operator.api_objects import Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.mortal_api import replace_dead, start_mortal
@@ -34,13 +34,7 @@ def ended(case: ControllerCase, kind: str) -> Manifest | None:
 def test_a_death_at_any_write_of_an_assignment_repeats_and_loses_nothing(
     case: ControllerCase, api_server: ApiServer, tmp_path: Path, writes: int, last_arrives: bool
 ) -> None:
-    store: Manifest = {
-        "apiVersion": LAKE_STORES.api_version,
-        "kind": LAKE_STORES.kind,
-        "metadata": {"name": "store", "namespace": case.namespace},
-        "spec": {"engine": {"warm": {}}},
-    }
-    case.api.create(LAKE_STORES, store, case.namespace)
+    case.declare_store(engine={"warm": {}})
     case.declare(storeRef="store")
     with WorkerPods(case, api_server, tmp_path, start_worker=WorkerThread):
         mortal, api = start_mortal(case, api_server, writes, last_arrives=last_arrives)

@@ -40,13 +40,7 @@ def workers(case: ControllerCase, api_server: ApiServer, tmp_path: Path) -> Work
 
 
 def declare_store(case: ControllerCase, **warm: Any) -> None:
-    manifest: Manifest = {
-        "apiVersion": LAKE_STORES.api_version,
-        "kind": LAKE_STORES.kind,
-        "metadata": {"name": "store", "namespace": case.namespace},
-        "spec": {"engine": {"warm": warm}},
-    }
-    case.api.create(LAKE_STORES, manifest, case.namespace)
+    case.declare_store(engine={"warm": warm})
 
 
 def declare(case: ControllerCase, name: str = "people", **spec: Any) -> None:
@@ -129,13 +123,7 @@ def test_an_idle_worker_that_is_stopped_ends_at_once_and_another_goes_on(
 
 
 def test_a_store_without_warm_workers_gets_none(case: ControllerCase) -> None:
-    manifest: Manifest = {
-        "apiVersion": LAKE_STORES.api_version,
-        "kind": LAKE_STORES.kind,
-        "metadata": {"name": "store", "namespace": case.namespace},
-        "spec": {},
-    }
-    case.api.create(LAKE_STORES, manifest, case.namespace)
+    case.declare_store()
     declare(case)
     case.start()
     case.until_job("create")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline_operator.api_objects import JOBS, LAKE_STORES, Manifest
+from tideline_operator.api_objects import JOBS, Manifest
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -21,13 +21,7 @@ PULLING = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}
 @pytest.fixture
 def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
     with ControllerCase(api_server, namespace, tmp_path) as case:
-        store: Manifest = {
-            "apiVersion": LAKE_STORES.api_version,
-            "kind": LAKE_STORES.kind,
-            "metadata": {"name": "store", "namespace": case.namespace},
-            "spec": {"engine": {"warm": {}}},
-        }
-        case.api.create(LAKE_STORES, store, case.namespace)
+        case.declare_store(engine={"warm": {}})
         yield case
 
 

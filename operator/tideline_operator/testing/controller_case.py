@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock
 from tideline.testing.patience import PATIENCE_S
 from tideline.trust.addresses import AddressRules
-from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
+from tideline_operator.api_objects import EVENTS, LAKE_STORES, LAKE_TABLES, Manifest
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.controller_metrics import ProcessMetrics
@@ -146,6 +146,16 @@ class ControllerCase:
         else:
             self.change(name, {"spec": spec})
         return self.table(name)
+
+    def declare_store(self, **spec: Any) -> None:
+        """Create the LakeStore `store`."""
+        manifest: Manifest = {
+            "apiVersion": LAKE_STORES.api_version,
+            "kind": LAKE_STORES.kind,
+            "metadata": {"name": "store", "namespace": self.namespace},
+            "spec": spec,
+        }
+        self.api.create(LAKE_STORES, manifest, self.namespace)
 
     def change(self, name: str, change: Mapping[str, Any]) -> Manifest:
         """Merge a change into a LakeTable."""
