@@ -20,6 +20,7 @@ from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.records import KafkaRange
+from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.storage.location import StoreLocation
 from tideline.testing.people_ingest import no_session
@@ -68,7 +69,8 @@ class TopicFeed:
         """The next operation, as a planner makes it."""
         checkpoint = self.checkpoint()
         position = None if checkpoint is None else checkpoint.position
-        available = self.source.positions(lambda _: StoreLocation.of(str(self.folder)).open(), None)
+        reach = own_reach(lambda _: StoreLocation.of(str(self.folder)).open())
+        available = self.source.positions(reach, None)
         found = available.plan(position, Limits(1, 0))
         if not isinstance(found, KafkaRange):
             assert isinstance(found, Nothing | Lost)

@@ -21,7 +21,7 @@ from tideline.testing.file_ingests import checkpoint_after
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.decide.observed import ObservedSource
 from tideline_operator.observe.observation import open_with_environment
-from tideline_operator.observe.source_looks import SourceLooks
+from tideline_operator.observe.source_looks import SourceLooks, with_environment
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import TABLE, resolved, with_landing
 
@@ -48,7 +48,7 @@ class Looks:
     checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
-        self.looks = SourceLooks(self.clock, open_with_environment)
+        self.looks = SourceLooks(self.clock, with_environment(open_with_environment))
 
     @property
     def store(self) -> ObjectStore:

@@ -65,7 +65,7 @@ from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.known_capabilities import KnownCapabilities
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.observe.resting import RestingTables, is_quiet
-from tideline_operator.observe.source_looks import SourceLooks
+from tideline_operator.observe.source_looks import ReachOf, SourceLooks, with_environment
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
@@ -132,13 +132,15 @@ class Observer:
         clock: Clock,
         open_store: OpenStore = open_with_environment,
         open_iceberg: OpenSource = open_source,
+        reach_of: ReachOf | None = None,
     ) -> None:
+        """Without `reach_of` sources are reached with the environment's credentials."""
         self._clock = clock
         self._open_store = open_store
         self._open_iceberg = open_iceberg
         self._memories: dict[Location, _Memory] = {}
         self._iceberg: dict[str, IcebergMemory] = {}
-        self._looks = SourceLooks(clock, open_store)
+        self._looks = SourceLooks(clock, reach_of or with_environment(open_store))
         self._resting = RestingTables()
 
     def forget(self, table: ResolvedTable) -> None:

@@ -8,11 +8,15 @@ the ingest's `fullLookEvery`, and in the first look of a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.checkpoint import newest_of
+from tideline.ingest.sources.own_reach import own_reach
+from tideline.ingest.sources.source import Reach
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.decide.observed import ObservedSource, ObservedTable
 from tideline_operator.decide.triggers import look_after
@@ -20,15 +24,21 @@ from tideline_operator.observe.problems import problem_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 
+ReachOf = Callable[[ResolvedTable, str], AbstractContextManager[Reach]]
+"""How the source of an ingest is reached, for the time of one look. Raises TidelineError."""
+
+
+def with_environment(open_store: Callable[[ResolvedTable, Location], ObjectStore]) -> ReachOf:
+    """Sources with the environment's credentials, their places as `open_store` opens them."""
+    return lambda table, _: nullcontext(own_reach(partial(open_store, table)))
+
 
 class SourceLooks:
     """Remembers when each source was last looked at as a whole."""
 
-    def __init__(
-        self, clock: Clock, open_store: Callable[[ResolvedTable, Location], ObjectStore]
-    ) -> None:
+    def __init__(self, clock: Clock, reach_of: ReachOf) -> None:
         self._clock = clock
-        self._open_store = open_store
+        self._reach_of = reach_of
         self._full_looks: dict[str, dict[tuple[str, Hashable], int]] = {}
 
     def forget(self, table: ResolvedTable) -> None:
@@ -44,12 +54,10 @@ class SourceLooks:
         start = look_after(ingest, found, full_looks.get((ingest.name, source.places)), now_ms)
         checkpoints = found.checkpoints if found is not None else {}
         known = newest_of(checkpoints, ingest.name, ingest.renamed_from or "")
+        position = None if known is None else known.position
         try:
-            available = source.positions(
-                lambda place: self._open_store(table, place),
-                None if known is None else known.position,
-                start,
-            )
+            with self._reach_of(table, ingest.name) as reach:
+                available = source.positions(reach, position, start)
         except TidelineError as error:
             return ObservedSource(problem=problem_of(error))
         if available.is_whole:

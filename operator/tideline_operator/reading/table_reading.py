@@ -10,6 +10,7 @@ from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.location import Location
+from tideline.ingest.sources.source import Reach
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.report import StoreReport
@@ -42,7 +43,7 @@ class TableReading:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._observer = Observer(clock, _open_store, _open_iceberg)
+        self._observer = Observer(clock, _open_store, _open_iceberg, _reach)
         self._removals = Removals(clock)
 
     def observe(
@@ -129,6 +130,13 @@ def _using(access: Access) -> Iterator[None]:
 
 def _open_store(_: ResolvedTable, place: Location) -> ObjectStore:
     return _access.get().open_store(place)
+
+
+@contextlib.contextmanager
+def _reach(table: ResolvedTable, ingest: str) -> Iterator[Reach]:  # noqa: ARG001
+    """The source of an ingest, with nothing of this process's environment."""
+    access = _access.get()
+    yield Reach(access.open_store)
 
 
 def _open_iceberg(

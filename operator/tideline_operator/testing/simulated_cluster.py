@@ -33,6 +33,7 @@ from tideline.ingest.sources.checkpoint import (
     newest_of,
     read_checkpoints,
 )
+from tideline.ingest.sources.own_reach import own_reach
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.patience import PATIENCE_S
@@ -249,7 +250,7 @@ class SimulatedCluster:
         create_table(store, definition, self._clock)
 
     def _ingest(self, hoodie: HoodieTable, work: IngestRange) -> str:
-        available = work.source.positions(self._open_store, None)
+        available = work.source.positions(own_reach(self._open_store), None)
         timeline = hoodie.timeline()
         before = read_checkpoints(
             timeline,

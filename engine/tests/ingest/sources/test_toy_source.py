@@ -28,6 +28,7 @@ from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources import kinds
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kinds import SourceKind
+from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.resume import Claim, Refused, resume_of
 from tideline.ingest.sources.source import (
     Backlog,
@@ -37,9 +38,9 @@ from tideline.ingest.sources.source import (
     Limits,
     Lost,
     Nothing,
-    OpenStore,
     Position,
     Range,
+    Reach,
     Rows,
     SetAside,
     Settled,
@@ -187,11 +188,11 @@ class DeclaredLines:
 
     def positions(
         self,
-        open_store: OpenStore,
+        reach: Reach,
         after: Position | None,
         start: str = "",
     ) -> Lines:
-        return Lines(end=len(open_store(self.place).get(LOG).splitlines()))
+        return Lines(end=len(reach.open_store(self.place).get(LOG).splitlines()))
 
     def takes_from(self, other: Declared) -> bool:
         return False
@@ -292,7 +293,7 @@ class Feed:
     def run(self, parts_max: int = 100, **settings: Any) -> OperationResult:
         checkpoint = self.checkpoint()
         position = None if checkpoint is None else checkpoint.position
-        available = self.source.positions(lambda place: locate(place).open(), position)
+        available = self.source.positions(own_reach(lambda place: locate(place).open()), position)
         planned = available.plan(position, Limits(parts_max, 0))
         assert not isinstance(planned, Lost)
         taken = self.source.no_range() if isinstance(planned, Nothing) else planned

@@ -34,6 +34,7 @@ from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.ingest.sources.checkpoint import newest_of
 from tideline.ingest.sources.kinds import kind_named
+from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.source import Declared, ForSpark, Range, Settled, Source
 from tideline.wording import counted
 
@@ -121,9 +122,8 @@ class _Attempt:
             )
             return OperationResult(operation.id, Outcome.NOTHING, message)
         position = None if checkpoint is None else checkpoint.position
-        available = work.source.positions(
-            lambda place: locate(place).open(), position, work.range.start
-        )
+        reach = own_reach(lambda place: locate(place).open())
+        available = work.source.positions(reach, position, work.range.start)
         left = available.still_there(work.range, None)
         if len(left.names) < len(work.range.names):
             gone = counted(len(work.range.names) - len(left.names), work.source.part)

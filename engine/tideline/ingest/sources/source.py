@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 OpenStore = Callable[[Location], ObjectStore]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Reach:
+    """How a look reaches what a source names: stores, and servers with the credentials that
+    `variables` have, by the names that they have in an environment."""
+
+    open_store: OpenStore
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
 class Position(Protocol):
     """How far a table has read a source: a frozen value, whose text is for people."""
 
@@ -220,9 +229,7 @@ class Declared(Protocol):
     def address(self, table_uri: str) -> str:
         """How a checkpoint names the source."""
 
-    def positions(
-        self, open_store: OpenStore, after: Position | None, start: str = ""
-    ) -> Available:
+    def positions(self, reach: Reach, after: Position | None, start: str = "") -> Available:
         """What is there now; with `start`, behind that alone. Raises StorageUnavailableError."""
 
     def takes_from(self, other: Declared) -> bool:

@@ -15,7 +15,7 @@ from tideline.ingest.sources.files.arrived import FileRange
 from tideline.ingest.sources.files.listing import QUARANTINE, FileFormat, FileListing
 from tideline.ingest.sources.files.look import list_arrived_after
 from tideline.ingest.sources.files.position import KIND, FilesPosition
-from tideline.ingest.sources.source import ClaimedPlace, Declared, OpenStore, Position
+from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
 
 _LOCAL = "file://"
 
@@ -63,13 +63,11 @@ class DeclaredFiles:
     def address(self, table_uri: str) -> str:
         return landing_address(self.landing.uri, table_uri)
 
-    def positions(
-        self, open_store: OpenStore, after: Position | None, start: str = ""
-    ) -> FileListing:
+    def positions(self, reach: Reach, after: Position | None, start: str = "") -> FileListing:
         """What is listed, after the path `start` alone where one is given."""
         known = after if isinstance(after, FilesPosition) else None
         return list_arrived_after(
-            open_store(self.landing),
+            reach.open_store(self.landing),
             self.file_format,
             start,
             lambda file: known is not None and known.has_taken(file),

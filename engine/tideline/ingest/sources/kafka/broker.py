@@ -6,8 +6,7 @@
    markers of transactions, of aborted records, or compacted away.
 3. Why brokers cannot be reached comes by a callback, not with the failure: it is kept and said.
 
-Credentials are variables of the environment: KAFKA_USERNAME and KAFKA_PASSWORD; KAFKA_CA_FILE, or
-KAFKA_CA with the PEM text; KAFKA_CLIENT_CERTIFICATE and KAFKA_CLIENT_KEY, PEM texts.
+What reads records does so with the credentials of the environment.
 """
 
 from __future__ import annotations
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import EARLIEST, DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange, Record, TopicPartition
-from tideline.secret_values import masked, note_secrets
+from tideline.secret_values import masked
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -43,8 +43,9 @@ _NO_RECORDS = "records cannot be read"
 
 @dataclass(slots=True)
 class Complaints:
-    """What the client's callback said last."""
+    """What the callback of a client with these credentials said last."""
 
+    credentials: Credentials
     newest: str = ""
     is_refusal: bool = False
 
@@ -64,10 +65,10 @@ class Complaints:
         raise StorageUnavailableError(f"{what}: {words}", path=source.uri)
 
 
-def look_at(source: DeclaredKafka) -> KafkaOffsets:
+def look_at(source: DeclaredKafka, credentials: Credentials) -> KafkaOffsets:
     """The offsets of all partitions now. Raises StorageUnavailableError, ConfigError."""
     with (
-        _complaints(source, _NO_LOOK) as complaints,
+        _complaints(source, credentials, _NO_LOOK) as complaints,
         _consumer(source, complaints) as consumer,
     ):
         return _look(source, consumer, complaints)
@@ -79,7 +80,7 @@ def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> It
     Raises ConfigError where they have more than `bytes_max`, StorageUnavailableError.
     """
     with (
-        _complaints(source, _NO_RECORDS) as complaints,
+        _complaints(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
         _consumer(source, complaints) as consumer,
     ):
         yield from _Reading(source, taken, bytes_max, complaints).read(consumer)
@@ -88,7 +89,7 @@ def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> It
 def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
     """What was read is of the topics that were planned. Raises StorageUnavailableError where one
     was deleted and created again meanwhile: its offsets would be read without an error."""
-    with _complaints(source, _NO_LOOK) as complaints:
+    with _complaints(source, Credentials.of(os.environ), _NO_LOOK) as complaints:
         ids, _, _ = _topics(source, complaints)
     for span in taken.spans:
         if ids.get(span.partition.topic) != span.topic_id:
@@ -177,13 +178,13 @@ class _Reading:
 
 
 @contextmanager
-def _complaints(source: DeclaredKafka, what: str) -> Iterator[Complaints]:
+def _complaints(source: DeclaredKafka, credentials: Credentials, what: str) -> Iterator[Complaints]:
     """Those of the client while it is used; `what` does not work where it fails."""
     try:
         from confluent_kafka import KafkaException
     except ModuleNotFoundError as error:
         raise ConfigError(f"topics need the client of Kafka: {installation('kafka')}") from error
-    complaints = Complaints()
+    complaints = Complaints(credentials)
     try:
         yield complaints
     except KafkaException as error:
@@ -302,24 +303,18 @@ def _client_settings(source: DeclaredKafka, complaints: Complaints) -> dict[str,
         # What matters comes as errors.
         "log_level": 0,
     }
+    given = complaints.credentials
     if source.protocol.signs_in:
+        given.require_user(source.protocol.value)
         settings["sasl.mechanism"] = source.mechanism.value
-        settings["sasl.username"] = _required("KAFKA_USERNAME", source)
-        settings["sasl.password"] = _required("KAFKA_PASSWORD", source)
-    for name, setting in (
-        ("KAFKA_CA_FILE", "ssl.ca.location"),
-        ("KAFKA_CA", "ssl.ca.pem"),
-        ("KAFKA_CLIENT_CERTIFICATE", "ssl.certificate.pem"),
-        ("KAFKA_CLIENT_KEY", "ssl.key.pem"),
+        settings["sasl.username"] = given.username
+        settings["sasl.password"] = given.password
+    for setting, text in (
+        ("ssl.ca.location", given.authorities_file),
+        ("ssl.ca.pem", given.authorities),
+        ("ssl.certificate.pem", given.certificate),
+        ("ssl.key.pem", given.key),
     ):
-        if text := os.environ.get(name):
+        if text:
             settings[setting] = text
-    note_secrets((os.environ.get("KAFKA_PASSWORD"), os.environ.get("KAFKA_CLIENT_KEY")))
     return settings
-
-
-def _required(name: str, source: DeclaredKafka) -> str:
-    text = os.environ.get(name)
-    if not text:
-        raise ConfigError(f"{name} is not set: the protocol is {source.protocol.value}")
-    return text

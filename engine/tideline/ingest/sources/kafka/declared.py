@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 from tideline.ingest.column_type import Column, columns_object, read_columns
 from tideline.ingest.location import Location
+from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, OnDataLoss
 from tideline.ingest.sources.kafka.position import KIND
 from tideline.ingest.sources.kafka.records import KafkaRange
-from tideline.ingest.sources.source import ClaimedPlace, Declared, OpenStore, Position
+from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
 
 EARLIEST = "earliest"
 RECORDS_MAX = 100_000
@@ -64,7 +65,6 @@ class DeclaredKafka:
 
     `start` is EARLIEST or a time in milliseconds since 1970, for a table that has read nothing yet.
     Records that cannot be taken in are kept below `set_aside`; without it they fail the ingest.
-    Credentials are the environment's (`broker`).
     """
 
     kind: ClassVar[str] = KIND
@@ -112,7 +112,7 @@ class DeclaredKafka:
 
     def positions(
         self,
-        open_store: OpenStore,  # noqa: ARG002
+        reach: Reach,
         after: Position | None,  # noqa: ARG002
         start: str = "",  # noqa: ARG002
     ) -> KafkaOffsets:
@@ -120,7 +120,7 @@ class DeclaredKafka:
         # Only what looks at topics needs a client of Kafka.
         from tideline.ingest.sources.kafka.broker import look_at
 
-        return look_at(self)
+        return look_at(self, Credentials.of(reach.variables))
 
     def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
         return False
