@@ -83,6 +83,18 @@ def test_of_a_key_the_last_record_counts_and_one_without_a_value_deletes(
     assert found.results[-1].rows_deleted == 2
 
 
+def test_a_tombstone_deletes_what_is_before_it_in_the_same_commit(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(topic)
+    twice = [*values([(1, 5, "a"), (2, 5, "b")]), ("1", None), ("2", None)]
+    kafka_broker.produce(topic, [*twice, *values([(2, 3, "again"), (3, 1, "c")])])
+    found = feed(tmp_path, kafka_broker, topic)
+    found.drain()
+    assert len(found.results) == 1
+    assert found.rows() == [(2, "again"), (3, "c")]
+
+
 @pytest.mark.parametrize("key", ["12", '"12"', '{"v": "12"}'])
 def test_a_key_that_is_text_is_taken_as_it_is(
     key: str, kafka_broker: KafkaBroker, topic: str, tmp_path: Path

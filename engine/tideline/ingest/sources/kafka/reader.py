@@ -31,6 +31,7 @@ from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
 from tideline.ingest.sources.kafka.json_rows import read_json_values
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.records import Record
+from tideline.ingest.sources.kafka.tombstones import without_deleted
 from tideline.ingest.sources.source import (
     ForSpark,
     Position,
@@ -169,6 +170,8 @@ class _Batch:
         table = pa.concat_tables([upserts, deletes], promote_options="default")
         if not self.tombstones.texts:
             table = table.drop_columns([DELETED_FLAG])
+        else:
+            table = without_deleted(table, self.shape.record_key, self.shape.ordering_columns)
         rows = {name: tuple(found) for name, found in self.bad.items()}
         return Rows(table, BadInput(rows=rows), self.records, self.size_bytes)
 
