@@ -70,7 +70,7 @@ class TopicFeed:
         checkpoint = self.checkpoint()
         position = None if checkpoint is None else checkpoint.position
         reach = own_reach(lambda _: StoreLocation.of(str(self.folder)).open())
-        available = self.source.positions(reach, None)
+        available = self.source.positions(reach, position)
         found = available.plan(position, Limits(1, 0))
         if not isinstance(found, KafkaRange):
             assert isinstance(found, Nothing | Lost)

@@ -28,6 +28,7 @@ from tideline.secret_values import masked
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka.admin import AdminClient
 
 _GROUP = "tideline"
 """The client insists on one; nothing is committed for it."""
@@ -37,6 +38,7 @@ _MARGIN_S = 5.0
 _SILENCE_S = 60.0
 _BATCH = 10_000
 _POLL_S = 1.0
+_PAUSE_S = 0.1
 _NO_LOOK = "the topics cannot be looked at"
 _NO_RECORDS = "records cannot be read"
 
@@ -65,13 +67,15 @@ class Complaints:
         raise StorageUnavailableError(f"{what}: {words}", path=source.uri)
 
 
-def look_at(source: DeclaredKafka, credentials: Credentials) -> KafkaOffsets:
-    """The offsets of all partitions now. Raises StorageUnavailableError, ConfigError."""
+def look_at(source: DeclaredKafka, credentials: Credentials, *, begins: bool) -> KafkaOffsets:
+    """The offsets of all partitions now; where `begins`, those at which a table without a position
+    begins among them. Raises StorageUnavailableError, ConfigError.
+    """
     with (
         _complaints(source, credentials, _NO_LOOK) as complaints,
-        _consumer(source, complaints) as consumer,
+        _admin(source, complaints) as admin,
     ):
-        return _look(source, consumer, complaints)
+        return _look(source, admin, begins=begins)
 
 
 def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
@@ -89,8 +93,11 @@ def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> It
 def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
     """What was read is of the topics that were planned. Raises StorageUnavailableError where one
     was deleted and created again meanwhile: its offsets would be read without an error."""
-    with _complaints(source, Credentials.of(os.environ), _NO_LOOK) as complaints:
-        ids, _, _ = _topics(source, complaints)
+    with (
+        _complaints(source, Credentials.of(os.environ), _NO_LOOK) as complaints,
+        _admin(source, complaints) as admin,
+    ):
+        ids, _, _ = _topics(source, admin)
     for span in taken.spans:
         if ids.get(span.partition.topic) != span.topic_id:
             raise StorageUnavailableError(
@@ -203,20 +210,33 @@ def _is_refusal(error: KafkaError) -> bool:
     return error.code() in refusals
 
 
-def _look(source: DeclaredKafka, consumer: Consumer, complaints: Complaints) -> KafkaOffsets:
-    topic_ids, numbers, missing = _topics(source, complaints)
+def _is_passing(error: KafkaError) -> bool:
+    """Whether a leader is found in a moment."""
+    return error.code() in (
+        error.NOT_LEADER_FOR_PARTITION,
+        error.LEADER_NOT_AVAILABLE,
+        error.OFFSET_NOT_AVAILABLE,
+    )
+
+
+def _look(source: DeclaredKafka, admin: AdminClient, *, begins: bool) -> KafkaOffsets:
+    """A few requests to each broker, however many partitions there are."""
+    from confluent_kafka import admin as of_admins
+
+    specs: Any = vars(of_admins)["OffsetSpec"]
+
+    topic_ids, numbers, missing = _topics(source, admin)
     partitions = [TopicPartition(topic, number) for topic in topic_ids for number in numbers[topic]]
-    bounds = {
-        partition: consumer.get_watermark_offsets(_assigned(partition), timeout=_ANSWER_S)
-        for partition in partitions
-    }
-    starts = _starts(source, consumer, bounds)
+    first = _offsets(source, admin, partitions, specs.earliest())
+    end = _offsets(source, admin, partitions, specs.latest())
+    start = first
+    if begins and source.start != EARLIEST:
+        found = _offsets(source, admin, partitions, specs.for_timestamp(int(source.start)))
+        # None is behind all that is there.
+        start = {item: found[item] if found[item] >= 0 else end[item] for item in partitions}
     return KafkaOffsets(
         topic_ids,
-        {
-            partition: PartitionOffsets(first, end, starts[partition])
-            for partition, (first, end) in bounds.items()
-        },
+        {item: PartitionOffsets(first[item], end[item], start[item]) for item in partitions},
         tuple(missing),
         source.records_max,
         source.on_data_loss,
@@ -224,14 +244,11 @@ def _look(source: DeclaredKafka, consumer: Consumer, complaints: Complaints) -> 
 
 
 def _topics(
-    source: DeclaredKafka, complaints: Complaints
+    source: DeclaredKafka, admin: AdminClient
 ) -> tuple[dict[str, str], dict[str, list[int]], list[str]]:
     """Ids of the topics that are there, the numbers of their partitions, and those missing."""
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
-    from confluent_kafka.admin import AdminClient
 
-    # Its answers fail when it is dropped: it is kept until they are here.
-    admin = AdminClient(_client_settings(source, complaints))
     futures = admin.describe_topics(TopicCollection(list(source.topics)), request_timeout=_ANSWER_S)
     ids: dict[str, str] = {}
     numbers: dict[str, list[int]] = {}
@@ -249,19 +266,45 @@ def _topics(
     return ids, numbers, missing
 
 
-def _starts(
-    source: DeclaredKafka, consumer: Consumer, bounds: dict[TopicPartition, tuple[int, int]]
+def _offsets(
+    source: DeclaredKafka, admin: AdminClient, partitions: list[TopicPartition], wanted: Any
 ) -> dict[TopicPartition, int]:
-    if source.start == EARLIEST or not bounds:
-        return {partition: first for partition, (first, _) in bounds.items()}
-    asked = [_assigned(partition, int(source.start)) for partition in bounds]
-    found = consumer.offsets_for_times(asked, timeout=_ANSWER_S)
-    starts = {TopicPartition(item.topic, item.partition): item.offset for item in found}
-    # Behind all that is there.
-    return {
-        partition: starts[partition] if starts[partition] >= 0 else end
-        for partition, (_, end) in bounds.items()
-    }
+    """Offsets that may be read: of read_committed the latest is that of the oldest transaction that
+    is open. Partitions whose leader changes are asked for again."""
+    from confluent_kafka import IsolationLevel, KafkaException
+
+    offsets: dict[TopicPartition, int] = {}
+    deadline_s = time.monotonic() + _ANSWER_S
+    while len(offsets) < len(partitions):
+        futures = admin.list_offsets(
+            {_assigned(item): wanted for item in partitions if item not in offsets},
+            isolation_level=IsolationLevel[source.isolation.name],
+            request_timeout=_ANSWER_S,
+        )
+        for found, future in futures.items():
+            try:
+                result = future.result(_ANSWER_S + _MARGIN_S)
+            except KafkaException as error:
+                if not _is_passing(error.args[0]) or time.monotonic() > deadline_s:
+                    raise
+                continue
+            offsets[TopicPartition(found.topic, found.partition)] = result.offset
+        if len(offsets) < len(partitions):
+            time.sleep(_PAUSE_S)
+    return offsets
+
+
+@contextmanager
+def _admin(source: DeclaredKafka, complaints: Complaints) -> Iterator[AdminClient]:
+    """Its answers fail when it is dropped: it is kept until they are here."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(_client_settings(source, complaints))
+    try:
+        yield admin
+    finally:
+        # Complaints come when they are asked for.
+        admin.poll(0)
 
 
 def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:

@@ -113,14 +113,14 @@ class DeclaredKafka:
     def positions(
         self,
         reach: Reach,
-        after: Position | None,  # noqa: ARG002
+        after: Position | None,
         start: str = "",  # noqa: ARG002
     ) -> KafkaOffsets:
         """The offsets that the brokers have. Raises StorageUnavailableError, ConfigError."""
         # Only what looks at topics needs a client of Kafka.
         from tideline.ingest.sources.kafka.broker import look_at
 
-        return look_at(self, Credentials.of(reach.variables))
+        return look_at(self, Credentials.of(reach.variables), begins=after is None)
 
     def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
         return False

@@ -1,0 +1,110 @@
+"""What a look at topics asks a real broker for, and what it answers."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.ingest.location import Location
+from tideline.ingest.sources.kafka import broker as broker_module
+from tideline.ingest.sources.kafka.declared import Isolation
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
+from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.records import TopicPartition
+from tideline.ingest.sources.source import Reach
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.topic_feed import TopicFeed, values
+
+pytestmark = pytest.mark.kafka
+
+_SENT = re.compile(r"Sent (\w+)Request")
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"looks-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def requests(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[[], Counter[str]]:
+    """Tells how often the client sent each kind of request, from its log, since it was asked."""
+    settings = broker_module._client_settings
+
+    def logged(*given: Any) -> dict[str, Any]:
+        return {**settings(*given), "debug": "protocol", "log_level": 7}
+
+    monkeypatch.setattr(broker_module, "_client_settings", logged)
+    return lambda: Counter(_SENT.findall(capfd.readouterr().err))
+
+
+def looked(feed: TopicFeed, after: KafkaPosition | None = None) -> KafkaOffsets:
+    return feed.source.positions(Reach(_no_store), after)
+
+
+def test_a_look_at_a_hundred_partitions_costs_as_many_requests_as_at_one(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, requests: Callable[[], Counter[str]]
+) -> None:
+    kafka_broker.create_topic(topic, 100)
+    kafka_broker.produce(topic, values((n, 1, "a") for n in range(5)), partition=99)
+    feed = TopicFeed.of(tmp_path, kafka_broker.address, topic)
+    # Until partitions have their leaders they are asked for again.
+    looked(feed)
+    requests()
+    found = looked(feed)
+    assert found.partitions[TopicPartition(topic, 99)] == PartitionOffsets(0, 5, 0)
+    assert len(found.partitions) == 100
+    sent = requests()
+    assert sent["ListOffsets"] == 2
+    assert sent.total() <= 12, sent
+
+
+def test_the_time_that_a_table_begins_at_is_asked_for_only_as_long_as_it_has_read_nothing(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, requests: Callable[[], Counter[str]]
+) -> None:
+    kafka_broker.create_topic(topic, 2)
+    for number in range(4):
+        kafka_broker.produce(topic, values([(number, 1, "a")]), timestamp_ms=1_000 * (number + 1))
+    feed = TopicFeed.of(tmp_path, kafka_broker.address, topic, start="2500")
+    looked(feed)
+    requests()
+    found = looked(feed)
+    assert found.partitions[TopicPartition(topic, 0)] == PartitionOffsets(0, 4, 2)
+    # No record is of that time or later: it begins at the end.
+    assert found.partitions[TopicPartition(topic, 1)] == PartitionOffsets(0, 0, 0)
+    assert requests()["ListOffsets"] == 3
+    looked(feed, KafkaPosition({}, {}))
+    assert requests()["ListOffsets"] == 2
+
+
+def test_a_look_ends_at_the_oldest_open_transaction_unless_all_records_are_wanted(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(topic)
+    kafka_broker.produce(topic, values([(1, 1, "a"), (2, 1, "b")]))
+    producer = kafka_broker.producer(**{"transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, key="3", value="{}")
+    producer.flush()
+    kafka_broker.produce(topic, values([(4, 1, "d")]))
+    partition = TopicPartition(topic, 0)
+    feed = TopicFeed.of(tmp_path, kafka_broker.address, topic)
+    assert looked(feed).partitions[partition].end == 2
+    every = TopicFeed.of(
+        tmp_path, kafka_broker.address, topic, isolation=Isolation.READ_UNCOMMITTED
+    )
+    assert looked(every).partitions[partition].end == 4
+    producer.abort_transaction()
+
+
+def _no_store(place: Location) -> ObjectStore:
+    pytest.fail(f"a look at topics opens {place.uri}")
