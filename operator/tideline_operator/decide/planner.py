@@ -405,7 +405,7 @@ class _Planner:
             return [Blocked("SourceLost", message, ingest.name, exit_code=2)]
         if not isinstance(following, Nothing):
             taken = len(following.names)
-            reason = counted(backlog.parts, f"new {source.part}")
+            reason = counted(max(backlog.parts, taken), f"new {source.part}")
             if backlog.parts > taken:
                 reason = f"{taken:,} of {reason}"
         elif ahead.is_cluttered(source):

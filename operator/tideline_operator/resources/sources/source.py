@@ -127,11 +127,12 @@ class Source:
         length_max=249,
     )
     start: str | None = described(
-        "Where a table that has read nothing yet begins: earliest, which is the default, or a time "
-        "such as 2026-11-28T00:00:00Z: the first record of this time or later.",
+        "Where a table that has read nothing yet begins: earliest, which is the default; latest, "
+        "the end that is there at its first commit, which holds that and no rows; or a time such "
+        "as 2026-11-28T00:00:00Z: the first record of this time or later.",
         default=None,
-        pattern=r"earliest|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z",
-        pattern_meaning="earliest, or a time in UTC such as 2026-11-28T00:00:00Z",
+        pattern=r"earliest|latest|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z",
+        pattern_meaning="earliest, latest, or a time in UTC such as 2026-11-28T00:00:00Z",
         length_max=40,
     )
     isolation: Isolation | None = described(

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from tideline.ingest.sources.kafka.declared import (
     EARLIEST,
+    LATEST,
     RECORDS_MAX,
     DeclaredKafka,
     Isolation,
@@ -40,7 +41,7 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
 
 
 def _start(text: str) -> str:
-    if text == EARLIEST:
+    if text in (EARLIEST, LATEST):
         return text
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return str(int(moment.timestamp() * 1000))

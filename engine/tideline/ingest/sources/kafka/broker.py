@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
-from tideline.ingest.sources.kafka.declared import EARLIEST, DeclaredKafka
+from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange, Record, TopicPartition
 from tideline.secret_values import masked
@@ -118,12 +118,13 @@ class _Reading:
     spans: dict[tuple[Any, Any], tuple[TopicPartition, int]] = field(default_factory=dict)
 
     def read(self, consumer: Consumer) -> Iterator[Record]:
-        self.ends = {span.partition: span.end for span in self.taken.spans}
+        spans = [span for span in self.taken.spans if span.length]
+        self.ends = {span.partition: span.end for span in spans}
         self.spans = {
             (span.partition.topic, span.partition.number): (span.partition, span.end)
-            for span in self.taken.spans
+            for span in spans
         }
-        consumer.assign([_assigned(span.partition, span.first) for span in self.taken.spans])
+        consumer.assign([_assigned(span.partition, span.first) for span in spans])
         heard_s = time.monotonic()
         while self.ends:
             # Waiting for many would wait for the last one: the first, then what is here with it.
@@ -230,7 +231,9 @@ def _look(source: DeclaredKafka, admin: AdminClient, *, begins: bool) -> KafkaOf
     first = _offsets(source, admin, partitions, specs.earliest())
     end = _offsets(source, admin, partitions, specs.latest())
     start = first
-    if begins and source.start != EARLIEST:
+    if source.start == LATEST:
+        start = end
+    elif begins and source.start != EARLIEST:
         found = _offsets(source, admin, partitions, specs.for_timestamp(int(source.start)))
         # None is behind all that is there.
         start = {item: found[item] if found[item] >= 0 else end[item] for item in partitions}
@@ -240,6 +243,7 @@ def _look(source: DeclaredKafka, admin: AdminClient, *, begins: bool) -> KafkaOf
         tuple(missing),
         source.records_max,
         source.on_data_loss,
+        source.start == LATEST,
     )
 
 

@@ -15,7 +15,7 @@ from tideline.ingest.sources.kafka.position import KIND
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
 
-EARLIEST = "earliest"
+EARLIEST, LATEST = "earliest", "latest"
 RECORDS_MAX = 100_000
 """In one commit, unless declared."""
 
@@ -63,8 +63,9 @@ class RecordField(Enum):
 class DeclaredKafka:
     """Topics of one cluster, whose values are JSON objects with the columns of `schema`.
 
-    `start` is EARLIEST or a time in milliseconds since 1970, for a table that has read nothing yet.
-    Records that cannot be taken in are kept below `set_aside`; without it they fail the ingest.
+    `start` is EARLIEST, LATEST or a time in milliseconds since 1970, for a table that has read
+    nothing yet. Records that cannot be taken in are kept below `set_aside`; without it they fail
+    the ingest.
     """
 
     kind: ClassVar[str] = KIND

@@ -5,7 +5,9 @@
 2. A topic that is not there yet is waited for. What cannot be continued is named, and what to do:
    nothing is guessed and nothing passed over, unless `on_data_loss` says that offsets that are gone
    may be.
-3. A range takes the same number of offsets from each partition as long as they have that many.
+3. A table that begins at the end has a first commit without rows: it holds where the end was. Until
+   then nothing is in the table that could say so, and after it no record is passed over.
+4. A range takes the same number of offsets from each partition as long as they have that many.
 """
 
 from __future__ import annotations
@@ -41,13 +43,17 @@ class PartitionOffsets:
 
 @dataclass(frozen=True, slots=True)
 class KafkaOffsets:
-    """One look. `topic_ids` has the topics that are there, `missing` those that are not."""
+    """One look. `topic_ids` has the topics that are there, `missing` those that are not.
+
+    Where a table `begins_at_end`, its first range has no records.
+    """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionOffsets] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     records_max: int = 1
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    begins_at_end: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -69,6 +75,8 @@ class KafkaOffsets:
         lost = self._lost(known)
         if lost is not None:
             return lost
+        if known is None and self.begins_at_end and self.partitions:
+            return self._end()
         waiting = self._waiting(known)
         if not waiting:
             return Nothing()
@@ -114,6 +122,15 @@ class KafkaOffsets:
 
     def describe_others(self) -> str | None:
         return None
+
+    def _end(self) -> KafkaRange:
+        """Nothing of each partition, from its end on."""
+        return KafkaRange(
+            tuple(
+                Span(partition, self.topic_ids[partition.topic], found.end, found.end)
+                for partition, found in sorted(self.partitions.items())
+            )
+        )
 
     def _waiting(self, known: KafkaPosition | None) -> list[Span]:
         """What of each partition is behind the position, whatever its length."""
