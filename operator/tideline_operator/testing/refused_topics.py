@@ -65,6 +65,32 @@ TOPIC_REFUSALS = (
         "should match",
     ),
     RefusedSpec(
+        with_topics(", pattern: 'orders-.*'"),
+        "spec.ingest[0].source.pattern: give topics or pattern, not both",
+        "spec.ingest[0].source.pattern",
+        "give topics or pattern",
+    ),
+    RefusedSpec(
+        without("path: landing}", "path: landing, pattern: 'orders-.*'}"),
+        "spec.ingest[0].source.topics: is required for kafka, and only for it",
+        "spec.ingest[0].source.topics",
+        "is required for kafka",
+    ),
+    RefusedSpec(
+        with_topics(", pattern: '(a+)+'").replace("topics: [orders], ", ""),
+        "spec.ingest[0].source.pattern: '(a+)+'",
+        "spec.ingest[0].source.pattern",
+        "should match",
+    ),
+    RefusedSpec(
+        with_topics(", pattern: '.*a.*a.*a.*'").replace("topics: [orders], ", ""),
+        "spec.ingest[0].source.pattern: has more than 3 of *, + and ? in one alternative",
+    ),
+    RefusedSpec(
+        with_topics(", pattern: '[z'").replace("topics: [orders], ", ""),
+        "spec.ingest[0].source.pattern: is no regular expression",
+    ),
+    RefusedSpec(
         with_topics(lines="transform: select * from source"),
         "spec.ingest[0].transform: SQL is for files: records of topics are read without Spark",
         "spec.ingest[0].transform",

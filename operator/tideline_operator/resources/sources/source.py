@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -32,6 +33,9 @@ _OF_TOPICS = (
 )
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
+_ONE_OF_TOPICS = "give topics or pattern, not both"
+_REPEATS_MAX = 3
+"""In one alternative of a pattern: what a match can cost grows with its power."""
 _WITH_MOVE = "is required with taken: Move, and only then allowed"
 _HAS_ANY_OF_TOPICS = " || ".join(f"has(self.{json_name(name)})" for name in _OF_TOPICS)
 
@@ -118,13 +122,23 @@ class Source:
         length_max=1024,
     )
     topics: tuple[str, ...] = described(
-        "Topics whose records are ingested. A value is a JSON object with the columns of the "
-        "schema; a record without a value deletes what its key names.",
+        "Topics whose records are ingested, where no pattern says so. A value is a JSON object "
+        "with the columns of the schema; a record without a value deletes what its key names.",
         default=(),
         items_max=100,
         pattern=r"[A-Za-z0-9._-]+",
         pattern_meaning="letters, digits, dots, - and _",
         length_max=249,
+    )
+    pattern: str | None = described(
+        "Instead of topics: a regular expression for the whole names of topics, such as "
+        "orders-.* or crm[.][a-z]+, without groups and with at most 3 of *, + and ? in each "
+        "alternative. Topics that come later are read from their first record. Names that begin "
+        "with __ are never meant.",
+        default=None,
+        pattern=r"[A-Za-z0-9._|?*+^\[\]\\-]+",
+        pattern_meaning="letters, digits, . _ - | ? * + [ ] ^ and the backslash",
+        length_max=1024,
     )
     start: str | None = described(
         "Where a table that has read nothing yet begins: earliest, which is the default; latest, "
@@ -197,9 +211,15 @@ class Source:
             field="brokers",
         ),
         CelRule(
-            "(self.format == 'kafka') == (has(self.topics) && self.topics.size() > 0)",
+            "(self.format == 'kafka') == "
+            "(has(self.pattern) || (has(self.topics) && self.topics.size() > 0))",
             _FOR_TOPICS,
             field="topics",
+        ),
+        CelRule(
+            "!has(self.pattern) || !has(self.topics) || self.topics.size() == 0",
+            _ONE_OF_TOPICS,
+            field="pattern",
         ),
     )
 
@@ -226,12 +246,28 @@ class Source:
         is_kafka = self.format is SourceFormat.KAFKA
         if bool(self.path) == is_kafka:
             yield "path", _FOR_FILES
-        for name, given in (("brokers", self.brokers), ("topics", self.topics)):
+        for name, given in (
+            ("brokers", self.brokers),
+            ("topics", self.topics or self.pattern),
+        ):
             if bool(given) != is_kafka:
                 yield name, _FOR_TOPICS
+        if self.topics and self.pattern:
+            yield "pattern", _ONE_OF_TOPICS
+        if self.pattern:
+            yield from (("pattern", fault) for fault in _faults_of_pattern(self.pattern))
         other = _OF_FILES if is_kafka else _OF_TOPICS
         for item in dataclasses.fields(self):
             is_given = getattr(self, item.name) not in (item.default, None, {}, ())
             if item.name in other and is_given:
                 of = "files" if is_kafka else "kafka"
                 yield json_name(item.name), f"is of {of}, and the format is {self.format.value}"
+
+
+def _faults_of_pattern(pattern: str) -> Iterator[str]:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        yield f"is no regular expression: {error}"
+    if any(sum(map(part.count, "*+?")) > _REPEATS_MAX for part in pattern.split("|")):
+        yield f"has more than {_REPEATS_MAX} of *, + and ? in one alternative"

@@ -28,6 +28,7 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
     return DeclaredKafka(
         brokers=str(source.brokers),
         topics=source.topics,
+        pattern=source.pattern or "",
         schema=columns_of(source),
         start=_start(source.start or EARLIEST),
         isolation=source.isolation or Isolation.READ_COMMITTED,

@@ -23,7 +23,9 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
+from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import KafkaRange, Record, TopicPartition
+from tideline.ingest.sources.source import Position
 from tideline.secret_values import masked
 
 if TYPE_CHECKING:
@@ -67,15 +69,17 @@ class Complaints:
         raise StorageUnavailableError(f"{what}: {words}", path=source.uri)
 
 
-def look_at(source: DeclaredKafka, credentials: Credentials, *, begins: bool) -> KafkaOffsets:
-    """The offsets of all partitions now; where `begins`, those at which a table without a position
-    begins among them. Raises StorageUnavailableError, ConfigError.
+def look_at(
+    source: DeclaredKafka, credentials: Credentials, after: Position | None
+) -> KafkaOffsets:
+    """The offsets of all partitions now; without `after`, those at which a table begins that has
+    read nothing among them. Raises StorageUnavailableError, ConfigError.
     """
     with (
         _complaints(source, credentials, _NO_LOOK) as complaints,
         _admin(source, complaints) as admin,
     ):
-        return _look(source, admin, begins=begins)
+        return _look(source, admin, after)
 
 
 def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
@@ -97,7 +101,7 @@ def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
         _complaints(source, Credentials.of(os.environ), _NO_LOOK) as complaints,
         _admin(source, complaints) as admin,
     ):
-        ids, _, _ = _topics(source, admin)
+        ids, _, _ = _described({span.partition.topic for span in taken.spans}, admin)
     for span in taken.spans:
         if ids.get(span.partition.topic) != span.topic_id:
             raise StorageUnavailableError(
@@ -220,20 +224,21 @@ def _is_passing(error: KafkaError) -> bool:
     )
 
 
-def _look(source: DeclaredKafka, admin: AdminClient, *, begins: bool) -> KafkaOffsets:
+def _look(source: DeclaredKafka, admin: AdminClient, after: Position | None) -> KafkaOffsets:
     """A few requests to each broker, however many partitions there are."""
     from confluent_kafka import admin as of_admins
 
     specs: Any = vars(of_admins)["OffsetSpec"]
 
-    topic_ids, numbers, missing = _topics(source, admin)
+    topics = set(source.topics) or _matching(source, admin, after)
+    topic_ids, numbers, missing = _described(topics, admin)
     partitions = [TopicPartition(topic, number) for topic in topic_ids for number in numbers[topic]]
     first = _offsets(source, admin, partitions, specs.earliest())
     end = _offsets(source, admin, partitions, specs.latest())
     start = first
     if source.start == LATEST:
         start = end
-    elif begins and source.start != EARLIEST:
+    elif after is None and source.start != EARLIEST:
         found = _offsets(source, admin, partitions, specs.for_timestamp(int(source.start)))
         # None is behind all that is there.
         start = {item: found[item] if found[item] >= 0 else end[item] for item in partitions}
@@ -247,13 +252,26 @@ def _look(source: DeclaredKafka, admin: AdminClient, *, begins: bool) -> KafkaOf
     )
 
 
-def _topics(
-    source: DeclaredKafka, admin: AdminClient
+def _matching(source: DeclaredKafka, admin: AdminClient, after: Position | None) -> set[str]:
+    """Topics that the pattern means, and those among them that were there before."""
+    known = after.topic_ids if isinstance(after, KafkaPosition) else ()
+    return {
+        topic
+        for topic in {*admin.list_topics(timeout=_ANSWER_S).topics, *known}
+        if source.is_wanted(topic)
+    }
+
+
+def _described(
+    topics: set[str], admin: AdminClient
 ) -> tuple[dict[str, str], dict[str, list[int]], list[str]]:
     """Ids of the topics that are there, the numbers of their partitions, and those missing."""
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-    futures = admin.describe_topics(TopicCollection(list(source.topics)), request_timeout=_ANSWER_S)
+    if not topics:
+        return {}, {}, []
+    wanted = TopicCollection(sorted(topics))
+    futures = admin.describe_topics(wanted, request_timeout=_ANSWER_S)
     ids: dict[str, str] = {}
     numbers: dict[str, list[int]] = {}
     missing = []

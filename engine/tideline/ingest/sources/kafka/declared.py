@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +17,8 @@ from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
 
 EARLIEST, LATEST = "earliest", "latest"
+_INTERNAL = "__"
+"""How names of topics begin that brokers and their tools keep for themselves."""
 RECORDS_MAX = 100_000
 """In one commit, unless declared."""
 
@@ -63,6 +66,7 @@ class RecordField(Enum):
 class DeclaredKafka:
     """Topics of one cluster, whose values are JSON objects with the columns of `schema`.
 
+    They are `topics`, or else all whose whole names match `pattern`, those of the brokers left out.
     `start` is EARLIEST, LATEST or a time in milliseconds since 1970, for a table that has read
     nothing yet. Records that cannot be taken in are kept below `set_aside`; without it they fail
     the ingest.
@@ -86,10 +90,11 @@ class DeclaredKafka:
     protocol: Protocol = Protocol.PLAINTEXT
     mechanism: Mechanism = Mechanism.PLAIN
     set_aside: Location | None = None
+    pattern: str = ""
 
     @property
     def uri(self) -> str:
-        return f"kafka://{self.brokers.partition(',')[0]}/{','.join(self.topics)}"
+        return f"kafka://{self.brokers.partition(',')[0]}/{self.pattern or ','.join(self.topics)}"
 
     @property
     def places(self) -> tuple[Location, ...]:
@@ -107,8 +112,17 @@ class DeclaredKafka:
     def settles(self) -> bool:
         return False
 
+    def is_wanted(self, topic: str) -> bool:
+        """Whether it is one of these topics."""
+        if not self.pattern:
+            return topic in self.topics
+        return not topic.startswith(_INTERNAL) and bool(re.fullmatch(self.pattern, topic))
+
     def address(self, table_uri: str) -> str:  # noqa: ARG002
-        """The topics alone: brokers move, and a position has the ids of the topics."""
+        """The topics alone: brokers move, and a position has the ids of the topics. Of a pattern it
+        is the same whatever matches."""
+        if self.pattern:
+            return f"kafka:/{self.pattern}/"
         return f"kafka:{','.join(sorted(self.topics))}"
 
     def positions(
@@ -121,7 +135,7 @@ class DeclaredKafka:
         # Only what looks at topics needs a client of Kafka.
         from tideline.ingest.sources.kafka.broker import look_at
 
-        return look_at(self, Credentials.of(reach.variables), begins=after is None)
+        return look_at(self, Credentials.of(reach.variables), after)
 
     def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
         return False
@@ -136,6 +150,7 @@ class DeclaredKafka:
         return {
             "brokers": self.brokers,
             "topics": list(self.topics),
+            "pattern": self.pattern,
             "sourceSchema": columns_object(self.schema),
             "start": self.start,
             "isolation": self.isolation.value,
@@ -153,6 +168,7 @@ class DeclaredKafka:
         return cls(
             brokers=str(content["brokers"]),
             topics=tuple(str(topic) for topic in content["topics"]),
+            pattern=str(content.get("pattern", "")),
             schema=read_columns(content["sourceSchema"]),
             start=str(content["start"]),
             isolation=Isolation(content["isolation"]),

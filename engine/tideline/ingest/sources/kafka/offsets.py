@@ -61,7 +61,7 @@ class KafkaOffsets:
 
     @property
     def exists(self) -> bool:
-        return not self.missing
+        return bool(self.topic_ids) and not self.missing
 
     @property
     def set_aside(self) -> SetAside:
