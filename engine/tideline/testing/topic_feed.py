@@ -44,6 +44,9 @@ class TopicFeed:
     table_type: str = "MERGE_ON_READ"
     bad_rows_max: int | None = None
     key: tuple[str, ...] = ("id",)
+    schema: tuple[Column, ...] = SCHEMA
+    table_version: int = 8
+    properties: dict[str, str] = field(default_factory=dict)
     results: list[OperationResult] = field(default_factory=list)
 
     @classmethod
@@ -59,7 +62,9 @@ class TopicFeed:
             self.key,
             ordering=self.ordering,
             table_type=self.table_type,
-            schema=SCHEMA,
+            table_version=self.table_version,
+            schema=self.schema,
+            creation_properties=self.properties,
         )
 
     def checkpoint(self) -> Checkpoint | None:

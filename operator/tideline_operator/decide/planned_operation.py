@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.table.layout.known_layouts import layout_of_new
+from tideline.hudi.table.partial_updates import PartialUpdateMode
+from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
 from tideline.ingest.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
@@ -25,6 +28,7 @@ from tideline.ingest.operation.operation import (
     Work,
     operation_id,
 )
+from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.sources.source import Range
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.service_settings import (
@@ -130,7 +134,11 @@ def _target(table: ResolvedTable) -> TableTarget:
         table_type=spec.type.value,
         table_version=spec.table_version,
         schema=_columns(spec.schema),
-        creation_properties={**_key_properties(spec.key_generator), **written},
+        creation_properties={
+            **_filling_up(spec),
+            **_key_properties(spec.key_generator),
+            **written,
+        },
         write_properties={**engine_setting(spec), **written, **INLINE_SERVICES_OFF},
         unique_in_table=spec.uniqueness is Uniqueness.TABLE,
     )
@@ -141,6 +149,18 @@ def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
     if catalog is None:
         return None
     return CatalogEntry(catalog.name, catalog.table, tuple(sorted(catalog.properties.items())))
+
+
+def _filling_up(spec: LakeTableSpec) -> dict[str, str]:
+    """Change events lack values that did not change: a table that can keeps its own."""
+    has_events = any(ingest.source.has_change_events for ingest in spec.ingest)
+    can_fill = layout_of_new(spec.table_version).properties.merge_settings
+    if not has_events or not can_fill or PARTIAL_UPDATE_MODE in spec.properties:
+        return {}
+    return {
+        PARTIAL_UPDATE_MODE: str(PartialUpdateMode.FILL_UNAVAILABLE),
+        UNAVAILABLE_PROPERTY: UNAVAILABLE,
+    }
 
 
 def _write_properties(spec: LakeTableSpec) -> dict[str, str]:

@@ -91,6 +91,28 @@ TOPIC_REFUSALS = (
         "spec.ingest[0].source.pattern: is no regular expression",
     ),
     RefusedSpec(
+        with_topics(", value: avro"),
+        "spec.ingest[0].source.schemaRegistry: is required with value: avro or debezium-avro",
+        "spec.ingest[0].source.schemaRegistry",
+        "is required with value",
+    ),
+    RefusedSpec(
+        with_topics(", value: avro, schemaRegistry: 'http://user:word@registry'"),
+        "allowed: an address of http or https without credentials",
+        "spec.ingest[0].source.schemaRegistry",
+        "should match",
+    ),
+    RefusedSpec(
+        with_topics(", value: raw, onTruncate: Ignore"),
+        "spec.ingest[0].source.onTruncate: is of change events",
+        "spec.ingest[0].source.onTruncate",
+        "is of change events",
+    ),
+    RefusedSpec(
+        with_topics(", recordFields: [_kafka_key, _event_lsn]"),
+        "spec.ingest[0].source.recordFields[1]: is of change events",
+    ),
+    RefusedSpec(
         with_topics(lines="transform: select * from source"),
         "spec.ingest[0].transform: SQL is for files: records of topics are read without Spark",
         "spec.ingest[0].transform",

@@ -20,7 +20,7 @@ from pyarrow import types
 
 from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
-from tideline.formats.avro import decode_records, encode_records, physical_schema
+from tideline.formats.avro import decode_record, decode_records, encode_records, physical_schema
 from tideline.formats.hfile import decode_hfile
 from tideline.formats.log_block import (
     BlockKind,
@@ -85,10 +85,42 @@ def decode_data_block(
         return _read_parquet(content, columns, path)
     if kind is BlockKind.AVRO_DATA:
         datums = split_avro_content(content, path=path)
-        return _read_avro(datums, schema_json, columns, path)
+        return decode_avro_rows(datums, schema_json, columns, path)
     if kind is BlockKind.HFILE_DATA:
         return _read_hfile(content, schema_json, columns, path)
     raise UnsupportedTableError(f"log blocks of kind {kind.name} are not read", path=path)
+
+
+def decode_avro_rows(
+    datums: Sequence[bytes],
+    schema_json: str,
+    columns: Sequence[str] | None = None,
+    path: object = None,
+    *,
+    are_strangers: bool = False,
+) -> pa.Table:
+    """The rows of Avro records, which have the types of `schema_json`.
+
+    With `are_strangers` each record must end where its bytes do: records of several writers are not
+    checked as a whole. Raises CorruptTableError naming `path`, and UnsupportedTableError for a type
+    that Arrow lacks.
+    """
+    wanted = _arrow_schema(schema_json)
+    physical_json = physical_schema(schema_json)
+    physical = _arrow_schema(physical_json)
+    if are_strangers:
+        records = [decode_record(physical_json, datum, path=path) for datum in datums]
+    else:
+        records = decode_records(physical_json, datums, path=path)
+    names = wanted.names if columns is None else _chosen(wanted.names, columns)
+    try:
+        rows = pa.array(records, pa.struct([physical.field(name) for name in names]))
+        arrays = [_to_logical(rows.field(name), wanted.field(name).type) for name in names]
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise CorruptTableError("Avro records cannot be read", path=path, value=error) from error
+    if not names:
+        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
+    return pa.Table.from_arrays(arrays, schema=pa.schema([wanted.field(name) for name in names]))
 
 
 def _avro_content(rows: pa.Table, schema_json: str) -> bytes:
@@ -141,7 +173,7 @@ def _read_hfile(
     Source: Hudi's HoodieHFileDataBlock.serializeRecord, HoodieAvroHFileReader.
     """
     entries = decode_hfile(content, path=path).entries
-    rows = _read_avro([value for _, value in entries], schema_json, columns, path)
+    rows = decode_avro_rows([value for _, value in entries], schema_json, columns, path)
     if _HFILE_KEY not in rows.schema.names:
         return rows
     position = rows.schema.get_field_index(_HFILE_KEY)
@@ -149,24 +181,6 @@ def _read_hfile(
         keys = pa.array([key.decode() for key, _ in entries], pa.string())
     stored = rows.schema.field(position)
     return rows.set_column(position, stored, keys.cast(stored.type))
-
-
-def _read_avro(
-    datums: Sequence[bytes], schema_json: str, columns: Sequence[str] | None, path: object
-) -> pa.Table:
-    wanted = _arrow_schema(schema_json)
-    physical_json = physical_schema(schema_json)
-    physical = _arrow_schema(physical_json)
-    records = decode_records(physical_json, datums, path=path)
-    names = wanted.names if columns is None else _chosen(wanted.names, columns)
-    try:
-        rows = pa.array(records, pa.struct([physical.field(name) for name in names]))
-        arrays = [_to_logical(rows.field(name), wanted.field(name).type) for name in names]
-    except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise CorruptTableError("Avro log block cannot be read", path=path, value=error) from error
-    if not names:
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
-    return pa.Table.from_arrays(arrays, schema=pa.schema([wanted.field(name) for name in names]))
 
 
 def _chosen(names: Sequence[str], columns: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from tideline.commit_report import CommitReport
 from tideline.errors import InvalidDataError
 from tideline.hudi.index.declaration import keep_unique
 from tideline.hudi.index.uniqueness import IN_TABLE
+from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
 from tideline.ingest.execute.table_checkpoints import require_generation
@@ -100,6 +101,7 @@ class IngestBatch:
             only_keys=self.deletes,
             can_delete=work.write_operation in (UPSERT, DELETE),
             left_out=left_out,
+            unavailable=self._unavailable,
         )
 
     def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
@@ -119,6 +121,15 @@ class IngestBatch:
             require=lambda now: require_generation(table, now, work),
         )
         return replace(report, notes=(*notes, *report.notes))
+
+    @property
+    def _unavailable(self) -> str:
+        """The marker of values that the table fills up from stored rows; empty without one."""
+        if self.table is not None:
+            updates = self.table.hoodie_table.config.partial_updates
+            return (updates.unavailable or "") if updates is not None else ""
+        properties = self.operation.table.creation_properties
+        return properties.get(UNAVAILABLE_PROPERTY, "") if PARTIAL_UPDATE_MODE in properties else ""
 
     def declared_table(self) -> LakeTable:
         """The table, created as declared where there is none."""

@@ -278,6 +278,7 @@ class Shape:
     With `fits` untyped values are cast to the table's types; with `only_keys` other columns do not
     matter. `can_delete` says whether the operation takes rows that delete among others. `keys` is
     the table's KeyGenerator, None where there is no table yet. Rows in `left_out` were set aside.
+    The table fills up values that are its marker for `unavailable` ones; empty where it does not.
     """
 
     schema: pa.Schema | None = None
@@ -293,6 +294,7 @@ class Shape:
     keys: Any = None
     ordering: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
+    unavailable: str = ""
 
 
 class SparkRows(Protocol):

@@ -17,8 +17,10 @@ from tideline.ingest.sources.kafka.declared import (
     RECORDS_MAX,
     Isolation,
     Mechanism,
+    OnTruncate,
     Protocol,
     RecordField,
+    ValueFormat,
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline_operator.resources.field import CelRule, described, json_name, no_credentials_in
@@ -29,13 +31,15 @@ from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 _OF_FILES = ("options", "moved_from", "taken", "moved_to", "names_ascend")
 _OF_TOPICS = (
     *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
-    *("protocol", "mechanism", "set_aside"),
+    *("protocol", "mechanism", "set_aside", "value", "schema_registry", "on_truncate"),
 )
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
 _ONE_OF_TOPICS = "give topics or pattern, not both"
 _REPEATS_MAX = 3
 """In one alternative of a pattern: what a match can cost grows with its power."""
+_FOR_AVRO = "is required with value: avro or debezium-avro, and only then allowed"
+_FOR_EVENTS = "is of change events, with value: debezium-json or debezium-avro"
 _WITH_MOVE = "is required with taken: Move, and only then allowed"
 _HAS_ANY_OF_TOPICS = " || ".join(f"has(self.{json_name(name)})" for name in _OF_TOPICS)
 
@@ -122,8 +126,8 @@ class Source:
         length_max=1024,
     )
     topics: tuple[str, ...] = described(
-        "Topics whose records are ingested, where no pattern says so. A value is a JSON object "
-        "with the columns of the schema; a record without a value deletes what its key names.",
+        "Topics whose records are ingested, where no pattern says so. A record without a value "
+        "deletes what its key names.",
         default=(),
         items_max=100,
         pattern=r"[A-Za-z0-9._-]+",
@@ -139,6 +143,26 @@ class Source:
         pattern=r"[A-Za-z0-9._|?*+^\[\]\\-]+",
         pattern_meaning="letters, digits, . _ - | ? * + [ ] ^ and the backslash",
         length_max=1024,
+    )
+    value: ValueFormat | None = described(
+        "What the values of records are. json, the default: objects with the columns of the "
+        "schema. avro: records behind the number of their schema. debezium-json, debezium-avro: "
+        "change events. raw: text or bytes for the only column of the schema.",
+        default=None,
+    )
+    schema_registry: str | None = described(
+        "Address of the registry that has the schemas of Avro values. Credentials are variables of "
+        "the environment: SCHEMA_REGISTRY_USERNAME, SCHEMA_REGISTRY_PASSWORD, "
+        "SCHEMA_REGISTRY_CA_FILE.",
+        default=None,
+        pattern=r"https?://[^\s/?#@]+(/[^\s?#@]*)?",
+        pattern_meaning="an address of http or https without credentials",
+        length_max=1024,
+    )
+    on_truncate: OnTruncate | None = described(
+        "What a change event does that empties the source table. Fail, the default, stops the "
+        "ingest; Ignore keeps the table's rows.",
+        default=None,
     )
     start: str | None = described(
         "Where a table that has read nothing yet begins: earliest, which is the default; latest, "
@@ -161,9 +185,11 @@ class Source:
     )
     record_fields: tuple[RecordField, ...] = described(
         "What of a record is a column as well: _kafka_topic, _kafka_partition, _kafka_offset, "
-        "_kafka_timestamp, _kafka_key, _kafka_headers.",
+        "_kafka_timestamp, _kafka_key, _kafka_headers; of change events also "
+        "_change_operation_type, _event_origin_ts_ms, _event_tx_id, and what orders them: "
+        "_event_lsn of Postgres, _event_seq of MySQL.",
         default=(),
-        items_max=6,
+        items_max=11,
     )
     max_records_per_commit: int | None = described(
         f"Largest number of records in one commit, {RECORDS_MAX:,} by default; their bytes must "
@@ -221,7 +247,23 @@ class Source:
             _ONE_OF_TOPICS,
             field="pattern",
         ),
+        CelRule(
+            "(has(self.value) && self.value in ['avro', 'debezium-avro'])"
+            " == has(self.schemaRegistry)",
+            _FOR_AVRO,
+            field="schemaRegistry",
+        ),
+        CelRule(
+            "!has(self.onTruncate) || (has(self.value) && self.value in"
+            " ['debezium-json', 'debezium-avro'])",
+            _FOR_EVENTS,
+            field="onTruncate",
+        ),
     )
+
+    @property
+    def has_change_events(self) -> bool:
+        return self.value is not None and self.value.is_change_event
 
     @property
     def partial_looks(self) -> Duration | None:
@@ -256,6 +298,14 @@ class Source:
             yield "pattern", _ONE_OF_TOPICS
         if self.pattern:
             yield from (("pattern", fault) for fault in _faults_of_pattern(self.pattern))
+        needs_registry = self.value is not None and self.value.needs_registry
+        if bool(self.schema_registry) != needs_registry:
+            yield "schemaRegistry", _FOR_AVRO
+        if self.on_truncate is not None and not self.has_change_events:
+            yield "onTruncate", _FOR_EVENTS
+        for place, wanted in enumerate(self.record_fields):
+            if wanted.is_of_event and not self.has_change_events:
+                yield f"recordFields[{place}]", _FOR_EVENTS
         other = _OF_FILES if is_kafka else _OF_TOPICS
         for item in dataclasses.fields(self):
             is_given = getattr(self, item.name) not in (item.default, None, {}, ())

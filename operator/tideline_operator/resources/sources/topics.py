@@ -11,7 +11,9 @@ from tideline.ingest.sources.kafka.declared import (
     DeclaredKafka,
     Isolation,
     Mechanism,
+    OnTruncate,
     Protocol,
+    ValueFormat,
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline_operator.resources.sources.files import columns_of
@@ -30,6 +32,9 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
         topics=source.topics,
         pattern=source.pattern or "",
         schema=columns_of(source),
+        value=source.value or ValueFormat.JSON,
+        registry=source.schema_registry or "",
+        on_truncate=source.on_truncate or OnTruncate.FAIL,
         start=_start(source.start or EARLIEST),
         isolation=source.isolation or Isolation.READ_COMMITTED,
         on_data_loss=source.on_data_loss or OnDataLoss.FAIL,

@@ -1,5 +1,9 @@
 """Topics of Kafka as a source of rows.
 
-`declared`, `records`, `position` and `offsets` are values; `broker` talks to the brokers,
-`json_rows` reads values, and `reader` is where both meet the commit.
+- values: `declared`, `records`, `position`, `offsets`, `credentials`
+- talking to brokers: `broker`
+- values of records as rows: `values` has a reader for each format, which gives what `decoded` says:
+  `json_rows`; `avro_rows` by `schema_registry`; `change_events` by `connect_types` and
+  `connect_avro`
+- where both meet the commit: `reader`, `tombstones`
 """

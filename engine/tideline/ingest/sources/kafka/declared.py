@@ -19,6 +19,8 @@ from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Rea
 EARLIEST, LATEST = "earliest", "latest"
 _INTERNAL = "__"
 """How names of topics begin that brokers and their tools keep for themselves."""
+UNAVAILABLE = "__debezium_unavailable_value"
+"""Stands in a change event for a large value that an update left as it was."""
 RECORDS_MAX = 100_000
 """In one commit, unless declared."""
 
@@ -51,8 +53,37 @@ class Mechanism(Enum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
+class ValueFormat(Enum):
+    """What values of records are."""
+
+    JSON = "json"
+    AVRO = "avro"
+    DEBEZIUM_JSON = "debezium-json"
+    DEBEZIUM_AVRO = "debezium-avro"
+    RAW = "raw"
+
+    @property
+    def is_change_event(self) -> bool:
+        return self in (ValueFormat.DEBEZIUM_JSON, ValueFormat.DEBEZIUM_AVRO)
+
+    @property
+    def needs_registry(self) -> bool:
+        return self in (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
+
+
+class OnTruncate(Enum):
+    """What an event does that empties the table in its source."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
 class RecordField(Enum):
-    """What of a record, beside its value, can be a column; the value is the column's name."""
+    """What of a record, beside its value, can be a column; the value is the column's name.
+
+    The last ones are of change events, named as in Hudi's DebeziumConstants. SEQUENCE is of MySQL:
+    the number of the binlog, the position in it, the row of the event.
+    """
 
     TOPIC = "_kafka_topic"
     PARTITION = "_kafka_partition"
@@ -60,13 +91,23 @@ class RecordField(Enum):
     TIMESTAMP = "_kafka_timestamp"
     KEY = "_kafka_key"
     HEADERS = "_kafka_headers"
+    OPERATION = "_change_operation_type"
+    ORIGIN_TIME = "_event_origin_ts_ms"
+    TRANSACTION = "_event_tx_id"
+    LSN = "_event_lsn"
+    SEQUENCE = "_event_seq"
+
+    @property
+    def is_of_event(self) -> bool:
+        return not self.value.startswith("_kafka_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredKafka:
-    """Topics of one cluster, whose values are JSON objects with the columns of `schema`.
+    """Topics of one cluster; `schema` has the columns of their values, where these do not say.
 
     They are `topics`, or else all whose whole names match `pattern`, those of the brokers left out.
+    The schemas of Avro values are those of the `registry`.
     `start` is EARLIEST, LATEST or a time in milliseconds since 1970, for a table that has read
     nothing yet. Records that cannot be taken in are kept below `set_aside`; without it they fail
     the ingest.
@@ -82,6 +123,9 @@ class DeclaredKafka:
     brokers: str
     topics: tuple[str, ...]
     schema: tuple[Column, ...]
+    value: ValueFormat = ValueFormat.JSON
+    registry: str = ""
+    on_truncate: OnTruncate = OnTruncate.FAIL
     start: str = EARLIEST
     isolation: Isolation = Isolation.READ_COMMITTED
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
@@ -107,6 +151,12 @@ class DeclaredKafka:
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.schema
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Names of columns that no value fills."""
+        ours = {item.value for item in RecordField if not item.is_of_event}
+        return frozenset(ours | {item.value for item in self.record_fields})
 
     @property
     def settles(self) -> bool:
@@ -152,6 +202,9 @@ class DeclaredKafka:
             "topics": list(self.topics),
             "pattern": self.pattern,
             "sourceSchema": columns_object(self.schema),
+            "value": self.value.value,
+            "registry": self.registry,
+            "onTruncate": self.on_truncate.value,
             "start": self.start,
             "isolation": self.isolation.value,
             "onDataLoss": self.on_data_loss.value,
@@ -170,6 +223,9 @@ class DeclaredKafka:
             topics=tuple(str(topic) for topic in content["topics"]),
             pattern=str(content.get("pattern", "")),
             schema=read_columns(content["sourceSchema"]),
+            value=ValueFormat(content.get("value", ValueFormat.JSON.value)),
+            registry=str(content.get("registry", "")),
+            on_truncate=OnTruncate(content.get("onTruncate", OnTruncate.FAIL.value)),
             start=str(content["start"]),
             isolation=Isolation(content["isolation"]),
             on_data_loss=OnDataLoss(content["onDataLoss"]),

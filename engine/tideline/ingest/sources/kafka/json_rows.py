@@ -1,9 +1,8 @@
 """Values that are JSON objects, as Arrow rows; which of them are none, and why.
 
-1. All values are read in one piece, one a line: a vectorised reader takes the columns that are
-   declared, by their types, and ignores others.
-2. Where that fails, or gives another number of rows, the values are halved until those at fault
-   stand alone: as many readings as there are bad ones, times the logarithm of all.
+All values are read in one piece, one a line: a vectorised reader takes the columns that are
+declared, by their types, and ignores others. Where that fails, or gives another number of rows,
+they are halved (`decoded`).
 """
 
 from __future__ import annotations
@@ -12,9 +11,12 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.json as pj
+
+from tideline.ingest.sources.kafka.decoded import NoRowError, read_halves
 
 _BLOCK_BYTES_MIN = 1 << 20
 _OTHER_KIND = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
@@ -23,26 +25,16 @@ _OTHER_KIND = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
 def read_json_values(values: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
     """Rows of the good values in their order, and the reason of each bad one by its number."""
     bad: dict[int, str] = {}
-    tables = _read(values, 0, schema, bad)
+    tables = read_halves(values, partial(json_rows, schema=schema), bad)
     return pa.concat_tables(tables) if tables else schema.empty_table(), bad
 
 
-def _read(
-    values: Sequence[bytes], first: int, schema: pa.Schema, bad: dict[int, str]
-) -> list[pa.Table]:
-    if not values:
-        return []
+def json_rows(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """A row for each value. Raises NoRowError."""
     try:
-        return [_parsed(values, schema)]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, _NoObjectError) as error:
-        if len(values) == 1:
-            bad[first] = _reason(error)
-            return []
-    middle = len(values) // 2
-    return [
-        *_read(values[:middle], first, schema, bad),
-        *_read(values[middle:], first + middle, schema, bad),
-    ]
+        return _parsed(values, schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise NoRowError(_reason(error)) from error
 
 
 def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
@@ -50,7 +42,7 @@ def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     if joined.count(b"\n") != len(values) - 1 or b"\r" in joined:
         joined = b"\n".join(_one_line(value) for value in values)
     if not all(value.lstrip()[:1] == b"{" for value in values):
-        raise _NoObjectError("the value is no JSON object")
+        raise NoRowError("the value is no JSON object")
     table = pj.read_json(
         io.BytesIO(joined),
         read_options=pj.ReadOptions(block_size=max(_BLOCK_BYTES_MIN, len(joined) + 1)),
@@ -61,7 +53,7 @@ def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
         ),
     )
     if table.num_rows != len(values):
-        raise _NoObjectError("the value is not one JSON object")
+        raise NoRowError("the value is not one JSON object")
     # The reader takes bytes that are no text.
     table.validate(full=True)
     return table.cast(schema)
@@ -81,10 +73,6 @@ def _written_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_written_type(kind.value_type))
     return kind
-
-
-class _NoObjectError(Exception):
-    """Something in the values is no object."""
 
 
 def _one_line(value: bytes) -> bytes:

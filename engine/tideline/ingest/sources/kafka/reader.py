@@ -2,9 +2,8 @@
 
 1. The records of a range, in the order of each partition. Equal keys are in one partition, so of
    two records of a key the later one comes later.
-2. Values are JSON objects with the declared columns. A record without a value, a tombstone, deletes
-   what its key names: a JSON object with the columns of the record key, or the value of the only
-   one.
+2. Values become rows by their format (`values`). A record without a value, a tombstone, deletes
+   what its key names: an object with the columns of the record key, or the value of the only one.
 3. A record that is neither, or lacks a column of the key or the order, is a bad row, known by its
    partition and offset. Bad rows are kept in the set-aside folder, or fail the ingest.
 """
@@ -13,25 +12,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError
-from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
-from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.locate import locate
 from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
+from tideline.ingest.sources.kafka.change_events import TruncateError
 from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
-from tideline.ingest.sources.kafka.json_rows import read_json_values
+from tideline.ingest.sources.kafka.decoded import Decoded
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.records import Record
 from tideline.ingest.sources.kafka.tombstones import without_deleted
+from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import (
     ForSpark,
     Position,
@@ -45,6 +45,7 @@ from tideline.ingest.sources.source import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NO_DELETES = "the operation does not delete"
 _SHOWN_BYTES_MAX = 10_000
 _TYPES = {
     RecordField.TOPIC: pa.string(),
@@ -67,7 +68,9 @@ class KafkaSource:
 
     def read(self, taken: Range, shape: Shape, bytes_max: int) -> Rows | ForSpark:
         """The rows, deletes marked, and the records that are none."""
-        batch = _Batch(self.declared, shape, _columns_of(self.declared, shape))
+        reader = ValueReader(self.declared, shape)
+        reader.check()
+        batch = _Batch(self.declared, shape, reader)
         wanted = kafka_range_of(taken)
         for record in read_records(self.declared, wanted, bytes_max):
             batch.add(record)
@@ -119,7 +122,7 @@ class KafkaSource:
 
 @dataclass(slots=True)
 class _Kept:
-    """Records of one kind: their JSON objects, and when each was met."""
+    """Records of one kind: their values or keys, and when each was met."""
 
     texts: list[bytes] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -137,17 +140,12 @@ class _Batch:
 
     declared: DeclaredKafka
     shape: Shape
-    schema: pa.Schema
+    reader: ValueReader
     values: _Kept = field(default_factory=_Kept)
     tombstones: _Kept = field(default_factory=_Kept)
     bad: dict[str, list[BadRow]] = field(default_factory=dict)
     records: int = 0
     size_bytes: int = 0
-
-    @property
-    def keys(self) -> pa.Schema:
-        """The columns that the key of a record names."""
-        return pa.schema([item for item in self.schema if item.name in self.shape.record_key])
 
     def add(self, record: Record) -> None:
         order, value, key = self.records, record.value, record.key
@@ -155,62 +153,89 @@ class _Batch:
         self.size_bytes += len(value or b"") + len(key or b"")
         if value is not None:
             self.values.add(value, record, order)
+        elif not self.reader.reads_keys:
+            return
         elif key is None:
             self._note(record, "", "the record has neither a key nor a value")
         elif not self.shape.can_delete:
-            self._note(record, "", "the record has no value, and the operation does not delete")
+            self._note(record, "", f"the record has no value, and {_NO_DELETES}")
         else:
-            self.tombstones.add(_key_object(key, self.keys), record, order)
+            self.tombstones.add(key, record, order)
 
     def rows(self) -> Rows:
-        required = self._required(deletes=False)
-        upserts = self._read(self.values, self.schema, required, is_delete=False)
-        required = self._required(deletes=True)
-        deletes = self._read(self.tombstones, self.keys, required, is_delete=True)
-        table = pa.concat_tables([upserts, deletes], promote_options="default")
-        if not self.tombstones.texts:
+        try:
+            found = self.reader.values(self.values.texts)
+        except TruncateError as error:
+            record = self.values.records[error.number]
+            raise ConfigError(
+                f"{record.partition} has at offset {record.offset:,} that the source table was "
+                "emptied: delete the table's rows, or keep them, and set source.onTruncate: Ignore",
+                path=self.declared.uri,
+            ) from error
+        tables = [self._placed(self.values, found)]
+        if self.tombstones.texts:
+            keys = self.reader.keys(self.tombstones.texts)
+            all_deleted = replace(keys, deletes=frozenset(range(len(keys.numbers))))
+            tables.append(self._placed(self.tombstones, all_deleted))
+        table = pa.concat_tables(tables, promote_options="default")
+        if not pc.any(table.column(DELETED_FLAG)).as_py():
             table = table.drop_columns([DELETED_FLAG])
         else:
             table = without_deleted(table, self.shape.record_key, self.shape.ordering_columns)
-        rows = {name: tuple(found) for name, found in self.bad.items()}
+        rows = {name: tuple(bad) for name, bad in self.bad.items()}
         return Rows(table, BadInput(rows=rows), self.records, self.size_bytes)
 
-    def _required(self, *, deletes: bool) -> tuple[str, ...]:
-        ordering = () if deletes else self.shape.ordering_columns
-        return (*self.shape.record_key, *ordering)
-
-    def _read(
-        self, kept: _Kept, schema: pa.Schema, required: tuple[str, ...], *, is_delete: bool
-    ) -> pa.Table:
-        table, faults = read_json_values(kept.texts, schema)
-        for number, reason in faults.items():
+    def _placed(self, kept: _Kept, found: Decoded) -> pa.Table:
+        """Rows with what is known of their records, without those that lack a key or an order."""
+        for number, reason in found.faults.items():
             self._note(kept.records[number], "", reason)
-        good = [number for number in range(len(kept.records)) if number not in faults]
-        table, good = self._with_values(table, good, kept, required)
-        arrival = pa.array([kept.order[number] for number in good], pa.int64())
-        table = table.append_column(ARRIVAL, arrival)
-        records = [kept.records[number] for number in good]
-        for wanted_field in self.declared.record_fields:
-            values = [_field(wanted_field, record) for record in records]
-            column = pa.array(values, _TYPES[wanted_field])
-            table = table.append_column(wanted_field.value, column)
-        flag = pa.array([is_delete] * table.num_rows, pa.bool_())
-        return table.append_column(DELETED_FLAG, flag)
+        records = [kept.records[number] for number in found.numbers]
+        arrival = [kept.order[number] for number in found.numbers]
+        flags = np.zeros(len(records), bool)
+        flags[list(found.deletes)] = True
+        # Rows may have no column of their own.
+        table = pa.table({ARRIVAL: pa.array(arrival, pa.int64())})
+        for item, column in zip(found.rows.schema, found.rows.columns, strict=True):
+            table = table.append_column(item, column)
+        for wanted in self.declared.record_fields:
+            if not wanted.is_of_event:
+                column = pa.array([_field(wanted, item) for item in records], _TYPES[wanted])
+                table = table.append_column(wanted.value, column)
+        table = table.append_column(DELETED_FLAG, pa.array(flags))
+        if flags.any() and not self.shape.can_delete:
+            for place in np.flatnonzero(flags):
+                self._note(records[place], "", _NO_DELETES)
+            kept_rows = np.flatnonzero(~flags)
+            table, records = table.take(kept_rows), [records[place] for place in kept_rows]
+        return self._with_values(self._unordered(table), records)
 
-    def _with_values(
-        self, table: pa.Table, numbers: list[int], kept: _Kept, required: tuple[str, ...]
-    ) -> tuple[pa.Table, list[int]]:
-        """The rows that have a value in these columns; others are bad."""
-        for name in required:
+    def _unordered(self, table: pa.Table) -> pa.Table:
+        """Deletes without an order of their own: the row before one has zeros in columns that the
+        connector was not given, and what comes later in a partition is later."""
+        events = {item.value for item in self.declared.record_fields}
+        for name in set(self.shape.ordering_columns) - {*events, *self.shape.record_key}:
+            place = table.schema.get_field_index(name)
+            if place >= 0:
+                nothing = pa.scalar(None, table.schema.field(place).type)
+                kept = pc.if_else(table.column(DELETED_FLAG), nothing, table.column(place))
+                table = table.set_column(place, name, kept)
+        return table
+
+    def _with_values(self, table: pa.Table, records: list[Record]) -> pa.Table:
+        """The rows that have a value in each column of the key, and of the order where they do not
+        delete; others are bad."""
+        deletes = table.column(DELETED_FLAG).to_numpy()
+        good = np.ones(table.num_rows, bool)
+        for name in dict.fromkeys((*self.shape.record_key, *self.shape.ordering_columns)):
             if name not in table.schema.names or not table.column(name).null_count:
                 continue
-            lacking = pc.is_null(table.column(name))
-            for place in pc.indices_nonzero(lacking).to_pylist():
-                self._note(kept.records[numbers[place]], name, "there is no value")
-            present = pc.indices_nonzero(pc.invert(lacking))
-            table = table.take(present)
-            numbers = [numbers[place] for place in present.to_pylist()]
-        return table, numbers
+            lacking = good & pc.is_null(table.column(name)).to_numpy()
+            if name not in self.shape.record_key:
+                lacking &= ~deletes
+            for place in np.flatnonzero(lacking):
+                self._note(records[place], name, "there is no value")
+            good &= ~lacking
+        return table if good.all() else table.filter(pa.array(good))
 
     def _note(self, record: Record, column: str, reason: str) -> None:
         text = (record.value or record.key or b"")[:_SHOWN_BYTES_MAX]
@@ -223,37 +248,6 @@ class _Batch:
             unit="offset",
         )
         self.bad.setdefault(str(record.partition), []).append(row)
-
-
-def _columns_of(declared: DeclaredKafka, shape: Shape) -> pa.Schema:
-    """Columns that values have: those declared, else the table's. Raises ConfigError."""
-    schema = arrow_schema(declared.schema) if declared.schema else shape.schema
-    if schema is None:
-        message = "values of records have no types: give source.schema or spec.schema"
-        raise ConfigError(message, path=declared.uri)
-    ours = {item.value for item in RecordField}
-    columns = [item for item in schema if item.name not in ours and not is_meta_column(item.name)]
-    for column in columns:
-        if pa.types.is_map(column.type) or pa.types.is_binary(column.type):
-            message = f"column {column.name}: JSON values have no {column.type}"
-            raise ConfigError(message, path=declared.uri)
-    return pa.schema(columns)
-
-
-def _key_object(key: bytes, columns: pa.Schema) -> bytes:
-    """The JSON object that a record's key stands for; what stands for none stays.
-
-    Of a single column it is the value, as JSON or, of a text, as it is.
-    """
-    if key.lstrip()[:1] == b"{" or len(columns) != 1:
-        return key
-    try:
-        value = json.loads(key)
-    except ValueError:
-        value = key.decode("utf-8", "replace")
-    if pa.types.is_string(columns.field(0).type) and not isinstance(value, str):
-        value = key.decode("utf-8", "replace")
-    return json.dumps({columns.field(0).name: value}).encode()
 
 
 def _digest(record: Record) -> int:

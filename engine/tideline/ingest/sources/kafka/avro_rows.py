@@ -1,0 +1,85 @@
+"""Values that are Avro records behind the number of their schema, as Arrow rows.
+
+The values of each schema are read in one piece; their columns are those of the schema by which
+they were written. A key is a record with columns of the record key, or the value of the only one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from tideline.bounded.parsing import parse_json
+from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.hudi.log.data_block import decode_avro_rows
+from tideline.ingest.sources.kafka.connect_avro import with_precision
+from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedColumns, read_halves
+from tideline.ingest.sources.kafka.schema_registry import HEADER_BYTES, avro_schema, by_schema
+
+ReadRows = Callable[[Sequence[bytes], str], pa.Table]
+"""Rows of Avro records by their schema, one for each. Raises NoRowError."""
+
+
+def read_avro_values(values: Sequence[bytes], registry: str, wanted: WantedColumns) -> Decoded:
+    """The rows of values. Raises ConfigError, StorageUnavailableError for the registry's sake."""
+
+    def read(datums: Sequence[bytes], schema: str) -> pa.Table:
+        return wanted.of(avro_rows(datums, schema))
+
+    return read_by_schema(values, registry, read, wanted)
+
+
+def read_avro_keys(keys: Sequence[bytes], registry: str, wanted: WantedColumns) -> Decoded:
+    """The rows that keys of records name, in columns of the record key."""
+    names = [] if wanted.declared is None else wanted.declared.names
+
+    def read(datums: Sequence[bytes], schema: str) -> pa.Table:
+        if len(names) == 1:
+            schema = _in_a_record(schema, names[0])
+        return wanted.of(avro_rows(datums, schema))
+
+    return read_by_schema(keys, registry, read, wanted)
+
+
+def read_by_schema(
+    values: Sequence[bytes], registry: str, read: ReadRows, wanted: WantedColumns
+) -> Decoded:
+    """What `read` makes of the values of each schema, one after another."""
+    faults: dict[int, str] = {}
+    tables: list[pa.Table] = []
+    numbers: list[int] = []
+    for number, places in by_schema(values, faults).items():
+        try:
+            schema = avro_schema(registry, number)
+        except NoRowError as error:
+            faults.update(dict.fromkeys(places, str(error)))
+            continue
+        bad: dict[int, str] = {}
+        datums = [values[place][HEADER_BYTES:] for place in places]
+        tables += read_halves(datums, lambda part, schema=schema: read(part, schema), bad)  # type: ignore[misc]
+        numbers += [place for at, place in enumerate(places) if at not in bad]
+        faults |= {places[at]: reason for at, reason in bad.items()}
+    rows = pa.concat_tables(tables, promote_options="permissive") if tables else wanted.empty()
+    return Decoded(rows, numbers, faults=faults)
+
+
+def avro_rows(datums: Sequence[bytes], schema: str) -> pa.Table:
+    """A row for each record. Raises NoRowError."""
+    try:
+        return decode_avro_rows(datums, with_precision(schema), are_strangers=True)
+    except (CorruptTableError, UnsupportedTableError) as error:
+        raise NoRowError(f"the value cannot be read by its schema: {error}") from error
+
+
+def _in_a_record(schema: str, name: str) -> str:
+    """A schema that is no record as the only field of one, whose bytes are the same."""
+    try:
+        found = parse_json(schema, what="Avro schema")
+    except CorruptTableError as error:
+        raise NoRowError(f"the schema of a key cannot be read: {error}") from error
+    if isinstance(found, dict) and found.get("type") == "record":
+        return schema
+    field = {"name": name, "type": found}
+    return json.dumps({"type": "record", "name": "key", "fields": [field]})

@@ -1,0 +1,275 @@
+"""Change events in Debezium's envelope, as rows and deletes.
+
+1. An event has an operation, the row before and after it, and where it was read. Create, update and
+   a row of the first copy give the row after; a delete deletes the row before. Messages of a
+   connector are passed over. A truncate has no rows: it stops the ingest, or is passed over by
+   choice.
+2. Types come with the events: in JSON by the schema beside each value, in Avro by the schema's own
+   `connect.name`s. JSON without schemas has the types of the declared columns, as far as its values
+   say what they mean.
+3. A record without a value follows each delete for the sake of compaction, and is passed over.
+
+Source: Debezium's documentation of its connectors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.bounded.parsing import PARSER_FAULTS, parse_json
+from tideline.errors import CorruptTableError
+from tideline.ingest.sources.kafka.avro_rows import avro_rows, read_by_schema
+from tideline.ingest.sources.kafka.connect_avro import avro_meaning
+from tideline.ingest.sources.kafka.connect_types import ConnectType, meant
+from tideline.ingest.sources.kafka.declared import RecordField
+from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedColumns, read_halves
+from tideline.ingest.sources.kafka.json_rows import json_rows
+
+_OPERATION = "op"
+_UPSERTS, _DELETE, _TRUNCATE, _MESSAGE = ("c", "u", "r"), "d", "t", "m"
+_SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
+_NAMES = frozenset((_OPERATION, "before", "after", "source"))
+
+
+_SOURCE_FIELDS: Mapping[RecordField, tuple[tuple[str, pa.DataType], ...]] = {
+    RecordField.OPERATION: (),
+    RecordField.ORIGIN_TIME: (("ts_ms", pa.int64()),),
+    RecordField.TRANSACTION: (("txId", pa.int64()),),
+    RecordField.LSN: (("lsn", pa.int64()),),
+    RecordField.SEQUENCE: (("file", pa.string()), ("pos", pa.int64()), ("row", pa.int32())),
+}
+
+
+_TEXTS = (RecordField.OPERATION, RecordField.SEQUENCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """How events become rows: their columns and the fields of the events among these."""
+
+    wanted: WantedColumns
+    fields: tuple[RecordField, ...] = ()
+    passes_truncates: bool = False
+
+    def read_json(self, values: Sequence[bytes]) -> Decoded:
+        """Of values with or without their schemas."""
+        groups: dict[bytes, _Group] = {}
+        faults: dict[int, str] = {}
+        _split(values, groups, faults)
+        tables: list[pa.Table] = []
+        numbers: list[int] = []
+        for beside, group in groups.items():
+            bad: dict[int, str] = {}
+            tables += read_halves(group.payloads, self._json_reader(beside), bad)
+            numbers += [place for at, place in enumerate(group.places) if at not in bad]
+            faults |= {group.places[at]: reason for at, reason in bad.items()}
+        return self._decoded(tables, numbers, faults)
+
+    def read_avro(self, values: Sequence[bytes], registry: str) -> Decoded:
+        """Of values behind the number of their schema."""
+
+        def read(datums: Sequence[bytes], schema: str) -> pa.Table:
+            found = avro_rows(datums, schema)
+            if not _NAMES.issubset(found.schema.names):
+                raise NoRowError("the schema of the value is not that of a change event")
+            kind = avro_meaning(schema)
+            columns = {name: found.column(name).combine_chunks() for name in _NAMES}
+            for name in ("before", "after"):
+                columns[name] = meant(columns[name], kind.field(name) or ConnectType("struct"))
+            return self._rows(columns)
+
+        found = read_by_schema(values, registry, read, self.wanted)
+        return self._decoded([found.rows] if found.numbers else [], found.numbers, found.faults)
+
+    def _empty(self) -> pa.Table:
+        """No rows, in the columns that are known without any."""
+        table = self.wanted.empty()
+        for field in self.fields:
+            kind = pa.string() if field in _TEXTS else pa.int64()
+            table = table.append_column(field.value, pa.array([], kind))
+        return table
+
+    def _json_reader(self, beside: bytes) -> Callable[[Sequence[bytes]], pa.Table]:
+        """Reads payloads that have this schema, or none."""
+
+        def read(payloads: Sequence[bytes]) -> pa.Table:
+            kind = self._row_type(beside)
+            source = dict(item for field in self.fields for item in _SOURCE_FIELDS[field])
+            schema = pa.schema(
+                {
+                    _OPERATION: pa.string(),
+                    "before": kind.plain,
+                    "after": kind.plain,
+                    "source": pa.struct(list(source.items())),
+                }
+            )
+            found = json_rows(payloads, schema)
+            columns = {name: found.column(name).combine_chunks() for name in schema.names}
+            for name in ("before", "after"):
+                columns[name] = meant(columns[name], kind)
+            return self._rows(columns)
+
+        return read
+
+    def _row_type(self, beside: bytes) -> ConnectType:
+        if beside:
+            try:
+                schema = parse_json(beside, what="schema beside the value")
+            except CorruptTableError as error:
+                raise NoRowError(str(error)) from error
+            after = ConnectType.of_json_schema(schema).field("after")
+            if after is None:
+                raise NoRowError("the schema beside the value is not that of a change event")
+            return after
+        schema = self.wanted.declared or self.wanted.stored
+        if schema is None:
+            raise NoRowError(
+                "values without schemas need the columns: give source.schema, or have the "
+                "connector write schemas"
+            )
+        return ConnectType.of_columns(schema)
+
+    def _rows(self, columns: Mapping[str, pa.Array]) -> pa.Table:
+        """The row of each event in the wanted columns, its operation, and whether it has a row."""
+        operation = columns[_OPERATION]
+        is_delete = pc.fill_null(pc.equal(operation, _DELETE), False)
+        before, after = columns["before"], columns["after"]
+        if before.type != after.type:
+            raise NoRowError("the rows before and after an event are of different types")
+        row = pc.if_else(is_delete, before, after)
+        has_row = row.is_valid()
+        names = [item.name for item in row.type]
+        table = self.wanted.of(pa.table(list(row.flatten()), names=names))
+        for field in self.fields:
+            table = table.append_column(field.value, _of_event(field, columns))
+        return table.append_column(_OP, operation).append_column(_HAS_ROW, has_row)
+
+    def _decoded(
+        self, tables: list[pa.Table], numbers: list[int], faults: Mapping[int, str]
+    ) -> Decoded:
+        if not tables:
+            return Decoded(self._empty(), [], faults=faults)
+        rows = pa.concat_tables(tables, promote_options="permissive")
+        operations = rows.column(_OP).to_pylist()
+        present = rows.column(_HAS_ROW).to_pylist()
+        kept: list[int] = []
+        reasons = dict(faults)
+        for place, (operation, has_row) in enumerate(zip(operations, present, strict=True)):
+            if operation in _UPSERTS or operation == _DELETE:
+                if has_row:
+                    kept.append(place)
+                else:
+                    reasons[numbers[place]] = _NO_BEFORE if operation == _DELETE else _NO_AFTER
+            elif operation == _TRUNCATE and not self.passes_truncates:
+                raise TruncateError(numbers[place])
+            elif operation not in (_TRUNCATE, _MESSAGE):
+                reasons[numbers[place]] = f"no operation of a change event: {operation!r}"
+        deletes = frozenset(place for place, at in enumerate(kept) if operations[at] == _DELETE)
+        rows = rows.drop_columns([_OP, _HAS_ROW])
+        if len(kept) < rows.num_rows:
+            rows = rows.take(pa.array(kept, pa.int64()))
+        return Decoded(rows, [numbers[place] for place in kept], deletes, reasons)
+
+
+class TruncateError(Exception):
+    """The value of this number empties the table in the source."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+_OP, _HAS_ROW = "__op", "__has_row"
+_NO_AFTER = "the event has no row after it"
+_NO_BEFORE = (
+    "the delete has no row before it: give the source table a primary key, or REPLICA IDENTITY FULL"
+)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Payloads with one schema, and the places of their values."""
+
+    payloads: list[bytes]
+    places: list[int]
+
+
+def _split(values: Sequence[bytes], groups: dict[bytes, _Group], faults: dict[int, str]) -> None:
+    """Values by the schema beside them; those without have an empty one.
+
+    A connector writes the same bytes before each payload as long as the schema is the same.
+    """
+    heads: dict[bytes, bytes] = {}
+    head = b""
+    for place, value in enumerate(values):
+        if not value.startswith(_SCHEMA):
+            beside, payload = b"", value
+        else:
+            if not (head and value.startswith(head)):
+                head = next((known for known in heads if value.startswith(known)), b"")
+            if head:
+                beside, payload = heads[head], value[len(head) : -1]
+            else:
+                try:
+                    beside, payload, head = _taken_apart(value)
+                except PARSER_FAULTS:
+                    faults[place] = "the value is no JSON object"
+                    continue
+                if head:
+                    heads[head] = beside
+        if payload == b"null":
+            continue
+        group = groups.setdefault(beside, _Group([], []))
+        group.payloads.append(payload)
+        group.places.append(place)
+
+
+def _taken_apart(value: bytes) -> tuple[bytes, bytes, bytes]:
+    """The schema beside a value, its payload, and the bytes before that; none where the value is
+    not written as converters do."""
+    text = value.decode()
+    found = json.loads(text)
+    schema, payload = found["schema"], found["payload"]
+    written = json.dumps(payload, ensure_ascii=False).encode()
+    beside = b"" if schema is None else json.dumps(schema).encode()
+    head, middle, last = value.partition(_PAYLOAD)
+    if middle and _is(head[len(_SCHEMA) :], schema) and _is(last[:-1], payload):
+        return beside, last[:-1], head + middle
+    return beside, written, b""
+
+
+def _is(text: bytes, value: Any) -> bool:
+    try:
+        return bool(json.loads(text) == value)
+    except ValueError:
+        return False
+
+
+def _of_event(field: RecordField, columns: Mapping[str, Any]) -> pa.Array:
+    source = columns["source"]
+    parts = [
+        source.field(name).cast(kind) if _has(source, name) else pa.nulls(len(source), kind)
+        for name, kind in _SOURCE_FIELDS[field]
+    ]
+    if field is RecordField.OPERATION:
+        return columns[_OPERATION]
+    if field is not RecordField.SEQUENCE:
+        return pc.if_else(source.is_valid(), parts[0], pa.scalar(None, parts[0].type))
+    file, position, row = parts
+    number = pc.replace_substring_regex(file, r"^.*?([0-9]+)$", r"\1")
+    return pc.binary_join_element_wise(
+        pc.utf8_lpad(number, 10, "0"),
+        pc.utf8_lpad(position.cast(pa.string()), 20, "0"),
+        pc.utf8_lpad(pc.fill_null(row, 0).cast(pa.string()), 10, "0"),
+        ".",
+    )
+
+
+def _has(source: pa.StructArray, name: str) -> bool:
+    return bool(source.type.get_field_index(name) >= 0)

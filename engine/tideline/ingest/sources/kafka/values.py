@@ -1,0 +1,206 @@
+"""How the values and keys of a source's records become rows: a reader for each format of values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.errors import ConfigError
+from tideline.hudi.table.meta_column import is_meta_column
+from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.sources.kafka.avro_rows import read_avro_keys, read_avro_values
+from tideline.ingest.sources.kafka.change_events import Events
+from tideline.ingest.sources.kafka.declared import (
+    UNAVAILABLE,
+    DeclaredKafka,
+    OnTruncate,
+    ValueFormat,
+)
+from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
+from tideline.ingest.sources.kafka.json_rows import read_json_values
+from tideline.ingest.sources.source import Shape
+
+_WIRE = b"\0"
+_NOT_AVAILABLE = (
+    "the value was not available to the connector, and the table keeps none: create it with "
+    "hoodie.table.partial.update.mode: FILL_UNAVAILABLE, or give the source table REPLICA IDENTITY "
+    "FULL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReader:
+    """Reads the records of one source for a shape."""
+
+    declared: DeclaredKafka
+    shape: Shape
+
+    @property
+    def reads_keys(self) -> bool:
+        """Whether a record without a value deletes what its key names."""
+        return not self.declared.value.is_change_event
+
+    def check(self) -> None:
+        """Raises ConfigError where values cannot become rows of these columns."""
+        if self.declared.value is ValueFormat.JSON:
+            self._json_columns()
+        if self.declared.value is ValueFormat.RAW:
+            self._raw_column()
+
+    def values(self, texts: Sequence[bytes]) -> Decoded:
+        """Raises ConfigError, StorageUnavailableError; TruncateError for one that is not passed
+        over."""
+        declared = self.declared
+        match declared.value:
+            case ValueFormat.JSON:
+                return _good(*read_json_values(texts, self._json_columns()), len(texts))
+            case ValueFormat.RAW:
+                column = self._raw_column()
+                return _raw(texts, column)
+            case ValueFormat.AVRO:
+                return read_avro_values(texts, declared.registry, self._wanted())
+            case ValueFormat.DEBEZIUM_JSON:
+                return self._available(self._events().read_json(texts))
+            case ValueFormat.DEBEZIUM_AVRO:
+                return self._available(self._events().read_avro(texts, declared.registry))
+
+    def keys(self, texts: Sequence[bytes]) -> Decoded:
+        """What the keys of records without a value name. Raises as `values` does."""
+        columns = self._key_columns()
+        packed = [place for place, text in enumerate(texts) if self._is_packed(text)]
+        plain = [place for place, text in enumerate(texts) if not self._is_packed(text)]
+        objects = [_key_object(texts[place], columns) for place in plain]
+        found = _good(*read_json_values(objects, columns), len(objects)).at(plain)
+        if not packed:
+            return found
+        keys = [texts[place] for place in packed]
+        wanted = WantedColumns(columns)
+        return found.with_those(read_avro_keys(keys, self.declared.registry, wanted).at(packed))
+
+    def _is_packed(self, key: bytes) -> bool:
+        return self.declared.value is ValueFormat.AVRO and key.startswith(_WIRE)
+
+    def _events(self) -> Events:
+        declared = self.declared
+        passes = declared.on_truncate is OnTruncate.IGNORE
+        fields = tuple(item for item in declared.record_fields if item.is_of_event)
+        return Events(self._wanted(), fields, passes)
+
+    def _wanted(self) -> WantedColumns:
+        schema = arrow_schema(self.declared.schema) if self.declared.schema else None
+        return WantedColumns(schema, self.shape.schema, self.declared.reserved)
+
+    def _columns(self) -> pa.Schema:
+        """Those declared, else the table's. Raises ConfigError."""
+        declared = self.declared
+        schema = arrow_schema(declared.schema) if declared.schema else self.shape.schema
+        if schema is None:
+            message = "values of records have no types: give source.schema or spec.schema"
+            raise ConfigError(message, path=declared.uri)
+        kept = [
+            item
+            for item in schema
+            if item.name not in declared.reserved and not is_meta_column(item.name)
+        ]
+        return pa.schema(kept)
+
+    def _json_columns(self) -> pa.Schema:
+        columns = self._columns()
+        for column in columns:
+            if pa.types.is_map(column.type) or pa.types.is_binary(column.type):
+                message = f"column {column.name}: JSON values have no {column.type}"
+                raise ConfigError(message, path=self.declared.uri)
+        return columns
+
+    def _raw_column(self) -> pa.Field:
+        columns = self._columns()
+        if len(columns) == 1:
+            kind = columns.field(0).type
+            if pa.types.is_string(kind) or pa.types.is_binary(kind):
+                return columns.field(0)
+        message = "a raw value is one column of the type string or binary: give source.schema"
+        raise ConfigError(message, path=self.declared.uri)
+
+    def _key_columns(self) -> pa.Schema:
+        """The columns that the key of a record names."""
+        if self.declared.value is ValueFormat.RAW:
+            return pa.schema([])
+        schema = arrow_schema(self.declared.schema) if self.declared.schema else self.shape.schema
+        if schema is None:
+            return pa.schema([pa.field(name, pa.string()) for name in self.shape.record_key])
+        return pa.schema([item for item in schema if item.name in self.shape.record_key])
+
+    def _available(self, found: Decoded) -> Decoded:
+        """Values that a connector did not have are the table's to fill in, where it does so."""
+        if self.shape.unavailable == UNAVAILABLE:
+            return found
+        faults = dict(found.faults)
+        for name in found.rows.schema.names:
+            for place in _unavailable(found.rows.column(name)):
+                faults.setdefault(found.numbers[place], f"column {name}: {_NOT_AVAILABLE}")
+        if len(faults) == len(found.faults):
+            return found
+        kept = [place for place, number in enumerate(found.numbers) if number not in faults]
+        renumbered = {old: new for new, old in enumerate(kept)}
+        return Decoded(
+            found.rows.take(pa.array(kept, pa.int64())),
+            [found.numbers[place] for place in kept],
+            frozenset(renumbered[place] for place in found.deletes if place in renumbered),
+            faults,
+        )
+
+
+def _good(rows: pa.Table, faults: dict[int, str], count: int) -> Decoded:
+    """The rows of all values that are not at fault."""
+    return Decoded(rows, [number for number in range(count) if number not in faults], faults=faults)
+
+
+def _raw(texts: Sequence[bytes], column: pa.Field) -> Decoded:
+    if pa.types.is_binary(column.type):
+        values = pa.array(list(texts), column.type)
+        return _good(pa.Table.from_arrays([values], schema=pa.schema([column])), {}, len(texts))
+    faults: dict[int, str] = {}
+    good: list[str] = []
+    for number, text in enumerate(texts):
+        try:
+            good.append(text.decode())
+        except UnicodeDecodeError:
+            faults[number] = "the value is no text"
+    table = pa.Table.from_arrays([pa.array(good, column.type)], schema=pa.schema([column]))
+    return _good(table, faults, len(texts))
+
+
+def _unavailable(column: pa.ChunkedArray) -> list[int]:
+    """The places of values that a connector did not have."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        marker = pa.scalar(UNAVAILABLE.encode(), pa.binary()).cast(kind)
+        found: list[int] = pc.indices_nonzero(pc.equal(column, marker)).to_pylist()
+        return found
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        marked = pc.equal(pc.list_flatten(column), UNAVAILABLE)
+        parents = pc.filter(pc.list_parent_indices(column), marked)
+        return sorted(set(parents.to_pylist()))
+    return []
+
+
+def _key_object(key: bytes, columns: pa.Schema) -> bytes:
+    """The JSON object that a record's key stands for; what stands for none stays.
+
+    Of a single column it is the value, as JSON or, of a text, as it is.
+    """
+    if not len(columns):
+        return b"{}"
+    if key.lstrip()[:1] == b"{" or len(columns) != 1:
+        return key
+    try:
+        value = json.loads(key)
+    except ValueError:
+        value = key.decode("utf-8", "replace")
+    if pa.types.is_string(columns.field(0).type) and not isinstance(value, str):
+        value = key.decode("utf-8", "replace")
+    return json.dumps({columns.field(0).name: value}).encode()
