@@ -44,6 +44,10 @@ _COMMANDS = {
         "List what was done to a table.",
     ),
     "check": ("tideline.cli.check:check_command", "Find and repair what is wrong with a table."),
+    "verify": (
+        "tideline.cli.verify:verify_command",
+        "Compare a table with the source it is made of.",
+    ),
     "check-store": (
         "tideline.cli.check_store:check_store_command",
         "Find out whether concurrent writers are safe on a store.",

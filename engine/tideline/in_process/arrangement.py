@@ -57,10 +57,10 @@ def ranks(order: Positions) -> Positions:
 def _ordering_ranks(batch: PreparedRows, names: tuple[str, ...]) -> list[Positions]:
     """Ranks by each ordering column, for lexsort: the first one last. Null is lowest, NaN highest,
     as in Java."""
-    return [_column_ranks(column_at(batch.rows, name)) for name in reversed(names)]
+    return [column_ranks(column_at(batch.rows, name)) for name in reversed(names)]
 
 
-def _column_ranks(column: pa.Array) -> Positions:
+def column_ranks(column: pa.Array) -> Positions:
     encoded = column.cast(pa.int8()) if types.is_boolean(column.type) else column
     encoded = encoded.dictionary_encode()
     # Sorted as numbers are, NaN comes last.

@@ -42,6 +42,7 @@ class TopicFeed:
     operation: str = "upsert"
     ordering: tuple[str, ...] = ("ts",)
     table_type: str = "MERGE_ON_READ"
+    partition_by: tuple[str, ...] = ()
     bad_rows_max: int | None = None
     key: tuple[str, ...] = ("id",)
     schema: tuple[Column, ...] = SCHEMA
@@ -60,6 +61,7 @@ class TopicFeed:
             _NAME,
             Location(f"file://{self.folder}/table"),
             self.key,
+            self.partition_by,
             ordering=self.ordering,
             table_type=self.table_type,
             table_version=self.table_version,

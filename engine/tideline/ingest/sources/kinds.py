@@ -17,6 +17,8 @@ from tideline.ingest.sources.kafka import position as kafka_position
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange
+from tideline.ingest.sources.kafka.replay import replay_topics
+from tideline.ingest.sources.replay import ReplayOf
 from tideline.ingest.sources.source import Available, Declared, Position, Range, Source
 from tideline.storage.object_store import ObjectStore
 
@@ -30,7 +32,8 @@ class SourceKind:
     `module:name`: it is loaded where rows move, for a planner has neither Arrow nor Spark.
 
     `uri_of` gives the URI of the source that a checkpoint of a table names by its address.
-    `describe_set_aside` says what waits for a person there, where that is a store.
+    `describe_set_aside` says what waits for a person there, where that is a store. `replay` gives
+    what a table has read of it, where a source can be read again.
     """
 
     name: str
@@ -41,6 +44,7 @@ class SourceKind:
     reader: str
     uri_of: Callable[[str, str], str] = lambda address, _: address
     describe_set_aside: Callable[[ObjectStore], str | None] | None = None
+    replay: ReplayOf | None = None
 
     def open(self, declared: Declared) -> Source:
         """What reads the source."""
@@ -66,6 +70,7 @@ KAFKA = SourceKind(
     range=KafkaRange,
     position=kafka_position.KafkaPosition,
     reader="tideline.ingest.sources.kafka.reader:KafkaSource",
+    replay=replay_topics,
 )
 
 KINDS = {kind.name: kind for kind in (FILES, KAFKA)}

@@ -1,0 +1,92 @@
+"""`tideline verify`: whether a table has what its source says.
+
+What a file of LakeTables declares is for the package that knows them: it names a function in the
+entry point group `tideline.declarations`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import click
+
+from tideline.cli.command import command
+from tideline.cli.options import json_option, limit_option
+from tideline.cli.output import print_json, print_line, print_table
+from tideline.cli.progress import progress
+from tideline.errors import ConfigError
+from tideline.ingest.operation.operation import IngestRange, Operation
+from tideline.ingest.verify.verification import Verification
+from tideline.ingest.verify.verify_ingest import verify_ingest
+
+_ENTRY_POINT_GROUP = "tideline.declarations"
+
+
+@command("verify")
+@click.argument("table", required=False)
+@click.option(
+    "-f",
+    "--file",
+    "--source",
+    "path",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A YAML file with the LakeTable, which names the source; or a folder of them.",
+)
+@limit_option("Name at most N rows that differ, or all.")
+@json_option
+def verify_command(table: str | None, path: Path, limit: int | None, as_json: bool) -> None:
+    """Compare TABLE with the source it is made of, at the position that it has read to.
+
+    TABLE is the name of a LakeTable in FILE, or its location; it may be left out where there is
+    one. The source is read again up to the position in the table's newest commit, and what it comes
+    down to is compared with the table's rows: missing and extra rows and other values are named by
+    their keys. Nothing is changed, and a stream may run meanwhile. Rows that records which are gone
+    may have made are counted, and not called wrong.
+
+    Exit code 0 where no row differs, 1 where one does, 2 where they cannot be compared. Credentials
+    come from the environment.
+    """
+    operation = _declared(path, table)
+    assert isinstance(operation.work, IngestRange)
+    with progress("comparing the table with its source"):
+        found = verify_ingest(
+            operation,
+            operation.work,
+            progress=lambda _: None,
+            rows_max=sys.maxsize if limit is None else limit,
+        )
+    if as_json:
+        print_json(found.to_json_object(), are_rows=True)
+    else:
+        _print(found)
+    if not found.found.is_equal:
+        raise click.exceptions.Exit(1)
+
+
+def _declared(path: Path, table: str | None) -> Operation:
+    """The ingest that a file declares, as the operation that takes nothing in. Raises ConfigError
+    for what it does not declare."""
+    for entry in entry_points(group=_ENTRY_POINT_GROUP):
+        operation = entry.load()(path, table)
+        assert isinstance(operation, Operation)
+        return operation
+    raise ConfigError("no package that is installed reads files of LakeTables", path=path)
+
+
+def _print(found: Verification) -> None:
+    for line in found.lines():
+        print_line(line)
+    if found.found.first:
+        print_line()
+        print_table(("row", "key", "partition", "source -> table"), _rows(found), are_rows=True)
+
+
+def _rows(found: Verification) -> Iterator[tuple[str, str, str, str]]:
+    for row in found.found.first:
+        changes = (f"{name}: {old!s} -> {new!s}" for name, (old, new) in row.columns.items())
+        yield row.kind.value, row.key, row.partition, ", ".join(changes)

@@ -1,0 +1,234 @@
+"""Comparing the rows of a source with those of a table, for one bucket of keys.
+
+1. What the source's rows come down to is computed (`final_rows`), or, where nothing is updated,
+   nothing: then both sides are bags of rows.
+2. Rows are paired by key and partition path, or by all their values.
+3. Where the source has lost its early records, a row is only called extra, or different, when what
+   is lost cannot have made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.ingest.verify.final_rows import NOWHERE, Fate, FinalRows, SourceRows, final_rows
+from tideline.ingest.verify.key_buckets import KEY
+from tideline.ingest.verify.row_codes import Numbers, ordering_ranks, row_codes, value_codes
+from tideline.ingest.verify.verification import Differences, Kind, RowDifference
+
+PARTITION = "_tideline_partition"
+DELETES = "_tideline_deletes"
+WIDE = "_tideline_wide"
+PART = "_tideline_part"
+COMMIT = "_tideline_commit"
+"""Columns of rows beside those of the table and KEY: the partition path; of a source's rows whether
+they delete, in every partition, and the number of their part; the commit of a table's row."""
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How rows are compared: `columns` of the table, and what makes a row the newest of its key.
+
+    `is_bag`: no row takes the place of another. `is_unique_in_table`: a key is one row, whatever
+    its partition. With `has_gaps` records of any age may be gone, with `lost_early` those before
+    others; rows of the commits `certain` are not made of them. With `orders_deletes` a delete
+    that is gone may be higher than what came later.
+    """
+
+    columns: tuple[str, ...]
+    ordering: tuple[str, ...] = ()
+    is_bag: bool = False
+    is_unique_in_table: bool = False
+    has_gaps: bool = False
+    lost_early: bool = False
+    orders_deletes: bool = False
+    certain: frozenset[str] = frozenset()
+    rows_max: int = 20
+
+
+def compare_bucket(source: pa.Table, table: pa.Table, rules: Rules) -> Differences:
+    """What differs. Both have the table's columns and those named above."""
+    return _compare_bags(source, table, rules) if rules.is_bag else _Pairs.of(
+        source, table, rules
+    ).differences()  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The rows of both sides by their ids: `at` is the first row of the table of each."""
+
+    source: pa.Table
+    table: pa.Table
+    rules: Rules
+    table_ids: Numbers
+    at: Numbers
+    final: FinalRows
+    table_ranks: Numbers
+
+    @classmethod
+    def of(cls, source: pa.Table, table: pa.Table, rules: Rules) -> _Pairs:
+        names = [KEY, PARTITION, *rules.columns]
+        both = pa.concat_tables([source.select(names), table.select(names)])
+        keys = value_codes(both.column(KEY))
+        ids = keys if rules.is_unique_in_table else row_codes(both, [KEY, PARTITION])
+        ranks, first = ordering_ranks(both, rules.ordering), source.num_rows
+        count = int(ids.max(initial=NOWHERE)) + 1
+        at = np.full(count, NOWHERE, np.int64)
+        at[ids[first:][::-1]] = np.arange(table.num_rows)[::-1]
+        deletes, wide = _flags(source.column(DELETES)), _flags(source.column(WIDE))
+        parts = source.column(PART).to_numpy()
+        given = SourceRows(ids[:first], keys[:first], ranks[:first], parts, deletes, wide)
+        return cls(
+            source, table, rules, ids[first:], at, final_rows(given, count), ranks[first:]
+        )  # fmt: skip
+
+    def differences(self) -> Differences:
+        fates, rows, at = self.final.fates, self.final.rows, self.at
+        present, undecided = fates == Fate.PRESENT, fates == Fate.UNDECIDED
+        missing = np.flatnonzero(present & (at == NOWHERE))
+        both = np.flatnonzero(present & (at != NOWHERE))
+        differs = self._differing(rows[both], at[both])
+        different = both[np.any(differs, axis=0)] if len(differs) else both[:0]
+        extra = np.flatnonzero(np.isin(fates, (Fate.DELETED, Fate.UNKNOWN_KEY)) & (at != NOWHERE))
+        # A key that is stored twice has one row too many, whatever its values.
+        again = np.flatnonzero(at[self.table_ids] != np.arange(self.table.num_rows))
+        again = again[~undecided[self.table_ids[again]]]
+        unknown = self._unknown_extras(extra)
+        higher = self._is_higher(different)
+        unsure = missing if self._hides_deletes else missing[:0]
+        named = different[~higher]
+        found = [
+            *self._rows(Kind.MISSING, rows[np.setdiff1d(missing, unsure)], self.source),
+            *self._rows(Kind.EXTRA, np.concatenate([at[extra[~unknown]], again]), self.table),
+            *self._changed(rows[named], at[named]),
+        ]
+        return Differences(
+            equal=len(both) - len(different),
+            missing=len(missing) - len(unsure),
+            extra=int((~unknown).sum()) + len(again),
+            different=len(named),
+            unknown=int(unknown.sum()) + int(higher.sum()) + len(unsure),
+            undecided=int(undecided.sum()),
+            first=tuple(found[: self.rules.rows_max]),
+        )
+
+    @property
+    def _hides_deletes(self) -> bool:
+        """Whether a delete that is gone may be the reason why a row is missing."""
+        rules = self.rules
+        return (rules.lost_early or rules.has_gaps) and rules.orders_deletes
+
+    def _unknown_extras(self, extra: Numbers) -> Flags:
+        """Which of these ids may be of records that are gone."""
+        higher = self._is_higher(extra)
+        if not self.rules.lost_early:
+            return higher
+        no_record: Flags = self.final.fates[extra] == Fate.UNKNOWN_KEY
+        no_record &= ~_is_certain(self.table, self.at[extra], self.rules)
+        return higher | no_record
+
+    def _is_higher(self, ids: Numbers) -> Flags:
+        """Where records may be gone: whose stored row has higher ordering values than all that is
+        there, so that one that is gone may have made it. Without ordering the last record counts,
+        and that is there."""
+        rules = self.rules
+        if not rules.ordering or not (rules.lost_early or rules.has_gaps):
+            return np.zeros(len(ids), np.bool_)
+        known: Flags = self.final.fates[ids] != Fate.UNKNOWN_KEY
+        stored: Numbers = self.table_ranks[self.at[ids]]
+        is_open = known & ~_is_certain(self.table, self.at[ids], rules)
+        higher: Flags = is_open & np.greater(stored, self.final.highest[ids])
+        return higher
+
+    def _differing(self, source_rows: Numbers, table_rows: Numbers) -> Flags:
+        """For each column whether these rows differ in it."""
+        return np.array(
+            [self._differ(name, source_rows, table_rows) for name in self.rules.columns], np.bool_
+        )
+
+    def _differ(self, name: str, source_rows: Numbers, table_rows: Numbers) -> Flags:
+        old = self.source.column(name).take(pa.array(source_rows))
+        new = self.table.column(name).take(pa.array(table_rows))
+        codes = value_codes(pa.chunked_array([*old.chunks, *new.chunks], old.type))
+        differ: Flags = codes[: len(source_rows)] != codes[len(source_rows) :]
+        return differ
+
+    def _rows(self, kind: Kind, positions: Numbers, of: pa.Table) -> list[RowDifference]:
+        return _named(kind, of.take(pa.array(positions[: self.rules.rows_max])))
+
+    def _changed(self, source_rows: Numbers, table_rows: Numbers) -> list[RowDifference]:
+        chosen = slice(0, self.rules.rows_max)
+        old = self.source.take(pa.array(source_rows[chosen]))
+        new = self.table.take(pa.array(table_rows[chosen]))
+        differs = self._differing(source_rows[chosen], table_rows[chosen])
+        found = []
+        for number, named in enumerate(_named(Kind.DIFFERENT, new)):
+            columns = {
+                name: (_value(old.column(name), number), _value(new.column(name), number))
+                for place, name in enumerate(self.rules.columns)
+                if differs[place, number]
+            }
+            found.append(RowDifference(Kind.DIFFERENT, named.key, named.partition, columns))
+        return found
+
+
+def _compare_bags(source: pa.Table, table: pa.Table, rules: Rules) -> Differences:
+    """Rows that one side has more often than the other."""
+    names = [KEY, PARTITION, *rules.columns]
+    both = pa.concat_tables([source.select(names), table.select(names)])
+    codes, first = row_codes(both, names), source.num_rows
+    count = int(codes.max(initial=NOWHERE)) + 1
+    more = np.bincount(codes[:first], minlength=count) - np.bincount(codes[first:], minlength=count)
+    at = np.full(count, NOWHERE, np.int64)
+    at[codes] = np.arange(len(codes))
+    missing, extra = np.flatnonzero(more > 0), np.flatnonzero(more < 0)
+    unknown = np.zeros(len(extra), np.bool_)
+    if rules.lost_early and len(extra):
+        unknown = ~_is_certain(table, at[extra] - first, rules)
+    positions = [(Kind.MISSING, at[missing]), (Kind.EXTRA, at[extra[~unknown]])]
+    found = [
+        row
+        for kind, chosen in positions
+        for row in _named(kind, both.take(pa.array(chosen[: rules.rows_max])))
+    ]
+    counts = -more[extra]
+    return Differences(
+        equal=int(table.num_rows - counts.sum()),
+        missing=int(more[missing].sum()),
+        extra=int(counts[~unknown].sum()),
+        unknown=int(counts[unknown].sum()),
+        first=tuple(found[: rules.rows_max]),
+    )
+
+
+def _is_certain(table: pa.Table, positions: Numbers, rules: Rules) -> Flags:
+    """Which rows of the table are of commits whose records are all there, or of no records."""
+    commits = table.column(COMMIT).take(pa.array(positions))
+    value_set = pa.array(sorted(rules.certain), pa.string())
+    found: Flags = pc.is_in(commits, value_set=value_set).to_numpy()
+    return found
+
+
+def _named(kind: Kind, rows: pa.Table) -> list[RowDifference]:
+    keys, partitions = rows.column(KEY).to_pylist(), rows.column(PARTITION).to_pylist()
+    return [RowDifference(kind, *item) for item in zip(keys, partitions, strict=True)]
+
+
+def _value(column: pa.ChunkedArray, number: int) -> Any:
+    """As Python has it; a time that it has not is text."""
+    try:
+        return column[number].as_py()
+    except (ValueError, OverflowError):
+        return column.slice(number, 1).cast(pa.string())[0].as_py()
+
+
+def _flags(column: pa.ChunkedArray) -> Flags:
+    flags: Flags = column.to_numpy()
+    return flags
