@@ -108,6 +108,15 @@ CASES = (
         f"{DESCRIBE}what ingests wait for.",
     ),
     Case(
+        "TidelineRecordsLate",
+        {'tideline_table_oldest_record_age_seconds{namespace="crm", table="people"}': "660x20"},
+        8,
+        {'tideline_table_oldest_record_age_seconds{namespace="crm", table="people"}': "540x20"},
+        "A record has waited for 11m 0s to be ingested into LakeTable crm/people",
+        PEOPLE,
+        f"{DESCRIBE}what ingests wait for.",
+    ),
+    Case(
         "TidelineTableOperationsFail",
         {
             'tideline_table_operations_total{namespace="crm", table="people", kind="ingest", '

@@ -68,8 +68,10 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_table_gib_seconds": ("counter", OF_KIND),
     "tideline_table_lag_bytes": ("gauge", TABLE),
     "tideline_table_lag_files": ("gauge", TABLE),
+    "tideline_table_lag_records": ("gauge", TABLE),
     "tideline_table_log_files": ("gauge", TABLE),
     "tideline_table_oldest_file_age_seconds": ("gauge", TABLE),
+    "tideline_table_oldest_record_age_seconds": ("gauge", TABLE),
     "tideline_table_operations": ("counter", OF_KIND | {"result"}),
     "tideline_table_pending_instants": ("gauge", TABLE),
     "tideline_table_pod_seconds": ("counter", OF_KIND),
@@ -191,14 +193,22 @@ def test_what_a_table_took_is_what_its_status_says(process: ProcessMetrics) -> N
     assert not [labels for _, labels, _ in series(process) if labels.get("kind") == "ingest"]
 
 
-def test_the_oldest_file_that_waits_gets_older_between_two_looks(process: ProcessMetrics) -> None:
+@pytest.mark.parametrize("what", ["file", "record"])
+def test_the_oldest_that_waits_gets_older_between_two_looks(
+    what: str, process: ProcessMetrics
+) -> None:
     clock = FakeClock()
     metrics = ControllerMetrics(process, clock)
 
     def age(*landed_s_ago: float | None, paused: bool = False) -> float | None:
         landed = (None if ago is None else Timestamp(clock.now_ms() - int(ago * 1000))
                   for ago in landed_s_ago)  # fmt: skip
-        ingests = {str(n): IngestStatus(oldest_file_at=at) for n, at in enumerate(landed)}
+        ingests = {
+            str(n): IngestStatus(oldest_file_at=at)
+            if what == "file"
+            else IngestStatus(oldest_record_at=at)
+            for n, at in enumerate(landed)
+        }
         truth = ConditionStatus.TRUE if paused else ConditionStatus.FALSE
         condition = Condition(
             type=ConditionType.PAUSED,
@@ -210,7 +220,7 @@ def test_the_oldest_file_that_waits_gets_older_between_two_looks(process: Proces
         return now()
 
     def now() -> float | None:
-        name = "tideline_table_oldest_file_age_seconds"
+        name = f"tideline_table_oldest_{what}_age_seconds"
         return next((value for found, _, value in series(process) if found == name), None)
 
     assert age() == 0

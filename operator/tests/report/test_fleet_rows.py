@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tideline.report.fleet_page import FleetRow
 from tideline.report.level import Level
 from tideline_operator.report.fleet_rows import cluster_page, fleet_row_of
@@ -40,8 +42,9 @@ def test_a_row_has_what_the_status_says() -> None:
     assert row.facts["waits"] == "2 files"
 
 
-def test_late_and_expensive_tables_show_it() -> None:
-    ingest = {"a": {"oldestFileAt": "2026-01-31T07:00:00Z"}, "b": {}}
+@pytest.mark.parametrize("oldest", ["oldestFileAt", "oldestRecordAt"])
+def test_late_and_expensive_tables_show_it(oldest: str) -> None:
+    ingest: dict[str, dict[str, str]] = {"a": {oldest: "2026-01-31T07:00:00Z"}, "b": {}}
     spent = {"ingest": {"podMs": 5_400_000}, "clustering": {"podMs": 1_800_000}}
     row = row_of(table("orders", READY, ingest=ingest, spent=spent))
     assert (row.facts["oldest"], row.facts["pod hours"]) == (

@@ -94,6 +94,9 @@ class ControllerMetrics:
             "tideline_table_lag_files", "Files of a table that wait to be ingested."
         )
         self.lag_bytes = self._of_table("tideline_table_lag_bytes", "Their size.")
+        self.lag_records = self._of_table(
+            "tideline_table_lag_records", "Records of topics that wait to be ingested."
+        )
         self.pending = self._of_table(
             "tideline_table_pending_instants", "Instants of a table that are not complete."
         )
@@ -273,6 +276,7 @@ class ControllerMetrics:
         )
         self.lag_files.labels(*key).set(sum(item.lag_files for item in ingests))
         self.lag_bytes.labels(*key).set(sum(item.lag_bytes for item in ingests))
+        self.lag_records.labels(*key).set(sum(item.lag_records for item in ingests))
         self.quarantined.labels(*key).set(sum(item.quarantined_files for item in ingests))
         self.quarantined_rows.labels(*key).set(sum(item.quarantined_rows for item in ingests))
         self.pending.labels(*key).set(len(pending))

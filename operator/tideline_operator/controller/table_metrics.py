@@ -13,8 +13,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from tideline.clock import Clock
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.spent import Spent
-from tideline_operator.resources.status import ConditionStatus, ConditionType, LakeTableStatus
+from tideline_operator.resources.status import (
+    ConditionStatus,
+    ConditionType,
+    IngestStatus,
+    LakeTableStatus,
+)
 
 _TABLE = ("namespace", "table")
 _OF_KIND = (*_TABLE, "kind")
@@ -52,13 +58,26 @@ _TOTALS: tuple[tuple[str, str, Callable[[Spent], float]], ...] = (
     ),
 )
 
+_AGES: tuple[tuple[str, str, Callable[[IngestStatus], Timestamp | None]], ...] = (
+    (
+        "tideline_table_oldest_file_age_seconds",
+        "Age of the oldest file that is not committed yet, 0 while none waits.",
+        lambda ingest: ingest.oldest_file_at,
+    ),
+    (
+        "tideline_table_oldest_record_age_seconds",
+        "Age of the oldest record of a topic that is not committed yet, 0 while none waits.",
+        lambda ingest: ingest.oldest_record_at,
+    ),
+)
+
 
 class TableMetrics:
     """A collector of the registry; `note` and `forget` keep it up to date."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._oldest_ms: dict[Key, int | None] = {}
+        self._oldest_ms: dict[Key, tuple[int | None, ...]] = {}
         self._spent: dict[Key, dict[str, Spent]] = {}
 
     def note(self, key: Key, status: LakeTableStatus) -> None:
@@ -70,12 +89,10 @@ class TableMetrics:
         ):
             self._oldest_ms.pop(key, None)
             return
-        landed = (
-            ingest_status.oldest_file_at
-            for ingest_status in status.ingest.values()
-            if ingest_status.oldest_file_at
+        self._oldest_ms[key] = tuple(
+            min((at.ms for item in status.ingest.values() if (at := oldest(item))), default=None)
+            for _, _, oldest in _AGES
         )
-        self._oldest_ms[key] = min((at.ms for at in landed), default=None)
 
     def forget(self, key: Key) -> None:
         """The table is gone."""
@@ -86,7 +103,8 @@ class TableMetrics:
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
-        yield self._ages()
+        for number, (name, text, _) in enumerate(_AGES):
+            yield self._ages(name, text, number)
         yield self._ends()
         spent = [
             ((*key, kind), candidate)
@@ -99,14 +117,11 @@ class TableMetrics:
                 family.add_metric(labels, amount(usage))
             yield family
 
-    def _ages(self) -> Metric:
-        family = GaugeMetricFamily(
-            "tideline_table_oldest_file_age_seconds",
-            "Age of the oldest file that is not committed yet, 0 while none waits.",
-            labels=_TABLE,
-        )
+    def _ages(self, name: str, text: str, number: int) -> Metric:
+        family = GaugeMetricFamily(name, text, labels=_TABLE)
         now_ms = self._clock.now_ms()
-        for key, landed_ms in list(self._oldest_ms.items()):
+        for key, oldest_ms in list(self._oldest_ms.items()):
+            landed_ms = oldest_ms[number]
             age_ms = 0 if landed_ms is None else max(0, now_ms - landed_ms)
             family.add_metric(key, age_ms / 1000)
         return family

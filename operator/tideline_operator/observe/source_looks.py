@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from tideline.clock import Clock
@@ -33,17 +34,23 @@ def with_environment(open_store: Callable[[ResolvedTable, Location], ObjectStore
     return lambda table, _: nullcontext(own_reach(partial(open_store, table)))
 
 
+AGE_EVERY_MS = 10_000
+"""How often a look asks for the age of what waits."""
+
+
 class SourceLooks:
-    """Remembers when each source was last looked at as a whole."""
+    """Remembers when each source was last looked at as a whole, and asked for ages."""
 
     def __init__(self, clock: Clock, reach_of: ReachOf) -> None:
         self._clock = clock
         self._reach_of = reach_of
         self._full_looks: dict[str, dict[tuple[str, Hashable], int]] = {}
+        self._age_looks: dict[str, dict[str, int]] = {}
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that is not observed any more."""
         self._full_looks.pop(table.name, None)
+        self._age_looks.pop(table.name, None)
 
     def look(
         self, table: ResolvedTable, ingest: Ingest, found: ObservedTable | None
@@ -57,9 +64,17 @@ class SourceLooks:
         position = None if known is None else known.position
         try:
             with self._reach_of(table, ingest.name) as reach:
-                available = source.positions(reach, position, start)
+                asks_age = self._asks_age(table, ingest, now_ms)
+                available = source.positions(replace(reach, asks_age=asks_age), position, start)
         except TidelineError as error:
             return ObservedSource(problem=problem_of(error))
         if available.is_whole:
             full_looks[ingest.name, source.places] = now_ms
         return ObservedSource(available)
+
+    def _asks_age(self, table: ResolvedTable, ingest: Ingest, now_ms: int) -> bool:
+        asked = self._age_looks.setdefault(table.name, {})
+        if ingest.name in asked and now_ms < asked[ingest.name] + AGE_EVERY_MS:
+            return False
+        asked[ingest.name] = now_ms
+        return True

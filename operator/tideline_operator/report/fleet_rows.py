@@ -70,7 +70,8 @@ def level_of(table: Manifest) -> tuple[Level, str]:
 
 
 def _oldest(status: Mapping[str, Any], now_ms: int) -> str:
-    """When the oldest file landed that waits."""
+    """The time of the oldest file or record that waits."""
     ingests = (status.get("ingest") or {}).values()
-    landed = [Timestamp.parse(at).ms for ingest in ingests if (at := ingest.get("oldestFileAt"))]
+    times = [ingest.get(name) for ingest in ingests for name in ("oldestFileAt", "oldestRecordAt")]
+    landed = [Timestamp.parse(at).ms for at in times if at]
     return f"{at_utc(min(landed))}, {ago(now_ms - min(landed))}" if landed else ""

@@ -327,6 +327,8 @@ def _ingest_status(
         after = Timestamp(cron_after_ms(before, now_ms)) if by_cron else None
         return replace(before, checkpoint=str(checkpoint) if checkpoint else "", cron_after=after)
     backlog, set_aside = ahead.backlog, available.set_aside
+    # Not every look asks for the age of records: until one does, the last age is close.
+    oldest_at = None if backlog.oldest_ms is None else Timestamp(backlog.oldest_ms)
     # What a look from a watermark does not show is as the last full look found it.
     is_whole = available.is_whole
     return IngestStatus(
@@ -336,7 +338,8 @@ def _ingest_status(
         lag_files=backlog.parts,
         lag_bytes=backlog.size_bytes,
         lag_records=backlog.records,
-        oldest_file_at=None if backlog.oldest_ms is None else Timestamp(backlog.oldest_ms),
+        oldest_file_at=None if backlog.records else oldest_at,
+        oldest_record_at=(oldest_at or before.oldest_record_at) if backlog.records else None,
         unsettled_files=backlog.unsettled,
         quarantined_files=set_aside.parts if is_whole else before.quarantined_files,
         quarantined_rows=set_aside.rows if is_whole else before.quarantined_rows,

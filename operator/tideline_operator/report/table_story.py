@@ -93,7 +93,9 @@ def plan_rows(table: Manifest) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for name, ingest in (status.get("ingest") or {}).items():
         waiting = int(ingest.get("lagFiles") or 0)
-        why = f"{waiting:,} {'file waits' if waiting == 1 else 'files wait'}"
+        records = int(ingest.get("lagRecords") or 0)
+        what, number = ("record", records) if records else ("file", waiting)
+        why = f"{number:,} {what + ' waits' if number == 1 else what + 's wait'}"
         rows.append((f"ingest {name}", waiting > 0, why, ingest.get("polledAt") or "", ""))
     services = _services(status).items()
     for name, service in sorted(services, key=lambda pair: not pair[1].get("isDue")):

@@ -210,6 +210,11 @@ class IngestStatus:
     oldest_file_at: Timestamp | None = described(
         "When the oldest of them landed.", default=None, length_max=40
     )
+    oldest_record_at: Timestamp | None = described(
+        "The time that the oldest of these records has, as a look found it in the last seconds.",
+        default=None,
+        length_max=40,
+    )
     unsettled_files: int = described("Files that may still be being written.", default=0)
     quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
     quarantined_rows: int = described(

@@ -35,10 +35,12 @@ OpenStore = Callable[[Location], ObjectStore]
 @dataclass(frozen=True, slots=True, repr=False)
 class Reach:
     """How a look reaches what a source names: stores, and servers with the credentials that
-    `variables` have, by the names that they have in an environment."""
+    `variables` have, by the names that they have in an environment. Where it `asks_age` a look says
+    of what age the oldest part is that waits, though that costs more than the look."""
 
     open_store: OpenStore
     variables: Mapping[str, str] = field(default_factory=dict)
+    asks_age: bool = False
 
 
 class Position(Protocol):

@@ -17,7 +17,7 @@ from tideline.ingest.sources.kafka.declared import Isolation
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import TopicPartition
-from tideline.ingest.sources.source import Reach
+from tideline.ingest.sources.source import Limits, Reach
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import TopicFeed, values
@@ -104,6 +104,32 @@ def test_a_look_ends_at_the_oldest_open_transaction_unless_all_records_are_wante
     )
     assert looked(every).partitions[partition].end == 4
     producer.abort_transaction()
+
+
+def test_a_look_that_asks_for_it_says_of_what_time_the_oldest_record_is_that_waits(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, requests: Callable[[], Counter[str]]
+) -> None:
+    kafka_broker.create_topic(topic, 40)
+    for number in range(40):
+        records = values([(number, 1, "a")])
+        kafka_broker.produce(topic, records, partition=number, timestamp_ms=1_000 * (number + 1))
+        kafka_broker.produce(topic, records, partition=number, timestamp_ms=5_000_000 + number)
+    feed = TopicFeed.of(tmp_path, kafka_broker.address, topic)
+    ids = looked(feed).topic_ids
+
+    def oldest_ms(*following: int) -> int | None:
+        offsets = {TopicPartition(topic, n): offset for n, offset in enumerate(following)}
+        position = KafkaPosition(ids, offsets)
+        found = feed.source.positions(Reach(_no_store, asks_age=True), position)
+        return found.backlog(position, Limits(1, 0)).oldest_ms
+
+    assert oldest_ms(*[0] * 40) == 1_000
+    assert oldest_ms(*[1] * 20, *[0] * 20) == 21_000
+    assert oldest_ms(*[1] * 40) == 5_000_000
+    requests()
+    assert oldest_ms(*[2] * 40) is None
+    assert requests()["Fetch"] == 0
+    assert looked(feed).oldest_ms is None
 
 
 def _no_store(place: Location) -> ObjectStore:

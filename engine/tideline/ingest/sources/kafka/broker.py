@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tideline.distribution import installation
@@ -24,7 +24,7 @@ from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
-from tideline.ingest.sources.kafka.records import KafkaRange, Record, TopicPartition
+from tideline.ingest.sources.kafka.records import KafkaRange, Record, Span, TopicPartition
 from tideline.ingest.sources.source import Position
 from tideline.secret_values import masked
 
@@ -41,6 +41,7 @@ _SILENCE_S = 60.0
 _BATCH = 10_000
 _POLL_S = 1.0
 _PAUSE_S = 0.1
+_AGE_S = 2.0
 _NO_LOOK = "the topics cannot be looked at"
 _NO_RECORDS = "records cannot be read"
 
@@ -70,16 +71,22 @@ class Complaints:
 
 
 def look_at(
-    source: DeclaredKafka, credentials: Credentials, after: Position | None
+    source: DeclaredKafka, credentials: Credentials, after: Position | None, *, asks_age: bool
 ) -> KafkaOffsets:
     """The offsets of all partitions now; without `after`, those at which a table begins that has
     read nothing among them. Raises StorageUnavailableError, ConfigError.
+
+    Where it `asks_age`, the first record of each partition that waits is read.
     """
     with (
         _complaints(source, credentials, _NO_LOOK) as complaints,
         _admin(source, complaints) as admin,
     ):
-        return _look(source, admin, after)
+        found = _look(source, admin, after)
+        waiting = found.waiting(after) if asks_age else []
+        if not waiting:
+            return found
+        return replace(found, oldest_ms=_oldest_ms(source, complaints, waiting))
 
 
 def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
@@ -327,6 +334,32 @@ def _admin(source: DeclaredKafka, complaints: Complaints) -> Iterator[AdminClien
     finally:
         # Complaints come when they are asked for.
         admin.poll(0)
+
+
+def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: list[Span]) -> int | None:
+    """The least time of first records of these spans, of those that come soon."""
+    with _consumer(source, complaints) as consumer:
+        consumer.assign([_assigned(span.partition, span.first) for span in spans])
+        awaited = {(span.partition.topic, span.partition.number) for span in spans}
+        times_ms = []
+        deadline_s = time.monotonic() + _AGE_S
+        while awaited and time.monotonic() < deadline_s:
+            messages = consumer.consume(1, _PAUSE_S)
+            messages += consumer.consume(_BATCH, 0)
+            come = []
+            for message in messages:
+                partition = (message.topic(), message.partition())
+                if partition in awaited:
+                    awaited.discard(partition)
+                    come.append(partition)
+                    kind, moment_ms = message.timestamp()
+                    if message.error() is None and kind:
+                        times_ms.append(moment_ms)
+            if come:
+                consumer.incremental_unassign(
+                    [_assigned(TopicPartition(*partition)) for partition in come]
+                )
+    return min(times_ms, default=None)
 
 
 def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:

@@ -185,7 +185,7 @@ class DeclaredKafka:
         # Only what looks at topics needs a client of Kafka.
         from tideline.ingest.sources.kafka.broker import look_at
 
-        return look_at(self, Credentials.of(reach.variables), after)
+        return look_at(self, Credentials.of(reach.variables), after, asks_age=reach.asks_age)
 
     def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
         return False

@@ -45,7 +45,8 @@ class PartitionOffsets:
 class KafkaOffsets:
     """One look. `topic_ids` has the topics that are there, `missing` those that are not.
 
-    Where a table `begins_at_end`, its first range has no records.
+    Where a table `begins_at_end`, its first range has no records. `oldest_ms` is the time of the
+    oldest record behind the position that the look was for, None where it was not asked for.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class KafkaOffsets:
     records_max: int = 1
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     begins_at_end: bool = False
+    oldest_ms: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -98,7 +100,13 @@ class KafkaOffsets:
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
         """Partitions with something to read, and offsets, which are a few more than records."""
         waiting = self._waiting(_known(after))
-        return Backlog(parts=len(waiting), records=sum(span.length for span in waiting))
+        records = sum(span.length for span in waiting)
+        oldest_ms = self.oldest_ms if waiting else None
+        return Backlog(parts=len(waiting), records=records, oldest_ms=oldest_ms)
+
+    def waiting(self, after: Position | None) -> list[Span]:
+        """What of each partition is behind the position."""
+        return self._waiting(_known(after))
 
     def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
         known, taken = _known(after), kafka_range_of(planned)

@@ -1,0 +1,68 @@
+"""Looks at topics: how often they ask for the age of what waits, and what the status says of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
+from tideline.ingest.sources.kafka.records import TopicPartition
+from tideline.ingest.sources.source import Reach
+from tideline.testing.fake_clock import FakeClock
+from tideline_operator.decide.observed import Observed, ObservedSource
+from tideline_operator.decide.planner import plan
+from tideline_operator.observe.observation import open_with_environment
+from tideline_operator.observe.source_looks import SourceLooks, with_environment
+from tideline_operator.report.status import observed_status
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.testing.table_states import EMPTY, NOW_MS, TABLE, resolved
+
+TOPICS = replace(
+    resolved(),
+    sources={"landing": DeclaredKafka(brokers="broker:9092", topics=("orders",), schema=())},
+)
+
+
+def offsets(end: int, oldest_ms: int | None = None) -> KafkaOffsets:
+    partitions = {TopicPartition("orders", 0): PartitionOffsets(0, end, 0)}
+    return KafkaOffsets({"orders": "id"}, partitions, oldest_ms=oldest_ms)
+
+
+def test_the_age_is_asked_for_at_most_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def positions(_: DeclaredKafka, reach: Reach, *__: object) -> KafkaOffsets:
+        asked.append(reach.asks_age)
+        return offsets(3)
+
+    monkeypatch.setattr(DeclaredKafka, "positions", positions)
+    clock = FakeClock()
+    looks = SourceLooks(clock, with_environment(open_with_environment))
+    (ingest,) = TOPICS.spec.ingest
+    for _ in range(21):
+        looks.look(TOPICS, ingest, TABLE)
+        clock.advance(1)
+    assert [number for number, asks in enumerate(asked) if asks] == [0, 10, 20]
+    looks.forget(TOPICS)
+    looks.look(TOPICS, ingest, TABLE)
+    assert asked[-1]
+
+
+def test_the_status_says_how_many_records_wait_and_since_when() -> None:
+    def status(found: KafkaOffsets, before: LakeTableStatus = EMPTY) -> LakeTableStatus:
+        observed = Observed(
+            table=replace(TABLE, checkpoints={}), sources={"landing": ObservedSource(found)}
+        )
+        actions = plan(TOPICS, before, observed, NOW_MS)
+        return observed_status(TOPICS, before, observed, actions, NOW_MS)
+
+    first = status(offsets(3, oldest_ms=5_000))
+    seen = first.ingest["landing"]
+    assert (seen.lag_records, seen.oldest_record_at) == (3, Timestamp(5_000))
+    assert seen.oldest_file_at is None
+    # A look that did not ask keeps what is known, as long as records wait.
+    assert status(offsets(4), first).ingest["landing"].oldest_record_at == Timestamp(5_000)
+    assert status(offsets(0), first).ingest["landing"].oldest_record_at is None
