@@ -1,4 +1,4 @@
-"""Looks at topics: how often they ask for the age of what waits, and what the status says of it."""
+"""Looks at topics: how often they ask for the age of what waits, and what comes of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
+from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import TopicPartition
 from tideline.ingest.sources.source import Reach
 from tideline.testing.fake_clock import FakeClock
+from tideline_operator.decide.actions import Start, Wait, WaitKind
 from tideline_operator.decide.observed import Observed, ObservedSource
 from tideline_operator.decide.planner import plan
 from tideline_operator.observe.observation import open_with_environment
@@ -66,3 +69,23 @@ def test_the_status_says_how_many_records_wait_and_since_when() -> None:
     # A look that did not ask keeps what is known, as long as records wait.
     assert status(offsets(4), first).ingest["landing"].oldest_record_at == Timestamp(5_000)
     assert status(offsets(0), first).ingest["landing"].oldest_record_at is None
+
+
+def test_looks_continue_while_a_commit_is_not_due_for_it_may_be_full_earlier() -> None:
+    position = KafkaPosition({"orders": "id"}, {TopicPartition("orders", 0): 1}, looked_ms=NOW_MS)
+    checkpoints = {"landing": Checkpoint(1, position)}
+
+    def planned(records_max: int) -> list[tuple[WaitKind, int]] | str:
+        found = replace(offsets(3), records_max=records_max, commit_every_ms=60_000)
+        observed = Observed(
+            table=replace(TABLE, checkpoints=checkpoints),
+            sources={"landing": ObservedSource(found)},
+        )
+        actions = plan(TOPICS, EMPTY, observed, NOW_MS + 1_000)
+        if any(isinstance(action, Start) for action in actions):
+            return "ingest"
+        waits = [item for item in actions if isinstance(item, Wait) and item.subject == "landing"]
+        return [(item.kind, item.until_ms - NOW_MS) for item in waits]
+
+    assert planned(100) == [(WaitKind.POLL, 31_000), (WaitKind.SETTLE, 60_000)]
+    assert planned(2) == "ingest"

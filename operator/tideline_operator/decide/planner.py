@@ -414,7 +414,8 @@ class _Planner:
         elif following.until_ms is None:
             return self._next_look(ingest, seen)
         else:
-            return [Wait(ingest.name, WaitKind.SETTLE, following.until_ms, following.reason)]
+            wait = Wait(ingest.name, WaitKind.SETTLE, following.until_ms, following.reason)
+            return [wait, *(self._next_look(ingest, seen) if following.may_be_earlier else ())]
         operation = ingest_operation(self._table, ingest, following, generation=resume.generation)
         return self._admit(operation, Priority.INGEST, reason)
 

@@ -166,7 +166,9 @@ class _Attempt:
                 return found.bad
             # A table that is new here may be of a kind that is Spark's.
             reason = why_spark(batch.declared_table(), kind, properties, found.table.nbytes)
-            return batch.write(found.table) if reason is None else ForSpark(reason)
+            if reason is not None:
+                return ForSpark(reason)
+            return replace(batch, range=found.taken or batch.range).write(found.table)
         except (InvalidDataError, ConfigError) as error:
             return ForSpark("something does not fit", error)
 

@@ -104,7 +104,7 @@ def rehearse_ingest(
         done = _in_process(source, batch) if not learned.files and not learned.rows else None
         if done is None or isinstance(done, ForSpark):
             if done is not None:
-                require_spark(done)
+                require_spark(done, work.source)
             done = _on_spark(source, batch, learned, session_factory)
         if isinstance(done, BadInput):
             learned.add(done, part)

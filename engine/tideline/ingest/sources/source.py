@@ -94,10 +94,12 @@ class Range(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """There is nothing to take in now; perhaps at `until_ms`, for a `reason`."""
+    """There is nothing to take in now; perhaps at `until_ms`, for a `reason`. Where it
+    `may_be_earlier` looks do not wait for that."""
 
     until_ms: int | None = None
     reason: str = ""
+    may_be_earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +264,15 @@ class ForSpark:
 class Rows:
     """The good rows of a range, and what is bad in it: all that is, found before or now.
 
-    `records` and `size_bytes` are of the source, where only reading shows them.
+    `records` and `size_bytes` are of the source, where only reading shows them. `taken` is the
+    range, where reading shows more of it than was planned.
     """
 
     table: pa.Table
     bad: BadInput = field(default_factory=BadInput)
     records: int = 0
     size_bytes: int = 0
+    taken: Range | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 _OF_FILES = ("options", "moved_from", "taken", "moved_to", "names_ascend")
 _OF_TOPICS = (
     *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
+    *("max_bytes_per_commit", "commit_every"),
     *("protocol", "mechanism", "set_aside", "value", "schema_registry", "on_truncate"),
 )
 _FOR_FILES = "is required for files, and only for them"
@@ -197,6 +198,19 @@ class Source:
         default=None,
         minimum=1,
         maximum=10_000_000,
+    )
+    max_bytes_per_commit: int | None = described(
+        "Bytes of keys and values that one commit has about, at most: from what a record had in "
+        "the commit before follows how many records it takes. The first one takes 1,000.",
+        default=None,
+        minimum=1_000,
+        maximum=10_000_000_000,
+    )
+    commit_every: Duration | None = described(
+        "Least interval between two commits, such as 60s: what comes is gathered, unless it is as "
+        "much as one commit may have. Fewer and larger files, and rows that are older.",
+        default=None,
+        length_max=16,
     )
     protocol: Protocol | None = described(
         "How brokers are spoken to, PLAINTEXT by default. Credentials are variables of the "

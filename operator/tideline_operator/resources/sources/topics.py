@@ -40,6 +40,8 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
         on_data_loss=source.on_data_loss or OnDataLoss.FAIL,
         record_fields=source.record_fields,
         records_max=source.max_records_per_commit or RECORDS_MAX,
+        bytes_max=source.max_bytes_per_commit or 0,
+        commit_every_ms=source.commit_every.ms if source.commit_every else 0,
         protocol=source.protocol or Protocol.PLAINTEXT,
         mechanism=source.mechanism or Mechanism.PLAIN,
         set_aside=set_aside,

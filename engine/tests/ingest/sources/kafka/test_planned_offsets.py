@@ -139,7 +139,41 @@ def test_a_range_is_taken_only_as_it_was_planned() -> None:
     assert again.still_there(planned, None) == KafkaRange()
 
 
-@pytest.mark.parametrize("known", [position(10, 3), KafkaPosition({}, {})])
+def test_bytes_are_bounded_by_what_an_offset_had_in_the_commit_before() -> None:
+    found = replace(offsets((0, 50_000, 0), records_max=20_000), bytes_max=1_000_000)
+    # Of the first commit nothing is known.
+    planned = found.plan(None, LIMITS)
+    assert spans(planned) == [(0, 0, 1_000)]
+    assert isinstance(planned, KafkaRange)
+    after = found.advance(None, replace(planned, size_bytes=250_001))
+    assert after.offset_bytes == 251
+    assert spans(found.plan(after, LIMITS)) == [(0, 1_000, 1_000 + 1_000_000 // 251)]
+    assert spans(found.plan(replace(after, offset_bytes=1), LIMITS)) == [(0, 1_000, 21_000)]
+    assert spans(found.plan(replace(after, offset_bytes=9**9), LIMITS)) == [(0, 1_000, 1_001)]
+    # Of a commit without records nothing is learned.
+    assert found.advance(after, KafkaRange((Span(ZERO, "id-1", 5, 5),))).offset_bytes == 251
+
+
+def test_what_comes_is_gathered_until_a_commit_is_due_or_full() -> None:
+    found = replace(
+        offsets((0, 30, 0), (0, 30, 0), records_max=50), commit_every_ms=60_000, looked_ms=100_000
+    )
+    assert isinstance(found.plan(None, Limits(1, 101_000)), KafkaRange), "the first one is due"
+    after = found.advance(position(10, 20), KafkaRange((Span(ZERO, "id-1", 10, 20),)))
+    assert after == replace(position(20, 20), looked_ms=100_000)
+    waits = found.plan(after, Limits(1, 130_000))
+    assert isinstance(waits, Nothing)
+    assert (waits.until_ms, waits.may_be_earlier) == (160_000, True)
+    assert found.backlog(after, Limits(1, 130_000)).records == 20
+    assert isinstance(found.plan(after, Limits(1, 160_000)), KafkaRange)
+    assert isinstance(found.at_once().plan(after, Limits(1, 130_000)), KafkaRange)
+    full = replace(found, records_max=20).plan(after, Limits(1, 130_000))
+    assert spans(full) == [(0, 20, 30), (1, 20, 30)]
+    # A clock that was ahead is not waited for.
+    assert isinstance(found.plan(after, Limits(1, 99_000)), KafkaRange)
+
+
+@pytest.mark.parametrize("known", [position(10, 3), KafkaPosition({}, {}, 17, 5)])
 def test_positions_and_ranges_survive_storing(known: KafkaPosition) -> None:
     assert KafkaPosition.from_stored(known.stored()) == known
     checkpoint = Checkpoint(3, known, address="kafka:orders")

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tideline.clock import SystemClock
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
@@ -89,16 +90,16 @@ def look_at(
         return replace(found, oldest_ms=_oldest_ms(source, complaints, waiting))
 
 
-def read_records(source: DeclaredKafka, taken: KafkaRange, bytes_max: int) -> Iterator[Record]:
+def read_records(source: DeclaredKafka, taken: KafkaRange) -> Iterator[Record]:
     """The records of a range; those of one partition come in their order.
 
-    Raises ConfigError where they have more than `bytes_max`, StorageUnavailableError.
+    Raises ConfigError, StorageUnavailableError.
     """
     with (
         _complaints(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
         _consumer(source, complaints) as consumer,
     ):
-        yield from _Reading(source, taken, bytes_max, complaints).read(consumer)
+        yield from _Reading(source, taken, complaints).read(consumer)
 
 
 def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
@@ -122,9 +123,7 @@ class _Reading:
 
     source: DeclaredKafka
     taken: KafkaRange
-    bytes_max: int
     complaints: Complaints
-    size_bytes: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     spans: dict[tuple[Any, Any], tuple[TopicPartition, int]] = field(default_factory=dict)
 
@@ -161,14 +160,7 @@ class _Reading:
             record = Record(partition, message)
             if record.offset >= end:
                 continue
-            self.size_bytes += len(message)
             yield record
-        if self.size_bytes > self.bytes_max:
-            raise ConfigError(
-                f"the records of one commit have more than {self.bytes_max:,} bytes: lower "
-                "source.maxRecordsPerCommit",
-                path=self.source.uri,
-            )
 
     def _note(self, message: Message) -> None:
         """Raises what stands in the place of a record."""
@@ -237,6 +229,7 @@ def _look(source: DeclaredKafka, admin: AdminClient, after: Position | None) -> 
 
     specs: Any = vars(of_admins)["OffsetSpec"]
 
+    looked_ms = SystemClock().now_ms()
     topics = set(source.topics) or _matching(source, admin, after)
     topic_ids, numbers, missing = _described(topics, admin)
     partitions = [TopicPartition(topic, number) for topic in topic_ids for number in numbers[topic]]
@@ -256,6 +249,9 @@ def _look(source: DeclaredKafka, admin: AdminClient, after: Position | None) -> 
         source.records_max,
         source.on_data_loss,
         source.start == LATEST,
+        bytes_max=source.bytes_max,
+        commit_every_ms=source.commit_every_ms,
+        looked_ms=looked_ms,
     )
 
 

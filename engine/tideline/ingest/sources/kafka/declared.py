@@ -131,6 +131,8 @@ class DeclaredKafka:
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     record_fields: tuple[RecordField, ...] = ()
     records_max: int = RECORDS_MAX
+    bytes_max: int = 0
+    commit_every_ms: int = 0
     protocol: Protocol = Protocol.PLAINTEXT
     mechanism: Mechanism = Mechanism.PLAIN
     set_aside: Location | None = None
@@ -210,6 +212,8 @@ class DeclaredKafka:
             "onDataLoss": self.on_data_loss.value,
             "recordFields": [item.value for item in self.record_fields],
             "recordsMax": self.records_max,
+            "bytesMax": self.bytes_max,
+            "commitEveryMs": self.commit_every_ms,
             "protocol": self.protocol.value,
             "mechanism": self.mechanism.value,
             "setAside": None if self.set_aside is None else self.set_aside.to_json_object(),
@@ -231,6 +235,8 @@ class DeclaredKafka:
             on_data_loss=OnDataLoss(content["onDataLoss"]),
             record_fields=tuple(RecordField(name) for name in content["recordFields"]),
             records_max=int(content["recordsMax"]),
+            bytes_max=int(content.get("bytesMax", 0)),
+            commit_every_ms=int(content.get("commitEveryMs", 0)),
             protocol=Protocol(content["protocol"]),
             mechanism=Mechanism(content["mechanism"]),
             set_aside=Location.from_json_object(set_aside) if set_aside else None,

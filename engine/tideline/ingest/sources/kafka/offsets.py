@@ -7,13 +7,16 @@
    may be.
 3. A table that begins at the end has a first commit without rows: it holds where the end was. Until
    then nothing is in the table that could say so, and after it no record is passed over.
-4. A range takes the same number of offsets from each partition as long as they have that many.
+4. A range is fixed before it is read, by offsets: an attempt that died is repeated exactly. So its
+   bytes are bounded by what an offset had in the commit before; of the first one nothing is known.
+5. What is less than a range may have waits where commits have a least interval.
+6. A range takes the same number of offsets from each partition as long as they have that many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tideline.ingest.sources.kafka.position import KafkaPosition
@@ -21,6 +24,8 @@ from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartiti
 from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
 from tideline.wording import counted
 
+_RECORDS_UNKNOWN_MAX = 1_000
+"""In a range that is bounded by bytes, as long as nothing is known of them."""
 _RESTART = "give the ingest a new name to read it from its start"
 
 
@@ -47,6 +52,7 @@ class KafkaOffsets:
 
     Where a table `begins_at_end`, its first range has no records. `oldest_ms` is the time of the
     oldest record behind the position that the look was for, None where it was not asked for.
+    `bytes_max` and `commit_every_ms` are 0 where there is no such bound.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +62,9 @@ class KafkaOffsets:
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     begins_at_end: bool = False
     oldest_ms: int | None = None
+    bytes_max: int = 0
+    commit_every_ms: int = 0
+    looked_ms: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -70,9 +79,9 @@ class KafkaOffsets:
         return SetAside()
 
     def at_once(self) -> KafkaOffsets:
-        return self
+        return replace(self, commit_every_ms=0)
 
-    def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:  # noqa: ARG002
+    def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:
         known = _known(after)
         lost = self._lost(known)
         if lost is not None:
@@ -82,7 +91,11 @@ class KafkaOffsets:
         waiting = self._waiting(known)
         if not waiting:
             return Nothing()
-        lengths = shares({span.partition: span.length for span in waiting}, self.records_max)
+        records_max = self._records_max(known)
+        due_ms = self._due_ms(known, limits.now_ms)
+        if due_ms is not None and sum(span.length for span in waiting) < records_max:
+            return Nothing(due_ms, "more records are waited for", may_be_earlier=True)
+        lengths = shares({span.partition: span.length for span in waiting}, records_max)
         return KafkaRange(
             tuple(
                 Span(
@@ -114,7 +127,7 @@ class KafkaOffsets:
 
     def advance(self, after: Position | None, taken: Range) -> KafkaPosition:
         before = _known(after) or KafkaPosition({}, {})
-        return before.behind(kafka_range_of(taken))
+        return before.behind(kafka_range_of(taken), self.looked_ms)
 
     def look_after(self, position: Position) -> str:  # noqa: ARG002
         return ""
@@ -130,6 +143,22 @@ class KafkaOffsets:
 
     def describe_others(self) -> str | None:
         return None
+
+    def _records_max(self, known: KafkaPosition | None) -> int:
+        """How many offsets one range may have."""
+        if not self.bytes_max:
+            return self.records_max
+        offset_bytes = known.offset_bytes if known is not None else 0
+        affordable = self.bytes_max // offset_bytes if offset_bytes else _RECORDS_UNKNOWN_MAX
+        return max(1, min(self.records_max, affordable))
+
+    def _due_ms(self, known: KafkaPosition | None, now_ms: int) -> int | None:
+        """When the next commit is due whatever it has; None for now. A clock that was ahead is no
+        reason to wait for it."""
+        if known is None or not self.commit_every_ms or known.looked_ms > now_ms:
+            return None
+        due_ms = known.looked_ms + self.commit_every_ms
+        return due_ms if due_ms > now_ms else None
 
     def _end(self) -> KafkaRange:
         """Nothing of each partition, from its end on."""

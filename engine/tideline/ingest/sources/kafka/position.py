@@ -17,10 +17,13 @@ KIND = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class KafkaPosition:
-    """`topic_ids` by topic, `next` offsets by partition."""
+    """`topic_ids` by topic, `next` offsets by partition. The commit before it took in
+    `offset_bytes` for each offset, and looked at the topics at `looked_ms`; 0 is not known."""
 
     topic_ids: Mapping[str, str]
     next: Mapping[TopicPartition, int]
+    offset_bytes: int = 0
+    looked_ms: int = 0
 
     @property
     def kind(self) -> str:
@@ -30,11 +33,16 @@ class KafkaPosition:
     def needs_whole_look(self) -> bool:
         return False
 
-    def behind(self, taken: KafkaRange) -> KafkaPosition:
+    def behind(self, taken: KafkaRange, looked_ms: int = 0) -> KafkaPosition:
         """The position once `taken` is in the table."""
         ids = {span.partition.topic: span.topic_id for span in taken.spans}
         ends = {span.partition: span.end for span in taken.spans}
-        return KafkaPosition({**self.topic_ids, **ids}, {**self.next, **ends})
+        offset_bytes = self.offset_bytes
+        if taken.size_bytes and taken.length:
+            offset_bytes = -(-taken.size_bytes // taken.length)
+        return KafkaPosition(
+            {**self.topic_ids, **ids}, {**self.next, **ends}, offset_bytes, looked_ms
+        )
 
     def __str__(self) -> str:
         return ", ".join(f"{partition}@{offset}" for partition, offset in sorted(self.next.items()))
@@ -45,7 +53,11 @@ class KafkaPosition:
         }
         for partition, offset in sorted(self.next.items()):
             topics[partition.topic]["next"][str(partition.number)] = offset
-        return {"topics": topics}
+        return {
+            "topics": topics,
+            "offsetBytes": self.offset_bytes,
+            "lookedMs": self.looked_ms,
+        }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> KafkaPosition:
@@ -58,4 +70,6 @@ class KafkaPosition:
                 for topic, found in topics.items()
                 for number, offset in dict(found["next"]).items()
             },
+            int(content.get("offsetBytes", 0)),
+            int(content.get("lookedMs", 0)),
         )

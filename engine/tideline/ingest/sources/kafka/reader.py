@@ -70,12 +70,13 @@ class KafkaSource:
         """The rows, deletes marked, and the records that are none."""
         reader = ValueReader(self.declared, shape)
         reader.check()
-        batch = _Batch(self.declared, shape, reader)
+        batch = _Batch(self.declared, shape, reader, bytes_max)
         wanted = kafka_range_of(taken)
-        for record in read_records(self.declared, wanted, bytes_max):
+        for record in read_records(self.declared, wanted):
             batch.add(record)
         require_same_topics(self.declared, wanted)
-        return batch.rows()
+        rows = batch.rows()
+        return replace(rows, taken=replace(wanted, size_bytes=rows.size_bytes))
 
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:  # noqa: ARG002
         raise ConfigError("records of topics are read without Spark")
@@ -141,6 +142,7 @@ class _Batch:
     declared: DeclaredKafka
     shape: Shape
     reader: ValueReader
+    bytes_max: int
     values: _Kept = field(default_factory=_Kept)
     tombstones: _Kept = field(default_factory=_Kept)
     bad: dict[str, list[BadRow]] = field(default_factory=dict)
@@ -150,7 +152,14 @@ class _Batch:
     def add(self, record: Record) -> None:
         order, value, key = self.records, record.value, record.key
         self.records += 1
-        self.size_bytes += len(value or b"") + len(key or b"")
+        self.size_bytes += record.size_bytes
+        if self.size_bytes > self.bytes_max:
+            raise ConfigError(
+                f"the records of one commit have more than {self.bytes_max:,} bytes, which is what "
+                "this process has memory for: give source.maxBytesPerCommit, or lower "
+                "source.maxRecordsPerCommit",
+                path=self.declared.uri,
+            )
         if value is not None:
             self.values.add(value, record, order)
         elif not self.reader.reads_keys:

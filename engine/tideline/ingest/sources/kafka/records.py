@@ -51,6 +51,10 @@ class Record(NamedTuple):
         return self.message.value()
 
     @property
+    def size_bytes(self) -> int:
+        return len(self.value or b"") + len(self.key or b"")
+
+    @property
     def timestamp_ms(self) -> int | None:
         """None where it has none."""
         kind, moment_ms = self.message.timestamp()
@@ -81,18 +85,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class KafkaRange:
-    """Spans, each of another partition."""
+    """Spans, each of another partition. Only reading shows their `size_bytes`."""
 
     spans: tuple[Span, ...] = ()
+    size_bytes: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(str(span.partition) for span in self.spans)
-
-    @property
-    def size_bytes(self) -> int:
-        """Only reading shows it."""
-        return 0
 
     @property
     def start(self) -> str:
