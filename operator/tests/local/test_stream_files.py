@@ -1,0 +1,173 @@
+"""A stream of small commits leaves no more files than its settings say, at any moment, and no Java.
+
+Two partitions of a real topic give ten records a commit. While `tideline run` takes them in, the
+table's folder is counted again and again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import tideline
+from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.topic_feed import values
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+COMMITS = 150
+RECORDS = 10
+KEYS = 400
+RETAIN, DELTA_COMMITS, KEEP_MIN, KEEP_MAX = 4, 3, 6, 10
+PATIENCE = 5
+"""For how many commits a service that is due may wait."""
+WAIT_S = 600.0
+YAML = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {{name: orders}}
+spec:
+  location: table
+  type: {kind}
+  tableVersion: {version}
+  recordKey: [id]
+  ordering: [ts]
+  properties: {{hoodie.metadata.enable: "true", hoodie.archive.merge.enable: "true"}}
+  schema:
+  - {{name: id, type: long}}
+  - {{name: ts, type: long}}
+  - {{name: v, type: string}}
+  services:
+    cleaning: {{retain: {retain}}}
+    archiving: {{minCommits: {keep_min}, maxCommits: {keep_max}}}
+    compaction: {{trigger: {{deltaCommits: {delta_commits}}}}}
+  ingest:
+  - name: orders
+    source:
+      format: kafka
+      brokers: '{brokers}'
+      topics: [{topic}]
+      maxRecordsPerCommit: {records}
+    trigger: {{every: 1s}}
+"""
+
+
+@dataclass
+class Most:
+    """The most that was met of each."""
+
+    data_files: int = 0
+    logs_of_slice: int = 0
+    instants: int = 0
+    commits: int = 0
+    history: int = 0
+    metadata_files: list[int] = field(default_factory=list)
+
+    def look(self, table: Path) -> None:
+        paths = [path.relative_to(table) for path in files_below(table)]
+        data = [path for path in paths if ".hoodie" not in path.parts]
+        metadata = [path for path in paths if path.parts[:2] == (".hoodie", "metadata")]
+        own = [path for path in paths if ".hoodie" in path.parts and path not in set(metadata)]
+        metadata = [path for path in metadata if not {"history", "archived"} & set(path.parts)]
+        history = [path for path in own if {"history", "archived"} & set(path.parts)]
+        active = {path.name.partition(".")[0].partition("_")[0] for path in own
+                  if path not in set(history) and path.name[:1].isdigit()}  # fmt: skip
+        commits = [path for path in own if path.suffix in (".commit", ".deltacommit")]
+        self.data_files = max(self.data_files, len(data))
+        self.logs_of_slice = max(self.logs_of_slice, logs_behind_newest_base(data))
+        self.instants = max(self.instants, len(active))
+        self.commits = max(self.commits, len(commits))
+        self.history = max(self.history, len(history))
+        self.metadata_files.append(len(metadata))
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Those of one moment as far as a listing shows one; checksums are not counted."""
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent) / name for name in names if not name.endswith(".crc"))
+
+
+def logs_behind_newest_base(data: list[Path]) -> int:
+    """Logs later than the newest base file, of the group that has most of them."""
+    bases: dict[str, str] = {}
+    for path in data:
+        if path.suffix == ".parquet":
+            group, _, time_of = path.stem.split("_")
+            bases[group] = max(bases.get(group, ""), time_of)
+    logs: Counter[str] = Counter()
+    for path in data:
+        if ".log." in path.name:
+            group, _, rest = path.name[1:].partition("_")
+            # In version 6 a log is named by the base file that it is of.
+            logs[group] += rest.partition(".")[0] >= bases.get(group, "")
+    return max(logs.values(), default=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [("MERGE_ON_READ", 9), ("MERGE_ON_READ", 6), ("COPY_ON_WRITE", 9)],
+)
+def test_services_keep_up_beside_a_stream(
+    kind: str, version: int, kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = f"orders-{secrets.token_hex(4)}"
+    kafka_broker.create_topic(topic, 2)
+    total = COMMITS * RECORDS
+    for partition in range(2):
+        rows = ((n % KEYS, n, f"v{n}") for n in range(total) if n % 2 == partition)
+        kafka_broker.produce(topic, values(rows), partition=partition)
+    text = YAML.format(
+        kind=kind, version=version, brokers=kafka_broker.address, topic=topic, records=RECORDS,
+        retain=RETAIN, keep_min=KEEP_MIN, keep_max=KEEP_MAX, delta_commits=DELTA_COMMITS,
+    )  # fmt: skip
+    (tmp_path / "table.yaml").write_text(text)
+    most, events = _run(tmp_path)
+
+    commits = [
+        event for event in events if (event["event"], event.get("kind")) == ("finished", "ingest")
+    ]
+    assert len(commits) == COMMITS
+    assert tideline.open(str(tmp_path / "table")).count() == KEYS
+    # A slice for each commit that is kept, and what waits until cleaning is due again.
+    slices = RETAIN + PATIENCE + 1
+    if kind == "MERGE_ON_READ":
+        assert most.logs_of_slice <= DELTA_COMMITS + 1, most
+        assert most.data_files <= 2 * (slices + DELTA_COMMITS), most
+    else:
+        assert most.logs_of_slice == 0
+        assert most.data_files <= slices + 2, most
+    # Of compactions as well as of ingests. Cleans are archived by the same numbers.
+    assert most.commits <= KEEP_MAX + 2 * PATIENCE, most
+    assert most.instants <= 2 * (KEEP_MAX + 2 * PATIENCE), most
+    assert most.history <= 30, most
+    third = len(most.metadata_files) // 3
+    middle, end = most.metadata_files[third : 2 * third], most.metadata_files[2 * third :]
+    assert max(end) <= 1.1 * max(middle) < 150, most
+
+
+def _run(folder: Path) -> tuple[Most, list[dict[str, object]]]:
+    """Take the topic in where no Java is found."""
+    no_java = {"JAVA_HOME": str(folder / "none"), "PATH": str(Path(sys.executable).parent)}
+    command = [sys.executable, "-m", "tideline", "run", "-f", "table.yaml", "--once", "--json"]
+    most, out = Most(), folder / "out.jsonl"
+    with out.open("wb") as lines, (folder / "err.txt").open("wb") as errors:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **no_java}, stdout=lines, stderr=errors
+        )
+        deadline_s = time.monotonic() + WAIT_S
+        while process.poll() is None:
+            assert time.monotonic() < deadline_s
+            most.look(folder / "table")
+            time.sleep(0.1)
+    assert process.returncode == 0, (folder / "err.txt").read_text()
+    return most, [json.loads(line) for line in out.read_text().splitlines()]
