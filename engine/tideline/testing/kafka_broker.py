@@ -50,13 +50,23 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAIN://127.0.0.1:{port},CONTROL://127.0.0.1:{controller},\
-SCRAM://127.0.0.1:{scram},TLS://127.0.0.1:{tls}
-listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT,SCRAM:SASL_PLAINTEXT,TLS:SASL_SSL
+SCRAM://127.0.0.1:{scram},TLS://127.0.0.1:{tls},TOKEN://127.0.0.1:{token},\
+MUTUAL://127.0.0.1:{mutual}
+listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT,SCRAM:SASL_PLAINTEXT,\
+TLS:SASL_SSL,TOKEN:SASL_PLAINTEXT,MUTUAL:SSL
 sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.scram.scram-sha-512.sasl.jaas.config={module} required;
 listener.name.tls.scram-sha-512.sasl.jaas.config={module} required;
 listener.name.tls.ssl.keystore.type=PEM
 listener.name.tls.ssl.keystore.location={folder}/server.pem
+listener.name.token.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.token.oauthbearer.sasl.jaas.config={token_module} required \
+unsecuredLoginStringClaim_sub="broker";
+listener.name.mutual.ssl.keystore.type=PEM
+listener.name.mutual.ssl.keystore.location={folder}/server.pem
+listener.name.mutual.ssl.truststore.type=PEM
+listener.name.mutual.ssl.truststore.location={folder}/client-ca.pem
+listener.name.mutual.ssl.client.auth=required
 controller.listener.names=CONTROL
 inter.broker.listener.name=PLAIN
 log.dirs={folder}/logs
@@ -85,12 +95,17 @@ class KafkaBroker:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        port, scram, tls = free_port(), free_port(), free_port()
+        port, scram, tls, token, mutual = (free_port() for _ in range(5))
         self.address = f"127.0.0.1:{port}"
         self.scram_address = f"127.0.0.1:{scram}"
         self.tls_address = f"127.0.0.1:{tls}"
         """Both need a user; this one is behind TLS, by the authority in `ca_file`."""
         self.ca_file = folder / "ca.pem"
+        self.token_address = f"127.0.0.1:{token}"
+        """Takes tokens that nobody has signed."""
+        self.mutual_address = f"127.0.0.1:{mutual}"
+        """Behind TLS, for clients that have the certificate in `client_file` and its key."""
+        self.client_file, self.client_key_file = folder / "client-ca.pem", folder / "client-key.pem"
         self._port = port
         self._settings = folder / "server.properties"
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,6 +114,9 @@ class KafkaBroker:
             controller=free_port(),
             scram=scram,
             tls=tls,
+            token=token,
+            mutual=mutual,
+            token_module="org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
             folder=folder,
             module="org.apache.kafka.common.security.scram.ScramLoginModule",
         )
@@ -106,7 +124,10 @@ class KafkaBroker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._make_certificate()
+        key = self._folder / "key.pem"
+        _make_certificate("broker", self.ca_file, key)
+        (self._folder / "server.pem").write_text(key.read_text() + self.ca_file.read_text())
+        _make_certificate("client", self.client_file, self.client_key_file)
         format_storage = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
         subprocess.run(
             [*_java(), *format_storage, "-c", str(self._settings)], check=True, capture_output=True
@@ -121,20 +142,6 @@ class KafkaBroker:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
-
-    def _make_certificate(self) -> None:
-        """One that signs itself, by openssl."""
-        key = self._folder / "key.pem"
-        subprocess.run(
-            [
-                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-                *("-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1"),
-                *("-keyout", str(key), "-out", str(self.ca_file)),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        (self._folder / "server.pem").write_text(key.read_text() + self.ca_file.read_text())
 
     def add_user(self, name: str, password: str) -> None:
         """Who may sign in with SCRAM-SHA-512."""
@@ -240,6 +247,19 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
     require_jars(build)
     with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+def _make_certificate(name: str, certificate: Path, key: Path) -> None:
+    """One that signs itself, by openssl."""
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
 
 
 def _java() -> list[str]:

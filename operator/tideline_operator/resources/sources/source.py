@@ -219,7 +219,9 @@ class Source:
         default=None,
     )
     mechanism: Mechanism | None = described(
-        "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL; PLAIN by default.",
+        "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL; PLAIN by default. "
+        "OAUTHBEARER takes KAFKA_CLIENT_ID, KAFKA_CLIENT_SECRET, KAFKA_TOKEN_URL and, if need be, "
+        "KAFKA_TOKEN_SCOPE.",
         default=None,
     )
     set_aside: str | None = described(

@@ -12,6 +12,7 @@ What reads records does so with the credentials of the environment.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from tideline.clock import SystemClock
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
-from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka
+from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka, Mechanism
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import KafkaRange, Record, Span, TopicPartition
@@ -43,6 +44,8 @@ _BATCH = 10_000
 _POLL_S = 1.0
 _PAUSE_S = 0.1
 _AGE_S = 2.0
+_REFUSING_ALERT = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
+"""What brokers answer to a certificate, which the client takes for a lost connection."""
 _NO_LOOK = "the topics cannot be looked at"
 _NO_RECORDS = "records cannot be read"
 
@@ -211,7 +214,7 @@ def _is_refusal(error: KafkaError) -> bool:
         error.GROUP_AUTHORIZATION_FAILED,
         error.CLUSTER_AUTHORIZATION_FAILED,
     )
-    return error.code() in refusals
+    return error.code() in refusals or bool(_REFUSING_ALERT.search(error.str()))
 
 
 def _is_passing(error: KafkaError) -> bool:
@@ -399,10 +402,7 @@ def _client_settings(source: DeclaredKafka, complaints: Complaints) -> dict[str,
     }
     given = complaints.credentials
     if source.protocol.signs_in:
-        given.require_user(source.protocol.value)
-        settings["sasl.mechanism"] = source.mechanism.value
-        settings["sasl.username"] = given.username
-        settings["sasl.password"] = given.password
+        settings |= _sign_in(source, given)
     for setting, text in (
         ("ssl.ca.location", given.authorities_file),
         ("ssl.ca.pem", given.authorities),
@@ -412,3 +412,25 @@ def _client_settings(source: DeclaredKafka, complaints: Complaints) -> dict[str,
         if text:
             settings[setting] = text
     return settings
+
+
+def _sign_in(source: DeclaredKafka, given: Credentials) -> dict[str, str]:
+    """Raises ConfigError naming what is not given."""
+    mechanism = source.mechanism
+    if mechanism is not Mechanism.OAUTHBEARER:
+        given.require_user(source.protocol.value)
+        return {
+            "sasl.mechanism": mechanism.value,
+            "sasl.username": given.username,
+            "sasl.password": given.password,
+        }
+    given.require_client(mechanism.value)
+    scope = {"sasl.oauthbearer.scope": given.token_scope} if given.token_scope else {}
+    return {
+        "sasl.mechanism": mechanism.value,
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": given.client_id,
+        "sasl.oauthbearer.client.secret": given.client_secret,
+        "sasl.oauthbearer.token.endpoint.url": given.token_url,
+        **scope,
+    }

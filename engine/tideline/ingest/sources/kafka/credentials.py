@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
 
+CLIENT_ID, CLIENT_SECRET = "KAFKA_CLIENT_ID", "KAFKA_CLIENT_SECRET"
+TOKEN_URL, TOKEN_SCOPE = "KAFKA_TOKEN_URL", "KAFKA_TOKEN_SCOPE"
 USERNAME, PASSWORD = "KAFKA_USERNAME", "KAFKA_PASSWORD"
 AUTHORITIES, AUTHORITIES_FILE = "KAFKA_CA", "KAFKA_CA_FILE"
 CERTIFICATE, KEY = "KAFKA_CLIENT_CERTIFICATE", "KAFKA_CLIENT_KEY"
 SECRET_KEYS = (USERNAME, PASSWORD, AUTHORITIES, CERTIFICATE, KEY)
 """What a Secret may have, each as the variable of its name. No file: it would be one of the process
-that reads the Secret."""
+that reads the Secret. No client of a token endpoint: the process would send requests to any address
+that a tenant names."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """Empty texts are not given. `authorities`, `certificate` and `key` are PEM texts."""
+    """Empty texts are not given. `authorities`, `certificate` and `key` are PEM texts. The last
+    four are a client's, at the server that gives it tokens."""
 
     username: str = ""
     password: str = ""
@@ -30,6 +34,10 @@ class Credentials:
     authorities_file: str = ""
     certificate: str = ""
     key: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    token_url: str = ""
+    token_scope: str = ""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Credentials:
@@ -38,12 +46,27 @@ class Credentials:
             *(variables.get(name, "") for name in (USERNAME, PASSWORD)),
             *(variables.get(name, "") for name in (AUTHORITIES, AUTHORITIES_FILE)),
             *(variables.get(name, "") for name in (CERTIFICATE, KEY)),
+            *(variables.get(name, "") for name in (CLIENT_ID, CLIENT_SECRET)),
+            *(variables.get(name, "") for name in (TOKEN_URL, TOKEN_SCOPE)),
         )
-        note_secrets((found.password, found.key))
+        note_secrets((found.password, found.key, found.client_secret))
         return found
 
     def require_user(self, protocol: str) -> None:
         """Raises ConfigError naming what a protocol needs that signs in."""
-        for name, text in ((USERNAME, self.username), (PASSWORD, self.password)):
-            if not text:
-                raise ConfigError(f"{name} is not set: the protocol is {protocol}")
+        _require({USERNAME: self.username, PASSWORD: self.password}, f"the protocol is {protocol}")
+
+    def require_client(self, mechanism: str) -> None:
+        """Raises ConfigError naming what a mechanism needs that signs in with a token."""
+        needed = {
+            CLIENT_ID: self.client_id,
+            CLIENT_SECRET: self.client_secret,
+            TOKEN_URL: self.token_url,
+        }
+        _require(needed, f"the mechanism is {mechanism}")
+
+
+def _require(needed: Mapping[str, str], why: str) -> None:
+    for name, text in needed.items():
+        if not text:
+            raise ConfigError(f"{name} is not set: {why}")

@@ -1,0 +1,120 @@
+"""Signing in to a real broker with a token of a server, and with a certificate."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from tideline.errors import ConfigError
+from tideline.ingest.sources.kafka import broker as broker_module
+from tideline.ingest.sources.kafka.declared import Mechanism, Protocol
+from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.topic_feed import TopicFeed, values
+
+pytestmark = pytest.mark.kafka
+
+_ID, _SECRET = "tideline-reader", "of-the-client-2026"
+
+
+@dataclass
+class TokenServer:
+    """Gives tokens to one client, and notes what it was asked."""
+
+    url: str
+    asked: list[dict[str, list[str]]] = field(default_factory=list)
+
+
+@pytest.fixture
+def tokens() -> Iterator[TokenServer]:
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            found.asked.append(parse_qs(self.rfile.read(length).decode()))
+            wanted = base64.b64encode(f"{_ID}:{_SECRET}".encode()).decode()
+            is_known = self.headers.get("Authorization") == f"Basic {wanted}"
+            answer = {"access_token": _token()} if is_known else {"error": "invalid_client"}
+            self.send_response(200 if is_known else 401)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    found = TokenServer(f"http://127.0.0.1:{server.server_port}/token")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def _token() -> str:
+    now_s = int(time.time())
+    parts = ({"alg": "none"}, {"sub": _ID, "iat": now_s, "exp": now_s + 600, "scope": "read"})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
+    return ".".join([*(part.rstrip("=") for part in encoded), ""])
+
+
+@pytest.fixture
+def feed(kafka_broker: KafkaBroker, tmp_path: Path) -> TopicFeed:
+    topic = f"signed-{secrets.token_hex(4)}"
+    kafka_broker.create_topic(topic)
+    kafka_broker.produce(topic, values([(1, 1, "a")]))
+    return TopicFeed.of(tmp_path, kafka_broker.address, topic)
+
+
+def test_a_client_signs_in_with_a_token_and_another_secret_is_refused(
+    kafka_broker: KafkaBroker,
+    feed: TopicFeed,
+    tokens: TokenServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feed.source = replace(
+        feed.source,
+        brokers=kafka_broker.token_address,
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.OAUTHBEARER,
+    )
+    for name in ("KAFKA_CLIENT_ID", "KAFKA_CLIENT_SECRET", "KAFKA_TOKEN_URL"):
+        with pytest.raises(ConfigError, match=f"{name} is not set: the mechanism is OAUTHBEARER"):
+            feed.plan()
+        given = {"KAFKA_CLIENT_ID": _ID, "KAFKA_CLIENT_SECRET": _SECRET}
+        monkeypatch.setenv(name, given.get(name, tokens.url))
+    monkeypatch.setenv("KAFKA_TOKEN_SCOPE", "read")
+    assert feed.drain() is None
+    assert feed.rows() == [(1, "a")]
+    assert tokens.asked[0] == {"grant_type": ["client_credentials"], "scope": ["read"]}
+
+    monkeypatch.setattr(broker_module, "_ANSWER_S", 3.0)
+    monkeypatch.setenv("KAFKA_CLIENT_SECRET", "another-secret-2026")
+    with pytest.raises(ConfigError, match="the brokers refuse this client") as refused:
+        feed.plan()
+    assert "another-secret-2026" not in str(refused.value)
+
+
+def test_a_client_signs_in_with_a_certificate_and_none_without(
+    kafka_broker: KafkaBroker, feed: TopicFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.source = replace(feed.source, brokers=kafka_broker.mutual_address, protocol=Protocol.SSL)
+    monkeypatch.setenv("KAFKA_CA", kafka_broker.ca_file.read_text())
+    monkeypatch.setenv("KAFKA_CLIENT_CERTIFICATE", kafka_broker.client_file.read_text())
+    monkeypatch.setenv("KAFKA_CLIENT_KEY", kafka_broker.client_key_file.read_text())
+    assert feed.drain() is None
+    assert feed.rows() == [(1, "a")]
+
+    monkeypatch.setattr(broker_module, "_ANSWER_S", 3.0)
+    monkeypatch.delenv("KAFKA_CLIENT_CERTIFICATE")
+    monkeypatch.delenv("KAFKA_CLIENT_KEY")
+    with pytest.raises(ConfigError, match="the brokers refuse this client"):
+        feed.plan()
