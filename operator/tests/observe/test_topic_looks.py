@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
@@ -89,3 +90,33 @@ def test_looks_continue_while_a_commit_is_not_due_for_it_may_be_full_earlier() -
 
     assert planned(100) == [(WaitKind.POLL, 31_000), (WaitKind.SETTLE, 60_000)]
     assert planned(2) == "ingest"
+
+
+def test_brokers_that_do_not_answer_cost_one_look_in_thirty_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, asked = FakeClock(), []
+
+    def positions(source: DeclaredKafka, *_: object) -> KafkaOffsets:
+        asked.append(source.brokers)
+        clock.advance(20)
+        raise StorageUnavailableError("no answer")
+
+    monkeypatch.setattr(DeclaredKafka, "positions", positions)
+    looks = SourceLooks(clock, with_environment(open_with_environment))
+    (ingest,) = TOPICS.spec.ingest
+    first = looks.look(TOPICS, ingest, TABLE)
+    for _ in range(29):
+        clock.advance(1)
+        assert looks.look(TOPICS, ingest, TABLE) == first
+    assert first.problem is not None
+    assert len(asked) == 1
+    clock.advance(1)
+    looks.look(TOPICS, ingest, TABLE)
+    assert len(asked) == 2
+    # A spec that names others is not held back.
+    source = TOPICS.sources["landing"]
+    assert isinstance(source, DeclaredKafka)
+    moved = replace(TOPICS, sources={"landing": replace(source, brokers="other:9092")})
+    looks.look(moved, ingest, TABLE)
+    assert asked[-1] == "other:9092"

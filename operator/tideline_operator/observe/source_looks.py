@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tideline.clock import Clock
@@ -17,9 +17,10 @@ from tideline.errors import TidelineError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.checkpoint import newest_of
 from tideline.ingest.sources.own_reach import own_reach
-from tideline.ingest.sources.source import Reach
+from tideline.ingest.sources.source import Declared, Reach
 from tideline.storage.object_store import ObjectStore
-from tideline_operator.decide.observed import ObservedSource, ObservedTable
+from tideline_operator.decide.observed import ObservedSource, ObservedTable, Problem
+from tideline_operator.decide.planner import OBSERVE_RETRY_MS
 from tideline_operator.decide.triggers import look_after
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.resources.ingest import Ingest
@@ -36,27 +37,44 @@ def with_environment(open_store: Callable[[ResolvedTable, Location], ObjectStore
 
 AGE_EVERY_MS = 10_000
 """How often a look asks for the age of what waits."""
+_SLOW_MS = 1_000
+"""A look that fails so late takes time from other tables: it is not repeated at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What a look at a source failed with, and when to look again."""
+
+    source: Declared
+    problem: Problem
+    again_ms: int
 
 
 class SourceLooks:
-    """Remembers when each source was last looked at as a whole, and asked for ages."""
+    """Remembers when each source was last looked at as a whole, asked for ages, out of reach."""
 
     def __init__(self, clock: Clock, reach_of: ReachOf) -> None:
         self._clock = clock
         self._reach_of = reach_of
         self._full_looks: dict[str, dict[tuple[str, Hashable], int]] = {}
         self._age_looks: dict[str, dict[str, int]] = {}
+        self._failed: dict[str, dict[str, _Failed]] = {}
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that is not observed any more."""
         self._full_looks.pop(table.name, None)
         self._age_looks.pop(table.name, None)
+        self._failed.pop(table.name, None)
 
     def look(
         self, table: ResolvedTable, ingest: Ingest, found: ObservedTable | None
     ) -> ObservedSource:
         """Look at the source of an ingest; `found` is the table as it is now."""
         source, now_ms = table.sources[ingest.name], self._clock.now_ms()
+        failures = self._failed.setdefault(table.name, {})
+        failed = failures.get(ingest.name)
+        if failed is not None and failed.source == source and now_ms < failed.again_ms:
+            return ObservedSource(problem=failed.problem)
         full_looks = self._full_looks.setdefault(table.name, {})
         start = look_after(ingest, found, full_looks.get((ingest.name, source.places)), now_ms)
         checkpoints = found.checkpoints if found is not None else {}
@@ -67,7 +85,11 @@ class SourceLooks:
                 asks_age = self._asks_age(table, ingest, now_ms)
                 available = source.positions(replace(reach, asks_age=asks_age), position, start)
         except TidelineError as error:
-            return ObservedSource(problem=problem_of(error))
+            problem, ended_ms = problem_of(error), self._clock.now_ms()
+            if problem.is_transient and ended_ms - now_ms >= _SLOW_MS:
+                failures[ingest.name] = _Failed(source, problem, ended_ms + OBSERVE_RETRY_MS)
+            return ObservedSource(problem=problem)
+        failures.pop(ingest.name, None)
         if available.is_whole:
             full_looks[ingest.name, source.places] = now_ms
         return ObservedSource(available)
