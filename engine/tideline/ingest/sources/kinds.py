@@ -33,7 +33,8 @@ class SourceKind:
 
     `uri_of` gives the URI of the source that a checkpoint of a table names by its address.
     `describe_set_aside` says what waits for a person there, where that is a store. `replay` gives
-    what a table has read of it, where a source can be read again.
+    what a table has read of it, where a source can be read again. `position_names_source` says that
+    a position is enough to know whether it is of what is there, whatever the address.
     """
 
     name: str
@@ -45,6 +46,7 @@ class SourceKind:
     uri_of: Callable[[str, str], str] = lambda address, _: address
     describe_set_aside: Callable[[ObjectStore], str | None] | None = None
     replay: ReplayOf | None = None
+    position_names_source: bool = False
 
     def open(self, declared: Declared) -> Source:
         """What reads the source."""
@@ -71,6 +73,7 @@ KAFKA = SourceKind(
     position=kafka_position.KafkaPosition,
     reader="tideline.ingest.sources.kafka.reader:KafkaSource",
     replay=replay_topics,
+    position_names_source=True,
 )
 
 KINDS = {kind.name: kind for kind in (FILES, KAFKA)}

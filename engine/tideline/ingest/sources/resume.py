@@ -4,7 +4,8 @@ A checkpoint is kept under the ingest's name and names its source. Two changes o
 would make it say something false, so they are refused unless the spec says what was meant:
 
 1. Another source under the same name. What is there may look like what was taken in from the old
-   one and would be passed over. `former_address` says that the source was moved.
+   one and would be passed over. `former_address` says that the source was moved. Where positions
+   have ids of what they are of, as those of topics, a source that has any of it is no other one.
 2. Another name over the same source, for an operation that inserts. Everything would be inserted a
    second time. `former_name` says that the ingest was renamed. Where both names have a checkpoint
    the one that continued from the other counts, so that a name may be given back.
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
+from tideline.ingest.sources.kinds import FILES, kind_named
 from tideline.ingest.sources.source import Available
 
 _INSERTING = ("insert", "bulk_insert")
@@ -67,7 +69,7 @@ def resume_of(
         message = f"renamedFrom is {former!r}, which is an ingest of this table itself"
         return Refused("IngestRenamed", message)
     checkpoint = newest_of(checkpoints, claim.name, former)
-    if checkpoint is not None and not _is_at(checkpoint, claim):
+    if checkpoint is not None and not _is_at(checkpoint, claim, available):
         return Refused("SourceMoved", _moved(claim, checkpoint))
     if claim.operation in _INSERTING:
         for name, other in checkpoints.items():
@@ -79,10 +81,16 @@ def resume_of(
     return Resume(checkpoint, took_over)
 
 
-def _is_at(checkpoint: Checkpoint, claim: Claim) -> bool:
+def _is_at(checkpoint: Checkpoint, claim: Claim, available: Available | None) -> bool:
     """Checkpoints of before they named their source are taken to be of the one in the spec."""
-    is_alike = checkpoint.position.kind == claim.kind
-    return is_alike and checkpoint.address in ("", claim.address, claim.former_address)
+    if checkpoint.position.kind != claim.kind:
+        return False
+    if checkpoint.address in ("", claim.address, claim.former_address):
+        return True
+    if not kind_named(claim.kind).position_names_source:
+        return False
+    # What was not looked at is decided once it is.
+    return available is None or available.was_read_to(checkpoint.position)
 
 
 def _read_from(other: Checkpoint, claim: Claim, available: Available | None) -> bool:
@@ -98,6 +106,11 @@ def _is_newer(other: Checkpoint, own: Checkpoint | None, claim: Claim) -> bool:
 
 
 def _moved(claim: Claim, checkpoint: Checkpoint) -> str:
+    if claim.kind != FILES.name or checkpoint.position.kind != claim.kind:
+        return (
+            f"the checkpoint is of {checkpoint.address}, and the source is {claim.address} now: "
+            "revert the change; or give the ingest a new name to have everything there taken in"
+        )
     return (
         f"the checkpoint is of files in {checkpoint.address}, and source.path is {claim.address} "
         "now: revert the change; or, if the files were moved along, say so with source.movedFrom;"
