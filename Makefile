@@ -42,6 +42,10 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 	@$(BIN)/python $(FLIGHTS)/queries.py $(WORK)/flights/table
 	@$(BIN)/tideline report $(WORK)/flights/table --output $(WORK)/flights/table.html
 
+.PHONY: stream
+stream: setup ## Start a broker of Kafka and watch a topic become a table (two minutes; Maven and Java).
+	@$(BIN)/python examples/kafka/stream.py $(WORK)/stream
+
 ##@ Check
 
 # Which target proves which claim: CONTRIBUTING.md.

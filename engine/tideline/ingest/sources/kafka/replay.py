@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
@@ -14,6 +12,7 @@ from tideline.wording import counted
 
 RECORDS_MAX = 50_000
 """Offsets of one range."""
+_BYTES_MAX = 64 * 1024 * 1024
 _NO_MORE = "what the table has read of it cannot be read again"
 
 
@@ -30,6 +29,8 @@ def replay_topics(
         )
     ranges: list[KafkaRange] = []
     gone: list[str] = []
+    affordable = _BYTES_MAX // until.offset_bytes if until.offset_bytes else RECORDS_MAX
+    length = max(1, min(RECORDS_MAX, affordable))
     for partition, end in sorted(until.next.items()):
         lost = _lost(available, until, partition, end)
         if lost is not None:
@@ -39,7 +40,9 @@ def replay_topics(
         if found.first > 0 and begin <= found.first:
             gone.append(f"{counted(found.first, 'offset')} of {partition} before {found.first:,}")
             begin = min(found.first, end)
-        ranges += _ranges(partition, until.topic_ids[partition.topic], begin, end)
+        topic_id = until.topic_ids[partition.topic]
+        for at in range(begin, end, length):
+            ranges.append(KafkaRange((Span(partition, topic_id, at, min(at + length, end)),)))
 
     def keeps_after(position: Position) -> bool:
         assert isinstance(position, KafkaPosition)
@@ -78,9 +81,3 @@ def _lost(
         what = f"{partition} ends at offset {found.end:,}, the table has read to {end:,}"
         return Lost(f"{what}: the brokers lost records", _NO_MORE)
     return None
-
-
-def _ranges(partition: TopicPartition, topic_id: str, begin: int, end: int) -> Iterator[KafkaRange]:
-    for first in range(begin, end, RECORDS_MAX):
-        last = min(first + RECORDS_MAX, end)
-        yield KafkaRange((Span(partition, topic_id, first, last),))
