@@ -13,6 +13,7 @@ from tideline.secret_values import masked
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import FRESH_S
+from tideline_operator.controller.secret_variables import SecretVariables
 from tideline_operator.resources.iceberg import CatalogConnection, CatalogCredentials, CatalogType
 from tideline_operator.testing.scripted_api import ScriptedServer
 
@@ -44,7 +45,7 @@ def secret(namespace: str, token: str, version: str) -> tuple[int, dict[str, Any
 def test_secrets_of_one_name_in_two_namespaces_are_two(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    secrets = CatalogSecrets(server.api(tmp_path), FakeClock())
+    secrets = CatalogSecrets(SecretVariables(server.api(tmp_path), FakeClock()))
     server.script += [secret("sea", "of-the-sea", "1"), secret("lake", "of-the-lake", "2")]
 
     assert secrets.credentials("sea", CATALOG) == {"token": "of-the-sea"}
@@ -60,7 +61,7 @@ def test_secrets_of_one_name_in_two_namespaces_are_two(
 
 def test_a_rotated_secret_counts_after_a_short_time(server: ScriptedServer, tmp_path: Path) -> None:
     clock = FakeClock()
-    secrets = CatalogSecrets(server.api(tmp_path), clock)
+    secrets = CatalogSecrets(SecretVariables(server.api(tmp_path), clock))
     server.script += [secret("lake", "first-token", "1"), secret("lake", "second-token", "2")]
 
     assert secrets.credentials("lake", CATALOG) == {"token": "first-token"}

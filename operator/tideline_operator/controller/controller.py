@@ -44,8 +44,10 @@ from tideline_operator.controller.pod_meter import PodMeter
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.reconcile import Parts, TableReconciler
 from tideline_operator.controller.reflector import OnChange, Reflector
+from tideline_operator.controller.secret_variables import SecretVariables
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.settlement import Settler
+from tideline_operator.controller.source_secrets import SourceSecrets
 from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_session import TableSessions
@@ -206,10 +208,12 @@ class Controller:
         *,
         local: bool,
     ) -> TableSource:
+        secrets = SecretVariables(api, self._clock)
         return TableSource(
             self._stores,
             connections,
-            CatalogSecrets(api, self._clock),
+            CatalogSecrets(secrets),
+            SourceSecrets(secrets),
             Locations(),
             self.endpoints,
             self.queue.add,

@@ -234,7 +234,7 @@ class EndpointGate:
 
 
 def endpoints_of(table: ResolvedTable) -> frozenset[Endpoint]:
-    """Those of a table's folder, of its landing prefixes and of its catalog."""
+    """Those of a table's folder, of its sources and of its catalog."""
     namespace = table.resource.metadata.namespace
     access = access_of(next(iter(table.stores.values()), None))
     places = (place for place in table.places if place.uri)
@@ -242,8 +242,21 @@ def endpoints_of(table: ResolvedTable) -> frozenset[Endpoint]:
         StoreLocation.of(location.uri, dict(location.options)).server() for location in places
     )
     found = {Endpoint(namespace, server, access) for server in servers if server is not None}
+    secret = source_access_of(table)
+    found |= {Endpoint(namespace, server, secret) for server in source_servers(table)}
     catalog = catalog_endpoint(table)
     return frozenset(found if catalog is None else found | {catalog})
+
+
+def source_servers(table: ResolvedTable) -> tuple[str, ...]:
+    """Servers that looks at its sources ask."""
+    named = (source.server for source in table.sources.values())
+    return tuple(dict.fromkeys(server for server in named if server is not None))
+
+
+def source_access_of(table: ResolvedTable) -> str:
+    """How those servers are reached, which is the same for all of them."""
+    return table.spec.source_secret or ""
 
 
 def access_of(store: LakeStoreSpec | None) -> str:

@@ -19,14 +19,21 @@ from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.claims import Claims, taken_message
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
-from tideline_operator.controller.endpoints import EndpointGate, Endpoints, catalog_endpoint
+from tideline_operator.controller.endpoints import (
+    EndpointGate,
+    Endpoints,
+    catalog_endpoint,
+    source_access_of,
+    source_servers,
+)
 from tideline_operator.controller.locations import Locations, Taken
 from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAccess
 from tideline_operator.controller.object_cache import ObjectCache, key_of
+from tideline_operator.controller.source_secrets import SourceSecrets
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
 from tideline_operator.launch.engine_pod import CA_BUNDLE_PATH
-from tideline_operator.reading.access import Access
+from tideline_operator.reading.access import Access, SourceAccess
 from tideline_operator.reading.reader import Reader
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
@@ -87,6 +94,7 @@ class TableSource:
         stores: ObjectCache,
         connections: Connections,
         catalogs: CatalogSecrets,
+        sources: SourceSecrets,
         locations: Locations,
         endpoints: Endpoints,
         wake: Callable[[Key], None],
@@ -104,6 +112,7 @@ class TableSource:
         self._stores = stores
         self._connections = connections
         self._catalogs = catalogs
+        self._sources = sources
         self._endpoints = endpoints
         self._egress = egress
         self._allows_local = allows_local
@@ -153,6 +162,7 @@ class TableSource:
             if resolved.stores or any(is_remote(place.uri) for place in remote):
                 self._connections.connect(namespace, resolved.stores.values())
             self._catalogs.credentials(namespace, table.spec.catalog)
+            self._sources.variables(namespace, table.spec)
         except SecretProblemError as error:
             return Unresolved(error.reason, error.message, may_heal=True, placed=resolved)
         return resolved if taken is None else self._refused(resolved, taken)
@@ -163,6 +173,7 @@ class TableSource:
         return (
             *self._connections.versions(namespace, table.stores.values()),
             *self._catalogs.versions(namespace, table.spec.catalog),
+            *self._sources.versions(namespace, table.spec),
         )
 
     def hold(self, item: Manifest, table: LakeTable) -> None:
@@ -188,20 +199,29 @@ class TableSource:
             stores = table.stores.values()
             connection = self._connections.connect(namespace, stores, may_be_old=True)
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
-        if catalog is None:
+        sources = self._source_access(table)
+        if catalog is None and not sources.servers:
             return Access(connection, credentials, allows_local=self._allows_local)
-        egress = None if self._egress is None else self._egress.of(namespace)
-        gate = EndpointGate(self._endpoints, namespace, catalog.access, _reads_only)
-        timeout_s = LIMITS.read_timeout_s
         return Access(
             connection,
             credentials,
-            gate,
-            catalog.server,
-            timeout_s,
+            None if catalog is None else self._gate(namespace, catalog.access),
+            "" if catalog is None else catalog.server,
+            LIMITS.read_timeout_s,
             allows_local=self._allows_local,
-            egress=egress,
+            egress=None if self._egress is None else self._egress.of(namespace),
+            sources=sources,
         )
+
+    def _source_access(self, table: ResolvedTable) -> SourceAccess:
+        servers, namespace = source_servers(table), table.resource.metadata.namespace
+        if not servers:
+            return SourceAccess()
+        gate = self._gate(namespace, source_access_of(table))
+        return SourceAccess(self._sources.variables(namespace, table.spec), servers, gate)
+
+    def _gate(self, namespace: str, access: str) -> EndpointGate:
+        return EndpointGate(self._endpoints, namespace, access, _reads_only)
 
     def store_access(self, table: ResolvedTable) -> Access:
         """How the LakeStores of a table are reached with their Secrets as they are now, whatever
@@ -280,4 +300,4 @@ def refused_claim(taken: Taken) -> Unresolved:
 
 
 def _reads_only() -> None:
-    """Nothing is written to a catalog."""
+    """Nothing is written to a catalog, and by no look at a source."""

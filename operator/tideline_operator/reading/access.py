@@ -9,6 +9,7 @@ a process of its own: keys, certificates, time limits. What is no value stays be
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.location import Location
+from tideline.ingest.sources.source import Declared, Reach
 from tideline.storage.egress.route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -25,17 +27,29 @@ from tideline.storage.s3.web_identity import WebIdentity
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
 
+_CONNECT_S = 3.0
+
 
 def _may_always() -> None:
     """Where nobody else can be the leader."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class SourceAccess:
+    """Credentials for the servers that sources name, as variables, and their gate."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    servers: tuple[str, ...] = ()
+    gate: RequestGate | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Access:
-    """The connection of a table's stores, and the properties that open its catalog.
+    """The connection of a table's stores, the properties that open its catalog, and how servers
+    that its sources name are reached.
 
     `catalog_server` names the catalog to its gate. `may_write` raises in a process that must not
-    write any more. `egress` is the way to the catalog.
+    write any more. `egress` is the way to the catalog, and to those servers.
     """
 
     connection: S3Connection | None = None
@@ -46,6 +60,7 @@ class Access:
     may_write: Callable[[], None] = _may_always
     allows_local: bool = False
     egress: Egress | None = None
+    sources: SourceAccess = field(default_factory=SourceAccess)
 
     @property
     def catalog_access(self) -> CatalogAccess:
@@ -73,6 +88,35 @@ class Access:
             message = "the operator reads no folders of its own machine: use an object store"
             raise ConfigError(message, path=location.uri)
         return location.open()
+
+    @contextmanager
+    def reaching(self, source: Declared, *, has_credentials: bool) -> Iterator[Reach]:
+        """How a source is looked at: with nothing of this process's own. Raises
+        StorageUnavailableError where its server is left alone."""
+        gate, server = self.sources.gate, source.server
+        variables = self.sources.variables if has_credentials else {}
+        reach = Reach(self.open_store, variables, connect=self._connect)
+        if gate is None or server is None:
+            yield reach
+            return
+        reason = gate.refusal(server, writes=False)
+        if reason is not None:
+            raise StorageUnavailableError(reason)
+        try:
+            yield reach
+        except TidelineError as error:
+            is_unanswered = isinstance(error, StorageUnavailableError)
+            gate.note(server, str(error) if is_unanswered else None)
+            raise
+        gate.note(server, None)
+
+    def _connect(self, host: str, port: int) -> socket.socket:
+        if self.egress is not None:
+            return self.egress.connect(host, port)
+        try:
+            return socket.create_connection((host, port), _CONNECT_S)
+        except (OSError, UnicodeError, OverflowError) as error:
+            raise StorageUnavailableError(f"cannot connect: {type(error).__name__}") from error
 
     @contextmanager
     def asking_catalog(self) -> Iterator[None]:
@@ -166,6 +210,7 @@ class HandedAccess:
     catalog_timeout_s: float | None = None
     allows_local: bool = False
     egress: Egress | None = None
+    source_variables: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, access: Access) -> HandedAccess:
@@ -177,6 +222,7 @@ class HandedAccess:
             access.catalog_timeout_s,
             access.allows_local,
             access.egress,
+            dict(access.sources.variables),
         )
 
 

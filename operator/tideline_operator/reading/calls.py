@@ -137,8 +137,8 @@ Failure = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Handed:
-    """A call with what it needs. `gates` are `STORE_GATE` and `CATALOG_GATE`, as far as there are
-    any to be asked."""
+    """A call with what it needs. `gates` are `STORE_GATE`, `CATALOG_GATE` and `SOURCE_GATE`, as far
+    as there are any to be asked."""
 
     call: Call
     access: HandedAccess
@@ -147,6 +147,7 @@ class Handed:
 
 STORE_GATE: Final = "store"
 CATALOG_GATE: Final = "catalog"
+SOURCE_GATE: Final = "source"
 
 
 def perform(reader: Reader, access: Access, call: Call) -> object:

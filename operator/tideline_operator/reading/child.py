@@ -23,10 +23,11 @@ from tideline.clock import Clock
 from tideline.errors import StorageUnavailableError, TidelineError
 from tideline.storage.request_gate import RequestGate
 from tideline.storage.s3.web_identity import IdentityError
-from tideline_operator.reading.access import Access, ConnectionPool
+from tideline_operator.reading.access import Access, ConnectionPool, SourceAccess
 from tideline_operator.reading.calls import (
     ANSWERS,
     CATALOG_GATE,
+    SOURCE_GATE,
     STORE_GATE,
     Failure,
     Handed,
@@ -120,6 +121,7 @@ def _access(
         made = pool.connection(given.store, gate, controller.token)
         connection = stack.enter_context(made)
     catalog_gate = controller.gate(CATALOG_GATE) if CATALOG_GATE in handed.gates else None
+    source_gate = controller.gate(SOURCE_GATE) if SOURCE_GATE in handed.gates else None
     return Access(
         connection,
         given.catalog,
@@ -129,6 +131,7 @@ def _access(
         controller.check_may_write,
         given.allows_local,
         given.egress,
+        SourceAccess(given.source_variables, gate=source_gate),
     )
 
 

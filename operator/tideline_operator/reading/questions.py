@@ -8,7 +8,7 @@ from typing import Any
 from tideline.secret_values import masked
 from tideline.storage.s3.web_identity import IdentityError, WebIdentity
 from tideline_operator.reading.access import Access
-from tideline_operator.reading.calls import CATALOG_GATE, STORE_GATE
+from tideline_operator.reading.calls import CATALOG_GATE, SOURCE_GATE, STORE_GATE
 from tideline_operator.reading.codec import from_bytes, to_bytes
 from tideline_operator.reading.frames import FrameError, FrameKind
 
@@ -63,6 +63,10 @@ class Questions:
             if server != self.access.catalog_server:
                 raise FrameError("it asks about another catalog")
             return self.access.catalog_gate
+        if name == SOURCE_GATE and self.access.sources.gate is not None:
+            if server not in self.access.sources.servers:
+                raise FrameError("it asks about another source")
+            return self.access.sources.gate
         raise FrameError(f"there is no gate {name!r:.40}")
 
     def _token(self) -> tuple[bool, str]:

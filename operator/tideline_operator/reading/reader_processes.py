@@ -31,6 +31,7 @@ from tideline_operator.reading.access import Access, HandedAccess
 from tideline_operator.reading.calls import (
     ANSWERS,
     CATALOG_GATE,
+    SOURCE_GATE,
     STORE_GATE,
     Call,
     CheckDeletion,
@@ -427,6 +428,8 @@ def _handed(access: Access, call: Call) -> Handed:
         gates.append(STORE_GATE)
     if access.catalog_gate is not None:
         gates.append(CATALOG_GATE)
+    if access.sources.gate is not None:
+        gates.append(SOURCE_GATE)
     return Handed(call, HandedAccess.of(access), tuple(gates))
 
 

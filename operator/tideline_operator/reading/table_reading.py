@@ -133,10 +133,12 @@ def _open_store(_: ResolvedTable, place: Location) -> ObjectStore:
 
 
 @contextlib.contextmanager
-def _reach(table: ResolvedTable, ingest: str) -> Iterator[Reach]:  # noqa: ARG001
-    """The source of an ingest, with nothing of this process's environment."""
-    access = _access.get()
-    yield Reach(access.open_store)
+def _reach(table: ResolvedTable, ingest: str) -> Iterator[Reach]:
+    """The source of an ingest, with credentials where it names some."""
+    named = {item.name for item in table.spec.ingest if item.source.credentials is not None}
+    source = table.sources[ingest]
+    with _access.get().reaching(source, has_credentials=ingest in named) as reach:
+        yield reach
 
 
 def _open_iceberg(

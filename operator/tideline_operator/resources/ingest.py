@@ -3,7 +3,7 @@
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from tideline_operator.resources.schedule import Cron, Duration
 from tideline_operator.resources.sources.column import TYPE_PATTERN, SourceColumnSpec
 from tideline_operator.resources.sources.source import Source, SourceFormat
 
+ONE_SOURCE_SECRET = "the sources of one table must name the same Secret in credentials"
 COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 COLUMN_MEANING = "a column name; a dot leads into a struct"
 COLUMN: Mapping[str, Any] = {
@@ -182,3 +183,9 @@ class Ingest:
             for name, given in (("transform", self.transform), ("deleteWhen", self.delete_when)):
                 if given is not None:
                     yield name, _NO_SQL
+
+
+def source_secrets(ingests: Iterable[Ingest]) -> tuple[str, ...]:
+    """The Secrets that the sources of these ingests name, each once."""
+    given = (ingest.source.credentials for ingest in ingests)
+    return tuple(dict.fromkeys(found.secret_name for found in given if found is not None))

@@ -30,8 +30,10 @@ from tideline_operator.resources.ingest import (
     COLUMN,
     COLUMN_MEANING,
     COLUMN_PATTERN,
+    ONE_SOURCE_SECRET,
     ColumnSpec,
     Ingest,
+    source_secrets,
 )
 from tideline_operator.resources.key_generation import KeyGeneration
 from tideline_operator.resources.metadata import (
@@ -319,6 +321,11 @@ class LakeTableSpec:
         """The catalog that keeps the table; a Hudi table is only published in its catalog."""
         return self.catalog if self.format is TableFormat.ICEBERG else None
 
+    @property
+    def source_secret(self) -> str | None:
+        """The Secret with the credentials of its sources, which is one."""
+        return next(iter(source_secrets(self.ingest)), None)
+
     def faults(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""
         is_iceberg = self.format is TableFormat.ICEBERG
@@ -339,6 +346,8 @@ class LakeTableSpec:
         yield from _repeated("partitionBy", self.partition_by)
         yield from _repeated("ordering", self.ordering)
         yield from _repeated("ingest", tuple(ingest.name for ingest in self.ingest))
+        if len(source_secrets(self.ingest)) > 1:
+            yield "ingest", ONE_SOURCE_SECRET
         yield from _repeated("savepoints", tuple(savepoint.name for savepoint in self.savepoints))
         yield from _repeated("schema", tuple(column.name.lower() for column in self.schema))
         yield from self._columns_missing_from_schema()

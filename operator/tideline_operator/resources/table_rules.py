@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSIONS
 from tideline_operator.resources.field import CelRule, no_credentials_in
 from tideline_operator.resources.format_rules import ICEBERG_SERVICE_NAMES, SERVICE_NAMES
+from tideline_operator.resources.ingest import ONE_SOURCE_SECRET
 
 EVENT_TIME = ("hoodie.record.merge.mode", "EVENT_TIME_ORDERING")
 
@@ -87,6 +88,13 @@ TABLE_RULES = (
         f"!has(i.source.path) || "
         f"!{_LANDING}.startsWith({_LOCATION}) && !{_LOCATION}.startsWith({_LANDING}))",
         "a source path and the table's location overlap; keep them apart",
+        field="ingest",
+    ),
+    CelRule(
+        "!has(self.ingest) || self.ingest.all(i, !has(i.source.credentials) || self.ingest.all(j, "
+        "!has(j.source.credentials) || "
+        "i.source.credentials.secretName == j.source.credentials.secretName))",
+        ONE_SOURCE_SECRET,
         field="ingest",
     ),
     CelRule(

@@ -6,6 +6,10 @@ import textwrap
 
 from tideline_operator.testing.refused_specs import RefusedSpec, without
 
+_ANOTHER = """\
+  - name: another
+    source: {format: kafka, brokers: 'broker:9092', topics: [more], credentials: {secretName: two}}
+"""
 _TOPICS = "{format: kafka, brokers: 'broker:9092', topics: [orders]"
 
 
@@ -45,6 +49,18 @@ TOPIC_REFUSALS = (
         "spec.ingest[0].source.isolation: is of kafka, and the format is parquet",
         "spec.ingest[0].source",
         "isolation, onDataLoss",
+    ),
+    RefusedSpec(
+        without("path: landing}", "path: landing, credentials: {secretName: broker}}"),
+        "spec.ingest[0].source.credentials: is of kafka, and the format is parquet",
+        "spec.ingest[0].source",
+        "mechanism, credentials",
+    ),
+    RefusedSpec(
+        with_topics(", credentials: {secretName: one}") + _ANOTHER,
+        "spec.ingest: the sources of one table must name the same Secret in credentials",
+        "spec.ingest",
+        "must name the same Secret",
     ),
     RefusedSpec(
         with_topics(", namesAscend: true"),

@@ -169,6 +169,7 @@ class DeclaredLines:
 
     place: Location
     settles: bool = True
+    server: str | None = None
     columns: tuple[Column, ...] = ()
 
     @property

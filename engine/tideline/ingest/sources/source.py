@@ -14,6 +14,7 @@ Parts of a range have names: the paths of files, the partitions of a topic.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -30,17 +31,24 @@ if TYPE_CHECKING:
 
 
 OpenStore = Callable[[Location], ObjectStore]
+Connect = Callable[[str, int], socket.socket]
+"""A connection to a host and a port. Raises StorageUnavailableError."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reach:
     """How a look reaches what a source names: stores, and servers with the credentials that
     `variables` have, by the names that they have in an environment. Where it `asks_age` a look says
-    of what age the oldest part is that waits, though that costs more than the look."""
+    of what age the oldest part is that waits, though that costs more than the look.
+
+    All connections to servers are made by `connect`, where somebody decides which may be; None is
+    for a process that works for one user.
+    """
 
     open_store: OpenStore
     variables: Mapping[str, str] = field(default_factory=dict)
     asks_age: bool = False
+    connect: Connect | None = None
 
 
 class Position(Protocol):
@@ -217,6 +225,10 @@ class Declared(Protocol):
     @property
     def places(self) -> tuple[Location, ...]:
         """Stores that Spark and this process must reach for it."""
+
+    @property
+    def server(self) -> str | None:
+        """The name of the server that a look asks, None where it only looks at places."""
 
     @property
     def claimed(self) -> tuple[ClaimedPlace, ...]:

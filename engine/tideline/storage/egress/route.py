@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import re
+import socket
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,11 @@ NO_TICKET_CODE = "EgressNoTicket"
 PROBLEM_PATH = "/problem"
 ADDRESS_PATH = "/address/"
 _ASKING_S = 2.0
+_TUNNEL_S = 5.0
+"""A little more than the proxy takes to connect."""
+_HEAD_BYTES_MAX = 4096
+_HOST = re.compile(r"[a-z0-9._:-]{1,253}")
+"""Names and addresses: it stands in a request line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -120,6 +127,17 @@ class Egress:
             raise StorageUnavailableError(str(problem))
         return str(address)
 
+    def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to a host, for clients that speak no HTTP: by way of the proxy, to an
+        address that it has checked. Raises StorageUnavailableError with the reason."""
+        try:
+            place = HostPort.of(host, port)
+            if not 0 < port < 1 << 16 or not _HOST.fullmatch(place.host):
+                raise ValueError(port)
+        except ValueError:
+            raise StorageUnavailableError("the address is not one") from None
+        return self.to(f"tcp://{place}").tunnel(place)
+
     def _route(self, bound: Bound) -> EgressRoute:
         scheme, _, rest = self.proxy_url.partition("://")
         return EgressRoute(f"{scheme}://{bound.encoded()}:{rest.partition(':')[2]}")
@@ -139,16 +157,50 @@ class EgressRoute:
         problem = self.answer(PROBLEM_PATH).get("problem")
         return None if problem is None else str(problem)
 
+    def tunnel(self, place: HostPort) -> socket.socket:
+        """A connection to a place. Raises StorageUnavailableError."""
+        parts = urlsplit(self.proxy_url)
+        request = f"CONNECT {place} HTTP/1.1\r\nProxy-Authorization: Basic {self._ticket()}\r\n\r\n"
+        made = None
+        try:
+            made = socket.create_connection((parts.hostname or "", parts.port or 0), _ASKING_S)
+            made.settimeout(_TUNNEL_S)
+            made.sendall(request.encode())
+            is_open = _head_of(made).startswith(b"HTTP/1.1 200 ")
+        except OSError:
+            is_open = False
+        if made is not None and is_open:
+            return made
+        if made is not None:
+            made.close()
+        raise StorageUnavailableError(self.problem() or "the proxy does not connect")
+
     def answer(self, path: str) -> dict[str, Any]:
         """What the proxy itself says at a path; empty when it does not answer."""
         parts = urlsplit(self.proxy_url)
-        ticket = b64encode(f"{parts.username}:{parts.password}".encode()).decode()
         connection = http.client.HTTPConnection(
             parts.hostname or "", parts.port or 0, timeout=_ASKING_S
         )
         with suppress(OSError, http.client.HTTPException, ValueError):
-            connection.request("GET", path, headers={"Proxy-Authorization": f"Basic {ticket}"})
+            connection.request(
+                "GET", path, headers={"Proxy-Authorization": f"Basic {self._ticket()}"}
+            )
             with connection.getresponse() as answer:
                 found: dict[str, Any] = json.loads(answer.read(64 * 1024))
                 return found
         return {}
+
+    def _ticket(self) -> str:
+        parts = urlsplit(self.proxy_url)
+        return b64encode(f"{parts.username}:{parts.password}".encode()).decode()
+
+
+def _head_of(connection: socket.socket) -> bytes:
+    """The head of the proxy's answer, and nothing of what follows. Raises OSError."""
+    head = bytearray()
+    while not head.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        if not byte or len(head) > _HEAD_BYTES_MAX:
+            raise ConnectionError("no answer")
+        head += byte
+    return bytes(head)

@@ -13,6 +13,7 @@ from typing import ClassVar
 from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.read_options import unknown_option
+from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
 from tideline.ingest.sources.kafka.declared import (
     RECORDS_MAX,
     Isolation,
@@ -32,7 +33,8 @@ _OF_FILES = ("options", "moved_from", "taken", "moved_to", "names_ascend")
 _OF_TOPICS = (
     *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
     *("max_bytes_per_commit", "commit_every"),
-    *("protocol", "mechanism", "set_aside", "value", "schema_registry", "on_truncate"),
+    *("protocol", "mechanism", "credentials", "set_aside"),
+    *("value", "schema_registry", "on_truncate"),
 )
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
@@ -57,6 +59,18 @@ class SourceFormat(Enum):
     def of_files(self) -> FileFormat:
         """That of its files. Raises ValueError for topics."""
         return FileFormat(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCredentials:
+    """Where the credentials for brokers are."""
+
+    secret_name: str = described(
+        f"Secret in the same namespace with any of the keys {', '.join(SECRET_KEYS)}; CA, "
+        "CERTIFICATE and KEY are PEM texts. `tideline run` reads the environment variables of "
+        "those names instead.",
+        length_max=253,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,15 +227,17 @@ class Source:
         length_max=16,
     )
     protocol: Protocol | None = described(
-        "How brokers are spoken to, PLAINTEXT by default. Credentials are variables of the "
-        "environment: KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_CA_FILE or KAFKA_CA, "
-        "KAFKA_CLIENT_CERTIFICATE, KAFKA_CLIENT_KEY.",
+        "How brokers are spoken to, PLAINTEXT by default.",
         default=None,
     )
     mechanism: Mechanism | None = described(
         "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL; PLAIN by default. "
         "OAUTHBEARER takes KAFKA_CLIENT_ID, KAFKA_CLIENT_SECRET, KAFKA_TOKEN_URL and, if need be, "
         "KAFKA_TOKEN_SCOPE.",
+        default=None,
+    )
+    credentials: SourceCredentials | None = described(
+        "Credentials for the brokers. All ingests of a table that have some name the same Secret.",
         default=None,
     )
     set_aside: str | None = described(

@@ -48,6 +48,10 @@ class DeclaredFiles:
         return (self.landing,)
 
     @property
+    def server(self) -> None:
+        return None
+
+    @property
     def claimed(self) -> tuple[ClaimedPlace, ...]:
         landing = ClaimedPlace(self.landing, "path", is_emptied=self.settles)
         return (landing, *(ClaimedPlace(to, "movedTo") for to in (self.moved_to,) if to))

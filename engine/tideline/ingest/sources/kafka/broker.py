@@ -14,18 +14,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tideline.clock import SystemClock
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
-from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka, Mechanism
-from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
-from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism
+from tideline.ingest.sources.kafka.look import FIRST_MS, LAST_MS, Described, look_with
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange, Record, Span, TopicPartition
 from tideline.ingest.sources.source import Position
 from tideline.secret_values import masked
@@ -86,11 +85,7 @@ def look_at(
         _complaints(source, credentials, _NO_LOOK) as complaints,
         _admin(source, complaints) as admin,
     ):
-        found = _look(source, admin, after)
-        waiting = found.waiting(after) if asks_age else []
-        if not waiting:
-            return found
-        return replace(found, oldest_ms=_oldest_ms(source, complaints, waiting))
+        return look_with(_Asked(source, admin, complaints), source, after, asks_age=asks_age)
 
 
 def read_records(source: DeclaredKafka, taken: KafkaRange) -> Iterator[Record]:
@@ -112,7 +107,8 @@ def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
         _complaints(source, Credentials.of(os.environ), _NO_LOOK) as complaints,
         _admin(source, complaints) as admin,
     ):
-        ids, _, _ = _described({span.partition.topic for span in taken.spans}, admin)
+        topics = {span.partition.topic for span in taken.spans}
+        ids = _Asked(source, admin, complaints).describe(topics).ids
     for span in taken.spans:
         if ids.get(span.partition.topic) != span.topic_id:
             raise StorageUnavailableError(
@@ -223,103 +219,74 @@ def _is_passing(error: KafkaError) -> bool:
         error.NOT_LEADER_FOR_PARTITION,
         error.LEADER_NOT_AVAILABLE,
         error.OFFSET_NOT_AVAILABLE,
+        error.FENCED_LEADER_EPOCH,
+        error.UNKNOWN_LEADER_EPOCH,
     )
 
 
-def _look(source: DeclaredKafka, admin: AdminClient, after: Position | None) -> KafkaOffsets:
-    """A few requests to each broker, however many partitions there are."""
-    from confluent_kafka import admin as of_admins
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """See `Brokers`."""
 
-    specs: Any = vars(of_admins)["OffsetSpec"]
+    source: DeclaredKafka
+    admin: AdminClient
+    complaints: Complaints
 
-    looked_ms = SystemClock().now_ms()
-    topics = set(source.topics) or _matching(source, admin, after)
-    topic_ids, numbers, missing = _described(topics, admin)
-    partitions = [TopicPartition(topic, number) for topic in topic_ids for number in numbers[topic]]
-    first = _offsets(source, admin, partitions, specs.earliest())
-    end = _offsets(source, admin, partitions, specs.latest())
-    start = first
-    if source.start == LATEST:
-        start = end
-    elif after is None and source.start != EARLIEST:
-        found = _offsets(source, admin, partitions, specs.for_timestamp(int(source.start)))
-        # None is behind all that is there.
-        start = {item: found[item] if found[item] >= 0 else end[item] for item in partitions}
-    return KafkaOffsets(
-        topic_ids,
-        {item: PartitionOffsets(first[item], end[item], start[item]) for item in partitions},
-        tuple(missing),
-        source.records_max,
-        source.on_data_loss,
-        source.start == LATEST,
-        bytes_max=source.bytes_max,
-        commit_every_ms=source.commit_every_ms,
-        looked_ms=looked_ms,
-    )
+    def topic_names(self) -> Collection[str]:
+        return self.admin.list_topics(timeout=_ANSWER_S).topics
 
+    def describe(self, topics: Collection[str]) -> Described:
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-def _matching(source: DeclaredKafka, admin: AdminClient, after: Position | None) -> set[str]:
-    """Topics that the pattern means, and those among them that were there before."""
-    known = after.topic_ids if isinstance(after, KafkaPosition) else ()
-    return {
-        topic
-        for topic in {*admin.list_topics(timeout=_ANSWER_S).topics, *known}
-        if source.is_wanted(topic)
-    }
-
-
-def _described(
-    topics: set[str], admin: AdminClient
-) -> tuple[dict[str, str], dict[str, list[int]], list[str]]:
-    """Ids of the topics that are there, the numbers of their partitions, and those missing."""
-    from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
-    if not topics:
-        return {}, {}, []
-    wanted = TopicCollection(sorted(topics))
-    futures = admin.describe_topics(wanted, request_timeout=_ANSWER_S)
-    ids: dict[str, str] = {}
-    numbers: dict[str, list[int]] = {}
-    missing = []
-    for topic, future in futures.items():
-        try:
-            found = future.result(_ANSWER_S + _MARGIN_S)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-            missing.append(topic)
-            continue
-        ids[topic] = str(found.topic_id)
-        numbers[topic] = sorted(partition.id for partition in found.partitions)
-    return ids, numbers, missing
-
-
-def _offsets(
-    source: DeclaredKafka, admin: AdminClient, partitions: list[TopicPartition], wanted: Any
-) -> dict[TopicPartition, int]:
-    """Offsets that may be read: of read_committed the latest is that of the oldest transaction that
-    is open. Partitions whose leader changes are asked for again."""
-    from confluent_kafka import IsolationLevel, KafkaException
-
-    offsets: dict[TopicPartition, int] = {}
-    deadline_s = time.monotonic() + _ANSWER_S
-    while len(offsets) < len(partitions):
-        futures = admin.list_offsets(
-            {_assigned(item): wanted for item in partitions if item not in offsets},
-            isolation_level=IsolationLevel[source.isolation.name],
-            request_timeout=_ANSWER_S,
-        )
-        for found, future in futures.items():
+        wanted = TopicCollection(sorted(topics))
+        futures = self.admin.describe_topics(wanted, request_timeout=_ANSWER_S)
+        ids: dict[str, str] = {}
+        numbers: dict[str, list[int]] = {}
+        missing = []
+        for topic, future in futures.items():
             try:
-                result = future.result(_ANSWER_S + _MARGIN_S)
+                found = future.result(_ANSWER_S + _MARGIN_S)
             except KafkaException as error:
-                if not _is_passing(error.args[0]) or time.monotonic() > deadline_s:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
+                missing.append(topic)
                 continue
-            offsets[TopicPartition(found.topic, found.partition)] = result.offset
-        if len(offsets) < len(partitions):
-            time.sleep(_PAUSE_S)
-    return offsets
+            ids[topic] = str(found.topic_id)
+            numbers[topic] = sorted(partition.id for partition in found.partitions)
+        return Described(ids, numbers, tuple(missing))
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], when_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """Partitions whose leader changes are asked for again."""
+        from confluent_kafka import IsolationLevel, KafkaException
+        from confluent_kafka import admin as of_admins
+
+        specs: Any = vars(of_admins)["OffsetSpec"]
+        named = {FIRST_MS: specs.earliest, LAST_MS: specs.latest}
+        wanted = named[when_ms]() if when_ms in named else specs.for_timestamp(when_ms)
+        offsets: dict[TopicPartition, int] = {}
+        deadline_s = time.monotonic() + _ANSWER_S
+        while len(offsets) < len(partitions):
+            futures = self.admin.list_offsets(
+                {_assigned(item): wanted for item in partitions if item not in offsets},
+                isolation_level=IsolationLevel[self.source.isolation.name],
+                request_timeout=_ANSWER_S,
+            )
+            for found, future in futures.items():
+                try:
+                    result = future.result(_ANSWER_S + _MARGIN_S)
+                except KafkaException as error:
+                    if not _is_passing(error.args[0]) or time.monotonic() > deadline_s:
+                        raise
+                    continue
+                offsets[TopicPartition(found.topic, found.partition)] = result.offset
+            if len(offsets) < len(partitions):
+                time.sleep(_PAUSE_S)
+        return offsets
+
+    def oldest_ms(self, spans: Sequence[Span]) -> int | None:
+        return _oldest_ms(self.source, self.complaints, spans)
 
 
 @contextmanager
@@ -335,7 +302,7 @@ def _admin(source: DeclaredKafka, complaints: Complaints) -> Iterator[AdminClien
         admin.poll(0)
 
 
-def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: list[Span]) -> int | None:
+def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: Sequence[Span]) -> int | None:
     """The least time of first records of these spans, of those that come soon."""
     with _consumer(source, complaints) as consumer:
         consumer.assign([_assigned(span.partition, span.first) for span in spans])

@@ -41,6 +41,10 @@ class Protocol(Enum):
     SASL_SSL = "SASL_SSL"
 
     @property
+    def is_encrypted(self) -> bool:
+        return self.value.endswith("SSL")
+
+    @property
     def signs_in(self) -> bool:
         return self.value.startswith("SASL")
 
@@ -148,6 +152,10 @@ class DeclaredKafka:
         return ()
 
     @property
+    def server(self) -> str:
+        return f"kafka {self.brokers}"
+
+    @property
     def claimed(self) -> tuple[ClaimedPlace, ...]:
         return tuple(ClaimedPlace(to, "setAside") for to in (self.set_aside,) if to)
 
@@ -185,10 +193,15 @@ class DeclaredKafka:
         start: str = "",  # noqa: ARG002
     ) -> KafkaOffsets:
         """The offsets that the brokers have. Raises StorageUnavailableError, ConfigError."""
+        credentials = Credentials.of(reach.variables)
+        if reach.connect is not None:
+            from tideline.ingest.sources.kafka.wire.look import look_by
+
+            return look_by(self, credentials, reach.connect, after, asks_age=reach.asks_age)
         # Only what looks at topics needs a client of Kafka.
         from tideline.ingest.sources.kafka.broker import look_at
 
-        return look_at(self, Credentials.of(reach.variables), after, asks_age=reach.asks_age)
+        return look_at(self, credentials, after, asks_age=reach.asks_age)
 
     def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
         return False

@@ -5,8 +5,9 @@
 3. The registry is a server that a spec names: no redirect is followed, an answer has limits of time
    and size, and what it says is a schema or an error.
 
-Credentials are variables of the environment: SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD,
-SCHEMA_REGISTRY_CA_FILE for an authority of its own. Source: Confluent's Schema Registry API.
+Credentials are variables of the environment: SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD;
+SCHEMA_REGISTRY_CA_FILE, or SCHEMA_REGISTRY_CA with the PEM text, for an authority of its own.
+Source: Confluent's Schema Registry API.
 """
 
 from __future__ import annotations
@@ -123,10 +124,11 @@ def _body(response: http.client.HTTPResponse, registry: str, number: int) -> byt
 
 def _opener() -> urllib.request.OpenerDirector:
     authority = os.environ.get("SCHEMA_REGISTRY_CA_FILE")
+    text = os.environ.get("SCHEMA_REGISTRY_CA")
     try:
-        context = ssl.create_default_context(cafile=authority or None)
+        context = ssl.create_default_context(cafile=authority or None, cadata=text or None)
     except OSError as error:
-        message = "SCHEMA_REGISTRY_CA_FILE cannot be read"
+        message = "SCHEMA_REGISTRY_CA_FILE or SCHEMA_REGISTRY_CA cannot be read"
         raise ConfigError(message, path=authority) from error
     return urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=context))
 

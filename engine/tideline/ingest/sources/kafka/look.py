@@ -1,0 +1,90 @@
+"""What a look at topics asks for, by any client: a few requests to each broker, however many
+partitions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tideline.clock import SystemClock
+from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
+from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.records import Span, TopicPartition
+from tideline.ingest.sources.source import Position
+
+FIRST_MS, LAST_MS = -2, -1
+"""Kafka's times of the first offset of a partition, and of the one behind what may be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Ids of the topics that are there, the numbers of their partitions, and those missing."""
+
+    ids: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+class Brokers(Protocol):
+    """What brokers are asked for. Raises StorageUnavailableError, ConfigError."""
+
+    def topic_names(self) -> Collection[str]:
+        """All topics that the client may see."""
+
+    def describe(self, topics: Collection[str]) -> Described:
+        """Those of these topics."""
+        ...
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], when_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """The first offsets at a time or later, FIRST_MS or LAST_MS; negative where there is
+        none. Of read_committed the last is that of the oldest transaction that is open."""
+        ...
+
+    def oldest_ms(self, spans: Sequence[Span]) -> int | None:
+        """The least time of first records of these spans, which are not empty."""
+
+
+def look_with(
+    brokers: Brokers, source: DeclaredKafka, after: Position | None, *, asks_age: bool
+) -> KafkaOffsets:
+    """The offsets of all partitions now; without `after`, those at which a table begins that has
+    read nothing among them. Where it `asks_age`, the first record of each partition that waits is
+    read."""
+    looked_ms = SystemClock().now_ms()
+    topics = set(source.topics) or _matching(source, brokers, after)
+    found = brokers.describe(topics) if topics else Described()
+    partitions = [
+        TopicPartition(topic, number) for topic in found.ids for number in found.numbers[topic]
+    ]
+    first = brokers.offsets(partitions, FIRST_MS)
+    end = brokers.offsets(partitions, LAST_MS)
+    start = first
+    if source.start == LATEST:
+        start = end
+    elif after is None and source.start != EARLIEST:
+        timed = brokers.offsets(partitions, int(source.start))
+        # None is behind all that is there.
+        start = {item: timed[item] if timed[item] >= 0 else end[item] for item in partitions}
+    looked = KafkaOffsets(
+        found.ids,
+        {item: PartitionOffsets(first[item], end[item], start[item]) for item in partitions},
+        found.missing,
+        source.records_max,
+        source.on_data_loss,
+        source.start == LATEST,
+        bytes_max=source.bytes_max,
+        commit_every_ms=source.commit_every_ms,
+        looked_ms=looked_ms,
+    )
+    waiting = looked.waiting(after) if asks_age else []
+    return replace(looked, oldest_ms=brokers.oldest_ms(waiting)) if waiting else looked
+
+
+def _matching(source: DeclaredKafka, brokers: Brokers, after: Position | None) -> set[str]:
+    """Topics that the pattern means, and those among them that were there before."""
+    known = after.topic_ids if isinstance(after, KafkaPosition) else ()
+    return {topic for topic in {*brokers.topic_names(), *known} if source.is_wanted(topic)}

@@ -1,0 +1,178 @@
+"""A connection to one broker, over a socket that is given.
+
+An answer is read within a limit of bytes and until a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.kafka.credentials import Credentials
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism
+from tideline.ingest.sources.kafka.wire.error_codes import raise_for_code
+from tideline.ingest.sources.kafka.wire.fields import (
+    NO_TAGS,
+    Fields,
+    WireError,
+    int16,
+    int32,
+    sized,
+    text,
+)
+from tideline.ingest.sources.kafka.wire.scram import Scram, ScramError
+
+_Answer = TypeVar("_Answer")
+_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+_WORDS_MAX = 300
+"""Of a broker's own."""
+_CLIENT = "tideline"
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_DIGESTS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
+
+
+@dataclass(slots=True)
+class BrokerConnection:
+    """Requests and their answers, one at a time, until `until_s` of the monotonic clock."""
+
+    source: DeclaredKafka
+    socket: socket.socket
+    until_s: float
+    _number: int = field(default=0, init=False)
+
+    @contextmanager
+    def open(self, host: str, credentials: Credentials) -> Iterator[BrokerConnection]:
+        """Within, signed in as the source says. Raises WireError, ConfigError,
+        StorageUnavailableError."""
+        try:
+            if self.source.protocol.is_encrypted:
+                self.socket = self._encrypted(host, credentials)
+            if self.source.protocol.signs_in:
+                self._sign_in(credentials)
+            yield self
+        finally:
+            self.socket.close()
+
+    def ask(self, api: int, version: int, body: bytes, *, flexible: bool = False) -> Fields:
+        """The fields of the answer. Raises WireError, StorageUnavailableError."""
+        self._number += 1
+        head = int16(api) + int16(version) + int32(self._number) + text(_CLIENT)
+        self._send(sized(head + (NO_TAGS if flexible else b"") + body))
+        size = Fields(self._receive(4)).int32()
+        if not 4 <= size <= _ANSWER_BYTES_MAX:
+            raise WireError(f"an answer of {size:,} bytes")
+        answer = Fields(self._receive(size))
+        if answer.int32() != self._number:
+            raise WireError("the answer is to another request")
+        if flexible:
+            answer.skip_tags()
+        return answer
+
+    def _sign_in(self, credentials: Credentials) -> None:
+        mechanism = self.source.mechanism
+        credentials.require_user(self.source.protocol.value)
+        answer = self.ask(_SASL_HANDSHAKE, 1, text(mechanism.value))
+        raise_for_code(self.source, answer.int16(), f"mechanism {mechanism.value}")
+        if mechanism is Mechanism.PLAIN:
+            self._authenticate(f"\0{credentials.username}\0{credentials.password}".encode())
+            return
+        if mechanism not in _DIGESTS:
+            raise ConfigError(f"the operator does not sign in with mechanism {mechanism.value}")
+        scram = Scram(_DIGESTS[mechanism], credentials.username, credentials.password)
+        try:
+            challenge = self._authenticate(scram.first())
+            scram.check(self._authenticate(scram.final(challenge)))
+        except ScramError as error:
+            raise ConfigError(f"signing in fails: {error}", path=self.source.uri) from error
+
+    def _authenticate(self, message: bytes) -> bytes:
+        answer = self.ask(_SASL_AUTHENTICATE, 0, sized(message))
+        code, words = answer.int16(), answer.text()
+        raise_for_code(self.source, code, words[:_WORDS_MAX])
+        return answer.sized()
+
+    def _encrypted(self, host: str, credentials: Credentials) -> ssl.SSLSocket:
+        self._wait()
+        try:
+            context = ssl.create_default_context(cadata=credentials.authorities or None)
+            if credentials.authorities_file:
+                context.load_verify_locations(credentials.authorities_file)
+            _load_certificate(context, credentials)
+        except (ssl.SSLError, OSError, ValueError) as error:
+            message = f"certificates or keys cannot be read: {_words(error)}"
+            raise ConfigError(message, path=self.source.uri) from error
+        try:
+            return context.wrap_socket(self.socket, server_hostname=host)
+        except ssl.SSLError as error:
+            message = f"the brokers refuse this client: TLS with {host}: {_words(error)}"
+            raise ConfigError(message, path=self.source.uri) from error
+        except OSError as error:
+            raise self._away(f"TLS with {host}: {_words(error)}") from error
+
+    def _send(self, message: bytes) -> None:
+        self._io(partial(self.socket.sendall, message))
+
+    def _receive(self, length: int) -> bytes:
+        received = bytearray()
+        while len(received) < length:
+            wanted = min(length - len(received), 1 << 16)
+            piece = self._io(partial(self.socket.recv, wanted))
+            if not piece:
+                raise self._away("the broker closed the connection")
+            received += piece
+        return bytes(received)
+
+    def _io(self, action: Callable[[], _Answer]) -> _Answer:
+        self._wait()
+        try:
+            return action()
+        except ssl.SSLError as error:
+            # With TLS 1.3 a certificate of the client is refused here.
+            message = f"the brokers refuse this client: {_words(error)}"
+            raise ConfigError(message, path=self.source.uri) from error
+        except OSError as error:
+            raise self._away(_words(error)) from error
+
+    def _wait(self) -> None:
+        left_s = self.until_s - time.monotonic()
+        if left_s <= 0:
+            raise self._away("timed out")
+        self.socket.settimeout(left_s)
+
+    def _away(self, words: str) -> StorageUnavailableError:
+        message = f"the topics cannot be looked at: {words}"
+        return StorageUnavailableError(message, path=self.source.uri)
+
+
+def _load_certificate(context: ssl.SSLContext, credentials: Credentials) -> None:
+    """Python reads them from files alone: one that is nowhere but in memory."""
+    if not credentials.certificate and not credentials.key:
+        return
+    pem = f"{credentials.key.strip()}\n{credentials.certificate.strip()}\n".encode()
+    descriptor = os.memfd_create("certificate")
+    try:
+        os.write(descriptor, pem)
+        # An encrypted key would ask a terminal.
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return str(error.reason or error.args[-1])
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
