@@ -7,14 +7,14 @@ from tideline.testing.mutants.fault import Fault
 TRUST_FAULTS = (
     Fault(
         "Secrets of one name in two namespaces are one",
-        "operator/tideline_operator/controller/catalog_secrets.py",
+        "operator/tideline_operator/controller/secret_variables.py",
         "        key = namespace, name\n",
         '        key = "", name\n',
         ("operator/tests/controller/test_catalog_secrets.py",),
     ),
     Fault(
         "a rotated Secret of a catalog is never noticed",
-        "operator/tideline_operator/controller/catalog_secrets.py",
+        "operator/tideline_operator/controller/secret_variables.py",
         "        if known is not None and now_s - known[0] <= FRESH_S:\n",
         "        if known is not None:\n",
         ("operator/tests/controller/test_catalog_secrets.py",),
