@@ -50,8 +50,8 @@ INGEST_FAULTS = (
     Fault(
         "a prefix that moved keeps a checkpoint that is not about it",
         _RESUME,
-        'return is_alike and checkpoint.address in ("", claim.address, claim.former_address)\n',
-        "return is_alike and bool(checkpoint.address or claim.address)\n",
+        'if checkpoint.address in ("", claim.address, claim.former_address):\n',
+        "if checkpoint.address or claim.address:\n",
         _RESUME_TESTS,
     ),
     Fault(
