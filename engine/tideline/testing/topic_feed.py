@@ -70,7 +70,7 @@ class TopicFeed:
         )
 
     def checkpoint(self) -> Checkpoint | None:
-        return current_checkpoints(open_table(self.target), _NAME).get(_NAME)
+        return current_checkpoints(open_table(self.target), _NAME, source=self.source).get(_NAME)
 
     def plan(self) -> Operation | Nothing | Lost:
         """The next operation, as a planner makes it."""

@@ -40,6 +40,7 @@ from tideline.ingest.sources.checkpoint import (
     Checkpoint,
     read_checkpoints,
     read_newest_checkpoints,
+    with_others,
 )
 from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
@@ -367,6 +368,10 @@ class _Reader:
         ingests = self.table.spec.ingest
         names = {item.name for item in ingests} | {item.renamed_from or "" for item in ingests}
         found = read_checkpoints(self.timeline, read, names - {""}, read_archived)
+        for item in ingests:
+            if (source := self.table.sources.get(item.name)) is not None:
+                known = item.name, item.renamed_from or ""
+                found = with_others(found, known, source, self.timeline, read)
         # Files that other ingests took matter to an insert, which must not insert them again.
         inserts = any(item.operation.inserts for item in ingests)
         others = read_newest_checkpoints(self.timeline, read, read_archived) if inserts else {}

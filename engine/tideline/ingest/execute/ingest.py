@@ -93,7 +93,7 @@ def execute_ingest(
 
 def _settle(operation: Operation, work: IngestRange, source: Source, progress: Progress) -> Settled:
     table = open_table(operation.table, operation.writer)
-    checkpoints = current_checkpoints(table, work.name, work.former_name)
+    checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
     checkpoint = newest_of(checkpoints, work.name, work.former_name)
     return Settled() if checkpoint is None else source.settle(checkpoint.position, progress)
 
@@ -113,7 +113,7 @@ class _Attempt:
     def take_in(self) -> OperationResult:
         operation, work, gathered = self.operation, self.work, self.gathered
         table = open_table(operation.table, operation.writer)
-        checkpoints = current_checkpoints(table, work.name, work.former_name)
+        checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
         checkpoint = newest_of(checkpoints, work.name, work.former_name)
         generation = checkpoint.generation if checkpoint else 0
         if generation != work.generation:

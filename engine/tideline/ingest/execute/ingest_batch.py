@@ -26,6 +26,7 @@ from tideline.ingest.sources.checkpoint import (
     checkpoint_metadata,
     newest_of,
 )
+from tideline.ingest.sources.kinds import kind_named
 from tideline.ingest.sources.source import Available, Range, Shape
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
@@ -166,7 +167,10 @@ class IngestBatch:
             advanced = replace(advanced, columns=columns)
         if work.once_number is not None and available.is_drained(position):
             advanced = replace(advanced, drained=work.once_number)
+        layout = self.declared_table().hoodie_table.config.layout
+        others = kind_named(work.source.kind).metadata_for_others
         return {
+            **others(work.source, position, layout.properties.streamer_checkpoint),
             **checkpoint_metadata({**self.checkpoints, work.name: advanced}),
             INGEST_KEY: work.name,
             OPERATION_KEY: self.operation.id,

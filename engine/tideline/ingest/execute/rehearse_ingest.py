@@ -94,7 +94,7 @@ def rehearse_ingest(
         _check_sql(operation, work, session_factory)
         return OperationResult(operation.id, Outcome.NOTHING)
     table = open_table(operation.table)
-    checkpoints = current_checkpoints(table, work.name, work.former_name)
+    checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
     stand_in = table or _stand_in(operation)
     source, part = kind_named(work.source.kind).open(work.source), work.source.part
     learned = _Learned()

@@ -14,15 +14,18 @@ from tideline.ingest.sources.checkpoint import (
     Checkpoint,
     newest_of,
     read_checkpoints,
+    with_others,
 )
+from tideline.ingest.sources.source import Declared
 from tideline.lake_table import LakeTable
 
 
 def current_checkpoints(
-    table: LakeTable | None, name: str, former_name: str = ""
+    table: LakeTable | None, name: str, former_name: str = "", source: Declared | None = None
 ) -> dict[str, Checkpoint]:
     """The checkpoint of ingest `name`, also under its former name, and those of others that the
-    newest commit carries."""
+    newest commit carries. With a `source` that of another program counts too, which fed the table
+    from it."""
     if table is None:
         return {}
     timeline = table.timeline()
@@ -35,12 +38,15 @@ def current_checkpoints(
     others = {
         key.removeprefix(CHECKPOINT_PREFIX) for key in carried if key.startswith(CHECKPOINT_PREFIX)
     }
-    return read_checkpoints(
+    found = read_checkpoints(
         timeline,
         read,
         ({name, former_name} | others) - {""},
         lambda: _archived(table, timeline, remembers=False),
     )
+    if source is None:
+        return found
+    return with_others(found, (name, former_name), source, timeline, read)
 
 
 def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestRange) -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, CARRIER_KEY, carried_key
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.ingest.sources.kinds import kind_of_stored, stored_kind
-from tideline.ingest.sources.source import Position
+from tideline.ingest.sources.kinds import kind_named, kind_of_stored, stored_kind
+from tideline.ingest.sources.source import Declared, Position
 
 CHECKPOINT_PREFIX = CARRIED_PREFIX
 INGEST_KEY = CARRIER_KEY
@@ -126,6 +126,34 @@ def read_newest_checkpoints(
         if found:
             return found
     return _decode_all(read_archived(), "archived")
+
+
+def with_others(
+    checkpoints: Mapping[str, Checkpoint],
+    names: tuple[str, str],
+    source: Declared,
+    timeline: ActiveTimeline,
+    read_extra_metadata: Callable[[Instant], Mapping[str, str]],
+) -> dict[str, Checkpoint]:
+    """The checkpoints, where another program may have fed the table from the source of this ingest,
+    whose names are its own and its former one: before it or since, then it continues behind the
+    newest commit of that one.
+
+    Raises CorruptTableError.
+    """
+    found, kind = dict(checkpoints), kind_named(source.kind)
+    if kind.position_of_others is None:
+        return found
+    for instant in reversed(timeline.completed().of(*COMMIT_ACTIONS).instants):
+        extra = read_extra_metadata(instant)
+        ingest = extra.get(INGEST_KEY)
+        if ingest in names:
+            return found
+        position = None if ingest else kind.position_of_others(source, extra)
+        if position is not None:
+            own = newest_of(found, *names) or Checkpoint(0, position)
+            return {**found, names[0]: replace(own, position=position)}
+    return found
 
 
 def newest_of(

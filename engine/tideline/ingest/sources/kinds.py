@@ -18,6 +18,7 @@ from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.kafka.replay import replay_topics
+from tideline.ingest.sources.kafka.streamer import metadata_for_streamer, position_of_streamer
 from tideline.ingest.sources.replay import ReplayOf
 from tideline.ingest.sources.source import Available, Declared, Position, Range, Source
 from tideline.storage.object_store import ObjectStore
@@ -45,6 +46,8 @@ class SourceKind:
     reader: str
     uri_of: Callable[[str, str], str] = lambda address, _: address
     describe_set_aside: Callable[[ObjectStore], str | None] | None = None
+    position_of_others: Callable[[Declared, Mapping[str, str]], Position | None] | None = None
+    metadata_for_others: Callable[[Declared, Position, str], Mapping[str, str]] = lambda *_: {}
     replay: ReplayOf | None = None
     position_names_source: bool = False
 
@@ -72,6 +75,8 @@ KAFKA = SourceKind(
     range=KafkaRange,
     position=kafka_position.KafkaPosition,
     reader="tideline.ingest.sources.kafka.reader:KafkaSource",
+    position_of_others=position_of_streamer,
+    metadata_for_others=metadata_for_streamer,
     replay=replay_topics,
     position_names_source=True,
 )

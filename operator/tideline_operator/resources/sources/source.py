@@ -34,7 +34,7 @@ _OF_TOPICS = (
     *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
     *("max_bytes_per_commit", "commit_every"),
     *("protocol", "mechanism", "credentials", "set_aside"),
-    *("value", "schema_registry", "on_truncate"),
+    *("value", "schema_registry", "on_truncate", "write_streamer_checkpoint"),
 )
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
@@ -245,6 +245,12 @@ class Source:
         "line, with topic, partition, offset and reason.",
         default=None,
         length_max=LOCATION_LENGTH_MAX,
+    )
+
+    write_streamer_checkpoint: bool | None = described(
+        "Whether each commit has a checkpoint of Hudi's streamer too, which can take over then. "
+        "The streamer's own, where it is newer than the ingest's, is always where that continues.",
+        default=None,
     )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (

@@ -45,6 +45,7 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
         protocol=source.protocol or Protocol.PLAINTEXT,
         mechanism=source.mechanism or Mechanism.PLAIN,
         set_aside=set_aside,
+        writes_streamer_checkpoint=bool(source.write_streamer_checkpoint),
     )
 
 

@@ -87,7 +87,8 @@ class PropertyRules:
     names the columns to order by. Where there are `merge_settings`, settings of merging stand under
     names of their own, and rows may fill each other up. Where `names_kinds`, new tables say key
     generator and merge mode by kind, else by class; where they `have_payload`, the payload class,
-    and with the mode the merge strategy.
+    and with the mode the merge strategy. `streamer_checkpoint` is the key in commits of Hudi's
+    streamer.
     """
 
     created: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -95,6 +96,7 @@ class PropertyRules:
     ordering: str = "hoodie.table.precombine.field"
     names_kinds: bool = False
     have_payload: bool = True
+    streamer_checkpoint: str = "deltastreamer.checkpoint.key"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,12 @@ TIMELINE_PATH = "hoodie.timeline.path"
 HISTORY_PATH = "hoodie.timeline.history.path"
 TIMELINE_FOLDER = "timeline"
 HISTORY_FOLDER = "history"
+_STREAMER_CHECKPOINT = "streamer.checkpoint.key.v2"
 
 
 def version_8(properties: Mapping[str, str]) -> TableLayout:
     """The layout of a version 8 table. Raises as `version_9`."""
-    rules = PropertyRules(_created(8), names_kinds=True)
+    rules = PropertyRules(_created(8), names_kinds=True, streamer_checkpoint=_STREAMER_CHECKPOINT)
     return _layout(8, properties, rules)
 
 
@@ -64,6 +65,7 @@ def version_9(properties: Mapping[str, str]) -> TableLayout:
         ordering="hoodie.table.ordering.fields",
         names_kinds=True,
         have_payload=False,
+        streamer_checkpoint=_STREAMER_CHECKPOINT,
     )
     return _layout(9, properties, rules)
 

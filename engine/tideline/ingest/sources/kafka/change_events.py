@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,12 +29,13 @@ from tideline.errors import CorruptTableError
 from tideline.ingest.sources.kafka.avro_rows import avro_rows, read_by_schema
 from tideline.ingest.sources.kafka.connect_avro import avro_meaning
 from tideline.ingest.sources.kafka.connect_types import ConnectType, meant
-from tideline.ingest.sources.kafka.declared import RecordField
+from tideline.ingest.sources.kafka.declared import UNAVAILABLE, RecordField
 from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedColumns, read_halves
 from tideline.ingest.sources.kafka.json_rows import json_rows
 
 _OPERATION = "op"
-_UPSERTS, _DELETE, _TRUNCATE, _MESSAGE = ("c", "u", "r"), "d", "t", "m"
+_UPSERTS, _UPDATE = ("c", "u", "r"), "u"
+_DELETE, _TRUNCATE, _MESSAGE = "d", "t", "m"
 _SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
 _NAMES = frozenset((_OPERATION, "before", "after", "source"))
 
@@ -51,11 +54,15 @@ _TEXTS = (RecordField.OPERATION, RecordField.SEQUENCE)
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """How events become rows: their columns and the fields of the events among these."""
+    """How events become rows: their columns and the fields of the events among these.
+
+    With `fills` an update may leave values out that the table has in the row before.
+    """
 
     wanted: WantedColumns
     fields: tuple[RecordField, ...] = ()
     passes_truncates: bool = False
+    fills: bool = False
 
     def read_json(self, values: Sequence[bytes]) -> Decoded:
         """Of values with or without their schemas."""
@@ -156,25 +163,41 @@ class Events:
         if not tables:
             return Decoded(self._empty(), [], faults=faults)
         rows = pa.concat_tables(tables, promote_options="permissive")
-        operations = rows.column(_OP).to_pylist()
-        present = rows.column(_HAS_ROW).to_pylist()
-        kept: list[int] = []
+        operations, has_row = rows.column(_OP), rows.column(_HAS_ROW)
+        is_row = _is_any(operations, *_UPSERTS, _DELETE) & _flags(has_row)
         reasons = dict(faults)
-        for place, (operation, has_row) in enumerate(zip(operations, present, strict=True)):
-            if operation in _UPSERTS or operation == _DELETE:
-                if has_row:
-                    kept.append(place)
-                else:
-                    reasons[numbers[place]] = _NO_BEFORE if operation == _DELETE else _NO_AFTER
-            elif operation == _TRUNCATE and not self.passes_truncates:
-                raise TruncateError(numbers[place])
-            elif operation not in (_TRUNCATE, _MESSAGE):
-                reasons[numbers[place]] = f"no operation of a change event: {operation!r}"
-        deletes = frozenset(place for place, at in enumerate(kept) if operations[at] == _DELETE)
+        for place in np.flatnonzero(~is_row):
+            reason = self._why_no_row(operations[place].as_py(), numbers[place])
+            if reason is not None:
+                reasons[numbers[place]] = reason
+        may_lack = _is_any(operations, _DELETE)
+        if self.fills:
+            may_lack |= _is_any(operations, _UPDATE)
+        for name in rows.schema.names:
+            for lacking in _unavailable(rows.column(name)):
+                if is_row[lacking] and not may_lack[lacking]:
+                    why = _NO_ROW_BEFORE if self.fills else _NOT_KEPT
+                    reasons[numbers[lacking]] = f"column {name}: {_NOT_AVAILABLE}{why}"
+                    is_row[lacking] = False
+        kept = np.flatnonzero(is_row)
+        deletes = np.flatnonzero(_is_any(operations, _DELETE)[kept])
         rows = rows.drop_columns([_OP, _HAS_ROW])
         if len(kept) < rows.num_rows:
-            rows = rows.take(pa.array(kept, pa.int64()))
-        return Decoded(rows, [numbers[place] for place in kept], deletes, reasons)
+            rows = rows.take(kept)
+        found = [numbers[place] for place in kept]
+        return Decoded(rows, found, frozenset(deletes.tolist()), reasons)
+
+    def _why_no_row(self, operation: str | None, number: int) -> str | None:
+        """Why an event is a bad record; None where it is passed over."""
+        if operation == _TRUNCATE and not self.passes_truncates:
+            raise TruncateError(number)
+        if operation in (_TRUNCATE, _MESSAGE):
+            return None
+        if operation == _DELETE:
+            return _NO_BEFORE
+        if operation in _UPSERTS:
+            return _NO_AFTER
+        return f"no operation of a change event: {operation!r}"
 
 
 class TruncateError(Exception):
@@ -192,12 +215,31 @@ _NO_BEFORE = (
 )
 
 
+_NOT_AVAILABLE = "the value was not available to the connector, "
+_NOT_KEPT = (
+    "and the table keeps none: create it with hoodie.table.partial.update.mode: FILL_UNAVAILABLE, "
+    "or give the source table REPLICA IDENTITY FULL"
+)
+_NO_ROW_BEFORE = (
+    "and there is no row before with this key: give the source table REPLICA IDENTITY FULL"
+)
+
+
 @dataclass(slots=True)
 class _Group:
     """Payloads with one schema, and the places of their values."""
 
     payloads: list[bytes]
     places: list[int]
+
+
+def _is_any(operations: pa.ChunkedArray, *wanted: str) -> npt.NDArray[np.bool_]:
+    return _flags(pc.is_in(operations, pa.array(wanted)))
+
+
+def _flags(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = column.to_numpy()
+    return found.copy()
 
 
 def _split(values: Sequence[bytes], groups: dict[bytes, _Group], faults: dict[int, str]) -> None:
@@ -273,3 +315,17 @@ def _of_event(field: RecordField, columns: Mapping[str, Any]) -> pa.Array:
 
 def _has(source: pa.StructArray, name: str) -> bool:
     return bool(source.type.get_field_index(name) >= 0)
+
+
+def _unavailable(column: pa.ChunkedArray) -> list[int]:
+    """The places of values that a connector did not have."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        marker = pa.scalar(UNAVAILABLE.encode(), pa.binary()).cast(kind)
+        found: list[int] = pc.indices_nonzero(pc.equal(column, marker)).to_pylist()
+        return found
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        marked = pc.equal(pc.list_flatten(column), UNAVAILABLE)
+        parents = pc.filter(pc.list_parent_indices(column), marked)
+        return sorted(set(parents.to_pylist()))
+    return []

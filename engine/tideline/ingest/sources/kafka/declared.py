@@ -141,6 +141,7 @@ class DeclaredKafka:
     protocol: Protocol = Protocol.PLAINTEXT
     mechanism: Mechanism = Mechanism.PLAIN
     set_aside: Location | None = None
+    writes_streamer_checkpoint: bool = False
     pattern: str = ""
 
     @property
@@ -230,6 +231,7 @@ class DeclaredKafka:
             "commitEveryMs": self.commit_every_ms,
             "protocol": self.protocol.value,
             "mechanism": self.mechanism.value,
+            "writesStreamerCheckpoint": self.writes_streamer_checkpoint,
             "setAside": None if self.set_aside is None else self.set_aside.to_json_object(),
         }
 
@@ -253,5 +255,6 @@ class DeclaredKafka:
             commit_every_ms=int(content.get("commitEveryMs", 0)),
             protocol=Protocol(content["protocol"]),
             mechanism=Mechanism(content["mechanism"]),
+            writes_streamer_checkpoint=bool(content.get("writesStreamerCheckpoint", False)),
             set_aside=Location.from_json_object(set_aside) if set_aside else None,
         )

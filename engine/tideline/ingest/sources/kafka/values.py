@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tideline.errors import ConfigError
 from tideline.hudi.table.meta_column import is_meta_column
@@ -25,11 +24,6 @@ from tideline.ingest.sources.kafka.json_rows import read_json_values
 from tideline.ingest.sources.source import Shape
 
 _WIRE = b"\0"
-_NOT_AVAILABLE = (
-    "the value was not available to the connector, and the table keeps none: create it with "
-    "hoodie.table.partial.update.mode: FILL_UNAVAILABLE, or give the source table REPLICA IDENTITY "
-    "FULL"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +58,9 @@ class ValueReader:
             case ValueFormat.AVRO:
                 return read_avro_values(texts, declared.registry, self._wanted())
             case ValueFormat.DEBEZIUM_JSON:
-                return self._available(self._events().read_json(texts))
+                return self._events().read_json(texts)
             case ValueFormat.DEBEZIUM_AVRO:
-                return self._available(self._events().read_avro(texts, declared.registry))
+                return self._events().read_avro(texts, declared.registry)
 
     def keys(self, texts: Sequence[bytes]) -> Decoded:
         """What the keys of records without a value name. Raises as `values` does."""
@@ -88,7 +82,8 @@ class ValueReader:
         declared = self.declared
         passes = declared.on_truncate is OnTruncate.IGNORE
         fields = tuple(item for item in declared.record_fields if item.is_of_event)
-        return Events(self._wanted(), fields, passes)
+        fills = self.shape.unavailable == UNAVAILABLE
+        return Events(self._wanted(), fields, passes, fills)
 
     def _wanted(self) -> WantedColumns:
         schema = arrow_schema(self.declared.schema) if self.declared.schema else None
@@ -134,25 +129,6 @@ class ValueReader:
             return pa.schema([pa.field(name, pa.string()) for name in self.shape.record_key])
         return pa.schema([item for item in schema if item.name in self.shape.record_key])
 
-    def _available(self, found: Decoded) -> Decoded:
-        """Values that a connector did not have are the table's to fill in, where it does so."""
-        if self.shape.unavailable == UNAVAILABLE:
-            return found
-        faults = dict(found.faults)
-        for name in found.rows.schema.names:
-            for place in _unavailable(found.rows.column(name)):
-                faults.setdefault(found.numbers[place], f"column {name}: {_NOT_AVAILABLE}")
-        if len(faults) == len(found.faults):
-            return found
-        kept = [place for place, number in enumerate(found.numbers) if number not in faults]
-        renumbered = {old: new for new, old in enumerate(kept)}
-        return Decoded(
-            found.rows.take(pa.array(kept, pa.int64())),
-            [found.numbers[place] for place in kept],
-            frozenset(renumbered[place] for place in found.deletes if place in renumbered),
-            faults,
-        )
-
 
 def _good(rows: pa.Table, faults: dict[int, str], count: int) -> Decoded:
     """The rows of all values that are not at fault."""
@@ -172,20 +148,6 @@ def _raw(texts: Sequence[bytes], column: pa.Field) -> Decoded:
             faults[number] = "the value is no text"
     table = pa.Table.from_arrays([pa.array(good, column.type)], schema=pa.schema([column]))
     return _good(table, faults, len(texts))
-
-
-def _unavailable(column: pa.ChunkedArray) -> list[int]:
-    """The places of values that a connector did not have."""
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        marker = pa.scalar(UNAVAILABLE.encode(), pa.binary()).cast(kind)
-        found: list[int] = pc.indices_nonzero(pc.equal(column, marker)).to_pylist()
-        return found
-    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        marked = pc.equal(pc.list_flatten(column), UNAVAILABLE)
-        parents = pc.filter(pc.list_parent_indices(column), marked)
-        return sorted(set(parents.to_pylist()))
-    return []
 
 
 def _key_object(key: bytes, columns: pa.Schema) -> bytes:
