@@ -73,7 +73,7 @@ def test_no_record_is_lost_or_doubled(
     kafka_broker.create_topic(topic, PARTITIONS)
     # Inserts: what is taken in twice is there twice.
     feed = replace(
-        TopicFeed.of(tmp_path, kafka_broker.address, topic, records_max=150),
+        TopicFeed.of(tmp_path, kafka_broker.address, topic, records_max=150, bytes_max=5_000),
         operation="insert",
         table_type=table_type,
     )
