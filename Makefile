@@ -55,7 +55,7 @@ test: lint peers api-server ## Lint, then run all but the long tests (TESTS="pat
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(PYTEST) -m "not spark and not minio and not kafka and not interop and not api_server and not slow and not storm" \
+	@$(PYTEST) -m "not spark and not minio and not kafka and not postgres and not interop and not api_server and not slow and not storm" \
 		$(TESTS)
 
 .PHONY: slow
@@ -239,12 +239,13 @@ class-list: setup ## Write the list of Java's classes that the engine's image ar
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
 		--extra iceberg --extra report --extra sql --extra polars --extra lineage --extra tracing \
-		--extra kafka --extra dev \
+		--extra kafka --extra postgres --extra dev \
 		--output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg --extra lineage \
-		--extra tracing --extra kafka --constraint requirements.lock --output-file images/engine/requirements.lock
+		--extra tracing --extra kafka --extra postgres --constraint requirements.lock \
+		--output-file images/engine/requirements.lock
 	@$(LOCK) pyproject.toml --extra operator --extra iceberg --extra tracing \
 		--constraint requirements.lock \
 		$(patsubst %,--unsafe-package %,$(OPERATOR_UNUSED)) --no-allow-unsafe \

@@ -19,6 +19,7 @@ pytest_plugins = [
     "tideline.testing.fault_report",
     "tideline.testing.minio_fixtures",
     "tideline.testing.kafka_broker",
+    "tideline.testing.postgres_server",
     "tideline.testing.hudi_peer",
     "tideline.testing.hudi_on_s3",
     "tideline.testing.concurrent_table",

@@ -92,6 +92,7 @@ NEEDS_AN_EXTRA = (
     "tideline.ingest.execute.ingest.",
     "tideline.ingest.execute.lineage.",
     "tideline.ingest.sources.kafka.broker.",
+    "tideline.ingest.sources.postgres.server.",
     "tideline.ingest.execute.ingest_on_spark.",
     "tideline.ingest.execute.write_files_on_spark.",
     "tideline.hudi.table.column_type",

@@ -39,6 +39,7 @@ _EXTRAS: Mapping[str, str] = {
     "opentelemetry": "tracing",
     "pandas": "spark",
     "polars": "polars",
+    "psycopg": "postgres",
     "prometheus_client": "operator",
     "pyarrow": "spark",
     "pyiceberg": "iceberg",

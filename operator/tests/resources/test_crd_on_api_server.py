@@ -42,6 +42,7 @@ from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_indexes import INDEX_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS, RESTRICTED
+from tideline_operator.testing.refused_postgres import POSTGRES_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec
 from tideline_operator.testing.refused_topics import TOPIC_REFUSALS
 from tideline_operator.testing.resource_examples import (
@@ -71,7 +72,14 @@ EXAMPLES = {
     "iceberg-minimal": ICEBERG_MINIMAL,
     "iceberg-catalog": ICEBERG_CATALOG,
 }
-ALL_REFUSALS = (*REFUSALS, *ICEBERG_REFUSALS, *INDEX_REFUSALS, *TOPIC_REFUSALS, *POD_REFUSALS)
+ALL_REFUSALS = (
+    *REFUSALS,
+    *ICEBERG_REFUSALS,
+    *INDEX_REFUSALS,
+    *TOPIC_REFUSALS,
+    *POSTGRES_REFUSALS,
+    *POD_REFUSALS,
+)
 STATUS = LakeTableStatus(
     observed_generation=1,
     conditions=(

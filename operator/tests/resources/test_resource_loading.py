@@ -158,6 +158,16 @@ def test_a_landing_prefix_that_is_emptied_has_one_reader(tmp_path: Path) -> None
     assert "spec.ingest[0].source.taken: ingest 'more' reads the same files" in message
 
 
+def test_a_slot_of_postgres_is_of_one_ingest(tmp_path: Path) -> None:
+    source = "source: {format: postgres, table: orders, slot: orders}"
+    one = table()
+    landing = one[one.index("  - name: landing") :]
+    first = f"  - name: landing\n    {source}\n"
+    spec = one.replace(landing, first + first.replace("landing", "more"))
+    message = refusal(write(tmp_path, spec))
+    assert "spec.ingest[0].source.slot: ingest 'more' has the same slot" in message
+
+
 def test_problems_of_all_files_are_reported_together(tmp_path: Path) -> None:
     one = write(tmp_path, table(location="''"), name="1.yaml")
     two = write(tmp_path, "a: [", name="2.yaml")

@@ -48,6 +48,7 @@ from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_indexes import INDEX_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS
+from tideline_operator.testing.refused_postgres import POSTGRES_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec, with_spec
 from tideline_operator.testing.refused_topics import TOPIC_REFUSALS
 from tideline_operator.testing.resource_examples import (
@@ -175,7 +176,14 @@ def test_a_store_is_read() -> None:
 
 @pytest.mark.parametrize(
     "refusal",
-    (*REFUSALS, *ICEBERG_REFUSALS, *INDEX_REFUSALS, *TOPIC_REFUSALS, *POD_REFUSALS),
+    (
+        *REFUSALS,
+        *ICEBERG_REFUSALS,
+        *INDEX_REFUSALS,
+        *TOPIC_REFUSALS,
+        *POSTGRES_REFUSALS,
+        *POD_REFUSALS,
+    ),
     ids=str,
 )
 def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: RefusedSpec) -> None:

@@ -27,7 +27,8 @@ COLUMN: Mapping[str, Any] = {
 _INGEST_NAME = {**NAME, "length_max": 40}
 FILES_PER_COMMIT_MAX = 5000
 BAD_ROWS_MAX = 10_000
-_NO_SQL = "SQL is for files: records of topics are read without Spark"
+_NO_SQL = "SQL is for files: other sources are read without Spark"
+_NO_INSERTS = "changes of a table update and delete rows: the operation is upsert"
 
 
 class IngestOperation(Enum):
@@ -169,9 +170,15 @@ class Ingest:
             field="deleteWhen",
         ),
         CelRule(
-            "self.source.format != 'kafka' || (!has(self.transform) && !has(self.deleteWhen))",
+            "!(self.source.format in ['kafka', 'postgres']) || "
+            "(!has(self.transform) && !has(self.deleteWhen))",
             _NO_SQL,
             field="transform",
+        ),
+        CelRule(
+            "self.source.format != 'postgres' || self.operation == 'upsert'",
+            _NO_INSERTS,
+            field="operation",
         ),
     )
 
@@ -179,7 +186,10 @@ class Ingest:
         """A delete batch deletes all its keys already."""
         if self.delete_when is not None and self.operation is not IngestOperation.UPSERT:
             yield "deleteWhen", "only the operation upsert can delete some of its rows"
-        if self.source.format is SourceFormat.KAFKA:
+        is_postgres = self.source.format is SourceFormat.POSTGRES
+        if is_postgres and self.operation is not IngestOperation.UPSERT:
+            yield "operation", _NO_INSERTS
+        if not self.source.format.is_of_files:
             for name, given in (("transform", self.transform), ("deleteWhen", self.delete_when)):
                 if given is not None:
                     yield name, _NO_SQL

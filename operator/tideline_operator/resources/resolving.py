@@ -85,11 +85,17 @@ class _Resolver:
         """Raise ConfigError where an ingest takes away what another one is to read."""
         for position, (name, source) in enumerate(sources.items()):
             for other, theirs in sources.items():
-                if other != name and source.takes_from(theirs):
+                if other == name or not source.takes_from(theirs):
+                    continue
+                if source.places:
                     raise ConfigError(
                         f"spec.ingest[{position}].source.taken: ingest {other!r} reads the "
                         "same files: keep them, or give each ingest its own landing prefix"
                     )
+                raise ConfigError(
+                    f"spec.ingest[{position}].source.slot: ingest {other!r} has the same slot: "
+                    "give each ingest its own"
+                )
 
     def locate(self, text: str, store_ref: str | None, field: str) -> Location:
         try:

@@ -130,7 +130,7 @@ TOPIC_REFUSALS = (
     ),
     RefusedSpec(
         with_topics(lines="transform: select * from source"),
-        "spec.ingest[0].transform: SQL is for files: records of topics are read without Spark",
+        "spec.ingest[0].transform: SQL is for files: other sources are read without Spark",
         "spec.ingest[0].transform",
         "SQL is for files",
     ),

@@ -19,6 +19,10 @@ from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.kafka.replay import replay_topics
 from tideline.ingest.sources.kafka.streamer import metadata_for_streamer, position_of_streamer
+from tideline.ingest.sources.postgres import position as postgres_position
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.look import PostgresLook
+from tideline.ingest.sources.postgres.ranges import PostgresRange
 from tideline.ingest.sources.replay import ReplayOf
 from tideline.ingest.sources.source import Available, Declared, Position, Range, Source
 from tideline.storage.object_store import ObjectStore
@@ -81,7 +85,16 @@ KAFKA = SourceKind(
     position_names_source=True,
 )
 
-KINDS = {kind.name: kind for kind in (FILES, KAFKA)}
+POSTGRES = SourceKind(
+    name=postgres_position.KIND,
+    declared=DeclaredPostgres,
+    available=PostgresLook,
+    range=PostgresRange,
+    position=postgres_position.PostgresPosition,
+    reader="tideline.ingest.sources.postgres.reader:PostgresSource",
+)
+
+KINDS = {kind.name: kind for kind in (FILES, KAFKA, POSTGRES)}
 
 
 def kind_named(name: str) -> SourceKind:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tideline.ingest.sources.source import Declared
 from tideline_operator.resources.sources.files import former_files, resolve_files
 from tideline_operator.resources.sources.place_finder import PlaceFinder
+from tideline_operator.resources.sources.postgres import resolve_postgres
 from tideline_operator.resources.sources.source import Source, SourceFormat
 from tideline_operator.resources.sources.topics import resolve_topics
 
@@ -22,9 +23,12 @@ class Resolver:
 
 
 _FILES = Resolver(resolve_files, former_files)
-_TOPICS = Resolver(resolve_topics, lambda *_: None)
+_OTHERS = {
+    SourceFormat.KAFKA: Resolver(resolve_topics, lambda *_: None),
+    SourceFormat.POSTGRES: Resolver(resolve_postgres, lambda *_: None),
+}
 
 
 def resolver_of(source: Source) -> Resolver:
     """What resolves a source of this kind."""
-    return _TOPICS if source.format is SourceFormat.KAFKA else _FILES
+    return _OTHERS.get(source.format, _FILES)

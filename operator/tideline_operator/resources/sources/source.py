@@ -1,4 +1,4 @@
-"""The source of an ingest: files that land below a prefix, or topics of Kafka."""
+"""The source of an ingest: files that land below a prefix, topics of Kafka, a table of Postgres."""
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tideline.ingest.sources.files.after_ingest import AfterIngest
 from tideline.ingest.sources.files.listing import FileFormat
@@ -18,12 +18,13 @@ from tideline.ingest.sources.kafka.declared import (
     RECORDS_MAX,
     Isolation,
     Mechanism,
-    OnTruncate,
     Protocol,
     RecordField,
     ValueFormat,
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
+from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.declared import CHANGES_MAX, CONNECTION
 from tideline_operator.resources.field import CelRule, described, json_name, no_credentials_in
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.sources.column import SourceColumnSpec
@@ -31,11 +32,25 @@ from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 
 _OF_FILES = ("options", "moved_from", "taken", "moved_to", "names_ascend")
 _OF_TOPICS = (
-    *("start", "isolation", "on_data_loss", "record_fields", "max_records_per_commit"),
-    *("max_bytes_per_commit", "commit_every"),
-    *("protocol", "mechanism", "credentials", "set_aside"),
-    *("value", "schema_registry", "on_truncate", "write_streamer_checkpoint"),
+    *(
+        "start",
+        "isolation",
+        "on_data_loss",
+        "record_fields",
+        "protocol",
+        "mechanism",
+        "credentials",
+    ),
+    *(
+        "value",
+        "schema_registry",
+        "max_bytes_per_commit",
+        "commit_every",
+        "write_streamer_checkpoint",
+    ),
 )
+_OF_TABLES = ("publication", "connection_variable")
+_OF_STREAMS = ("max_records_per_commit", "set_aside", "on_truncate")
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
 _ONE_OF_TOPICS = "give topics or pattern, not both"
@@ -43,8 +58,23 @@ _REPEATS_MAX = 3
 """In one alternative of a pattern: what a match can cost grows with its power."""
 _FOR_AVRO = "is required with value: avro or debezium-avro, and only then allowed"
 _FOR_EVENTS = "is of change events, with value: debezium-json or debezium-avro"
+_FOR_TABLES = "is required for postgres, and only for it"
+_IDENTIFIER: Mapping[str, Any] = {
+    "pattern": r"[a-z_][a-z0-9_]*",
+    "pattern_meaning": "small letters, digits and _",
+    "length_max": 63,
+}
 _WITH_MOVE = "is required with taken: Move, and only then allowed"
-_HAS_ANY_OF_TOPICS = " || ".join(f"has(self.{json_name(name)})" for name in _OF_TOPICS)
+
+
+def _has_any_of(names: tuple[str, ...]) -> str:
+    return " || ".join(f"has(self.{json_name(name)})" for name in names)
+
+
+def _only(names: tuple[str, ...], condition: str, of: str) -> CelRule:
+    """Fields of other kinds of sources are refused."""
+    rule = f"{condition} || !({_has_any_of(names)})"
+    return CelRule(rule, f"{', '.join(map(json_name, names))} are of {of}")
 
 
 class SourceFormat(Enum):
@@ -54,11 +84,31 @@ class SourceFormat(Enum):
     CSV = "csv"
     JSON = "json"
     KAFKA = "kafka"
+    POSTGRES = "postgres"
 
     @property
     def of_files(self) -> FileFormat:
-        """That of its files. Raises ValueError for topics."""
+        """That of its files. Raises ValueError for others."""
         return FileFormat(self.value)
+
+    @property
+    def is_of_files(self) -> bool:
+        return self not in (SourceFormat.KAFKA, SourceFormat.POSTGRES)
+
+    @property
+    def foreign_fields(self) -> Mapping[str, str]:
+        """Fields of other kinds of sources, each with what has it."""
+        own = {
+            SourceFormat.KAFKA: (*_OF_TOPICS, *_OF_STREAMS),
+            SourceFormat.POSTGRES: (*_OF_TABLES, *_OF_STREAMS),
+        }.get(self, _OF_FILES)
+        owners = {
+            "files": _OF_FILES,
+            "kafka": _OF_TOPICS,
+            "postgres": _OF_TABLES,
+            "kafka and postgres": _OF_STREAMS,
+        }
+        return {name: owner for owner, names in owners.items() for name in names if name not in own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +125,11 @@ class SourceCredentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where rows come from, files that land or topics, and how they are read."""
+    """Where rows come from, files that land, topics or a table, and how they are read."""
 
     format: SourceFormat = described(
-        "parquet, csv (with a header line) or json (one per line) for files, kafka for topics."
+        "parquet, csv (with a header line) or json (one per line) for files, kafka for topics, "
+        "postgres for a table of Postgres."
     )
     path: str = described(
         "Landing prefix: s3://bucket/prefix/, or a folder, relative to the YAML file. Required "
@@ -100,7 +151,7 @@ class Source:
     )
     schema: tuple[SourceColumnSpec, ...] = described(
         "Columns of the files, for csv and json, inferred otherwise; or of the values of records, "
-        "which otherwise have the table's columns.",
+        "or of the table in Postgres, which otherwise have the table's columns.",
         default=(),
         items_max=2000,
         item_key="name",
@@ -135,8 +186,8 @@ class Source:
         length_max=16,
     )
     brokers: str | None = described(
-        "Addresses to begin with, host:port, with commas between them. For kafka, as all that "
-        "follows.",
+        "Addresses to begin with, host:port, with commas between them. For kafka, as what follows "
+        "up to mechanism.",
         default=None,
         length_max=1024,
     )
@@ -175,8 +226,8 @@ class Source:
         length_max=1024,
     )
     on_truncate: OnTruncate | None = described(
-        "What a change event does that empties the source table. Fail, the default, stops the "
-        "ingest; Ignore keeps the table's rows.",
+        "What happens where the source table is emptied, by a change event or in the log of "
+        "Postgres. Fail, the default, stops the ingest; Ignore keeps the table's rows.",
         default=None,
     )
     start: str | None = described(
@@ -207,8 +258,9 @@ class Source:
         items_max=11,
     )
     max_records_per_commit: int | None = described(
-        f"Largest number of records in one commit, {RECORDS_MAX:,} by default; their bytes must "
-        "fit into the memory of one process.",
+        "Largest number of records in one commit, or of changes of a table, whose transactions are "
+        f"not divided; {RECORDS_MAX:,} and {CHANGES_MAX:,} by default. Their bytes must fit into "
+        "the memory of one process. For kafka and postgres, as setAside.",
         default=None,
         minimum=1,
         maximum=10_000_000,
@@ -242,9 +294,37 @@ class Source:
     )
     set_aside: str | None = described(
         "Folder for records that cannot be ingested, with onBadRow: Quarantine: one JSON object a "
-        "line, with topic, partition, offset and reason.",
+        "line, with topic, partition and offset, or the range of the log, and the reason.",
         default=None,
         length_max=LOCATION_LENGTH_MAX,
+    )
+    table: str | None = described(
+        "Table of Postgres, such as public.orders; public where no schema is given. For postgres, "
+        "as all that follows.",
+        default=None,
+        pattern=r"[^.\"\s]+(\.[^.\"\s]+)?",
+        pattern_meaning="a name, or schema.name, without quotes",
+        length_max=127,
+    )
+    slot: str | None = described(
+        "Replication slot, of this ingest alone. It is made where it is missing, and keeps the log "
+        "of the server until it is in the table.",
+        default=None,
+        **_IDENTIFIER,
+    )
+    publication: str | None = described(
+        "Publication that has the table; named like the slot by default, and made where it is "
+        "missing.",
+        default=None,
+        **_IDENTIFIER,
+    )
+    connection_variable: str | None = described(
+        "Variable of the environment that has the connection string, such as "
+        f"postgresql://user:password@host/database; {CONNECTION} by default.",
+        default=None,
+        pattern=r"[A-Z_][A-Z0-9_]*",
+        pattern_meaning="the name of a variable in capitals",
+        length_max=63,
     )
 
     write_streamer_checkpoint: bool | None = described(
@@ -260,20 +340,13 @@ class Source:
             _WITH_MOVE,
             field="movedTo",
         ),
+        _only(_OF_TOPICS, "self.format == 'kafka'", "kafka"),
+        _only(_OF_TABLES, "self.format == 'postgres'", "postgres"),
+        _only(_OF_STREAMS, "self.format in ['kafka', 'postgres']", "kafka and postgres"),
         CelRule(
-            f"self.format == 'kafka' || !({_HAS_ANY_OF_TOPICS})",
-            f"{', '.join(map(json_name, _OF_TOPICS))} are of kafka",
+            "(self.format in ['kafka', 'postgres']) != has(self.path)", _FOR_FILES, field="path"
         ),
-        CelRule(
-            "(self.format == 'kafka') != has(self.path)",
-            _FOR_FILES,
-            field="path",
-        ),
-        CelRule(
-            "(self.format == 'kafka') == has(self.brokers)",
-            _FOR_TOPICS,
-            field="brokers",
-        ),
+        CelRule("(self.format == 'kafka') == has(self.brokers)", _FOR_TOPICS, field="brokers"),
         CelRule(
             "(self.format == 'kafka') == "
             "(has(self.pattern) || (has(self.topics) && self.topics.size() > 0))",
@@ -292,11 +365,13 @@ class Source:
             field="schemaRegistry",
         ),
         CelRule(
-            "!has(self.onTruncate) || (has(self.value) && self.value in"
-            " ['debezium-json', 'debezium-avro'])",
+            "!has(self.onTruncate) || self.format == 'postgres' ||"
+            " (has(self.value) && self.value in ['debezium-json', 'debezium-avro'])",
             _FOR_EVENTS,
             field="onTruncate",
         ),
+        CelRule("(self.format == 'postgres') == has(self.table)", _FOR_TABLES, field="table"),
+        CelRule("(self.format == 'postgres') == has(self.slot)", _FOR_TABLES, field="slot"),
     )
 
     @property
@@ -312,7 +387,7 @@ class Source:
         """A source has the fields of its kind; read options are Spark's; a folder is given where
         files are moved."""
         yield from self._faults_of_kind()
-        if self.format is SourceFormat.KAFKA:
+        if not self.format.is_of_files:
             return
         for name in self.options:
             problem = unknown_option(self.format.of_files, name)
@@ -323,15 +398,17 @@ class Source:
 
     def _faults_of_kind(self) -> Iterator[tuple[str, str]]:
         """Each kind of source has fields of its own."""
-        is_kafka = self.format is SourceFormat.KAFKA
-        if bool(self.path) == is_kafka:
-            yield "path", _FOR_FILES
-        for name, given in (
-            ("brokers", self.brokers),
-            ("topics", self.topics or self.pattern),
-        ):
+        is_kafka, is_postgres = (
+            self.format is wanted for wanted in (SourceFormat.KAFKA, SourceFormat.POSTGRES)
+        )
+        for name, given in (("brokers", self.brokers), ("topics", self.topics or self.pattern)):
             if bool(given) != is_kafka:
                 yield name, _FOR_TOPICS
+        for name, given in (("table", self.table), ("slot", self.slot)):
+            if bool(given) != is_postgres:
+                yield name, _FOR_TABLES
+        if bool(self.path) != self.format.is_of_files:
+            yield "path", _FOR_FILES
         if self.topics and self.pattern:
             yield "pattern", _ONE_OF_TOPICS
         if self.pattern:
@@ -339,16 +416,16 @@ class Source:
         needs_registry = self.value is not None and self.value.needs_registry
         if bool(self.schema_registry) != needs_registry:
             yield "schemaRegistry", _FOR_AVRO
-        if self.on_truncate is not None and not self.has_change_events:
+        if self.on_truncate is not None and is_kafka and not self.has_change_events:
             yield "onTruncate", _FOR_EVENTS
         for place, wanted in enumerate(self.record_fields):
             if wanted.is_of_event and not self.has_change_events:
                 yield f"recordFields[{place}]", _FOR_EVENTS
-        other = _OF_FILES if is_kafka else _OF_TOPICS
+        foreign = self.format.foreign_fields
         for item in dataclasses.fields(self):
             is_given = getattr(self, item.name) not in (item.default, None, {}, ())
-            if item.name in other and is_given:
-                of = "files" if is_kafka else "kafka"
+            if item.name in foreign and is_given:
+                of = foreign[item.name]
                 yield json_name(item.name), f"is of {of}, and the format is {self.format.value}"
 
 

@@ -11,11 +11,11 @@ from tideline.ingest.sources.kafka.declared import (
     DeclaredKafka,
     Isolation,
     Mechanism,
-    OnTruncate,
     Protocol,
     ValueFormat,
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
+from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline_operator.resources.sources.files import columns_of
 from tideline_operator.resources.sources.place_finder import PlaceFinder
 from tideline_operator.resources.sources.source import Source

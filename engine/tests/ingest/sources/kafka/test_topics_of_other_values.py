@@ -17,10 +17,10 @@ from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.sources.kafka.declared import (
     UNAVAILABLE,
-    OnTruncate,
     RecordField,
     ValueFormat,
 )
+from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.schema_registry import SchemaRegistry, connect_envelope, schema_registry
 from tideline.testing.topic_feed import TopicFeed

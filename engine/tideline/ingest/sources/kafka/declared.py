@@ -14,6 +14,7 @@ from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, OnDataLoss
 from tideline.ingest.sources.kafka.position import KIND
 from tideline.ingest.sources.kafka.records import KafkaRange
+from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -74,13 +75,6 @@ class ValueFormat(Enum):
     @property
     def needs_registry(self) -> bool:
         return self in (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
-
-
-class OnTruncate(Enum):
-    """What an event does that empties the table in its source."""
-
-    FAIL = "Fail"
-    IGNORE = "Ignore"
 
 
 class RecordField(Enum):

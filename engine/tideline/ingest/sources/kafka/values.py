@@ -16,11 +16,11 @@ from tideline.ingest.sources.kafka.change_events import Events
 from tideline.ingest.sources.kafka.declared import (
     UNAVAILABLE,
     DeclaredKafka,
-    OnTruncate,
     ValueFormat,
 )
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
 from tideline.ingest.sources.kafka.json_rows import read_json_values
+from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import Shape
 
 _WIRE = b"\0"

@@ -1,0 +1,170 @@
+"""Changes of one table, from the messages of its log, as rows that write and rows that delete.
+
+1. Transactions that end before the range were taken in already; they are there as long as the slot
+   has not moved.
+2. An update of a row's key deletes the old row and writes the new one.
+3. A value that is stored apart (TOAST) and did not change is not in the log. It is that of the old
+   row where the log has it whole, else of the change before, if that is here. The others are left
+   `unchanged`.
+4. Where columns change within the range, rows from there on are another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tideline.errors import ConfigError
+from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.lsn import lsn_text
+from tideline.ingest.sources.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Change,
+    Commit,
+    Relation,
+    Row,
+    Truncate,
+    Unchanged,
+    Value,
+    decode_message,
+)
+
+
+@dataclass(slots=True)
+class Run:
+    """Rows of the same columns, each with its number in the order of all. Deletes have the values
+    of the key, or all that the log has of the row."""
+
+    columns: tuple[tuple[str, int], ...]
+    written: list[Row] = field(default_factory=list)
+    written_order: list[int] = field(default_factory=list)
+    deleted: list[Row] = field(default_factory=list)
+    deleted_order: list[int] = field(default_factory=list)
+
+    def numbers_of(self, names: Sequence[str]) -> list[int] | None:
+        """Where columns of these names are; None where one is missing."""
+        places = {name: number for number, (name, _) in enumerate(self.columns)}
+        numbers = [places.get(name) for name in names]
+        return None if None in numbers else [number for number in numbers if number is not None]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What messages say of the table of this number, behind `after`."""
+
+    uri: str
+    oid: int
+    after: int
+    until: int
+    key: tuple[str, ...]
+    on_truncate: OnTruncate
+    bytes_max: int
+    runs: list[Run] = field(default_factory=list)
+    xids: set[int] = field(default_factory=set)
+    count: int = 0
+    size_bytes: int = 0
+    unchanged: list[tuple[Run, int]] = field(default_factory=list)
+    _last: dict[tuple[Value | Unchanged, ...], Row] = field(default_factory=dict)
+    _relation: Relation | None = None
+    _places: list[int] = field(default_factory=list)
+    _is_new: bool = False
+    _order: int = 0
+
+    def read(self, messages: Iterable[bytes]) -> None:
+        """Raises ConfigError for what cannot be taken in."""
+        for data in messages:
+            message = decode_message(data)
+            if isinstance(message, Change):
+                if message.oid == self.oid and self._is_new:
+                    self._note_size(len(data))
+                    self._add(message)
+            elif isinstance(message, Begin):
+                # The commit of one that ends at `after` is before it.
+                self._is_new = self.after <= message.lsn < self.until
+                if self._is_new:
+                    self.xids.add(message.xid)
+            elif isinstance(message, Relation):
+                if message.oid == self.oid:
+                    self._begin_run(message)
+            elif isinstance(message, Truncate):
+                if self.oid in message.oids and self._is_new:
+                    self._refuse_truncate()
+            elif isinstance(message, Commit):
+                self._is_new = False
+
+    def _note_size(self, size_bytes: int) -> None:
+        self.count += 1
+        self.size_bytes += size_bytes
+        if self.size_bytes > self.bytes_max:
+            raise ConfigError(
+                f"the changes of one commit have more than {self.bytes_max:,} bytes: lower "
+                "source.maxRecordsPerCommit; a transaction that is larger needs more memory",
+                path=self.uri,
+            )
+
+    def _begin_run(self, relation: Relation) -> None:
+        if self._relation == relation:
+            return
+        columns = tuple((column.name, column.type_oid) for column in relation.columns)
+        run = Run(columns)
+        places = run.numbers_of(self.key)
+        if places is None:
+            raise ConfigError(
+                f"the table has no column {', '.join(self.key)} of recordKey any more: its rows "
+                "cannot be known again",
+                path=self.uri,
+            )
+        identity = {column.name for column in relation.columns if column.is_identity}
+        if not relation.is_full and identity != set(self.key):
+            raise ConfigError(
+                f"recordKey is {', '.join(self.key)}, and changes name rows by "
+                f"{', '.join(sorted(identity)) or 'nothing'}: make them the same, or alter table "
+                f"{relation.schema}.{relation.name} replica identity full",
+                path=self.uri,
+            )
+        self._relation, self._places = relation, places
+        self._last.clear()
+        self.runs.append(run)
+
+    def _add(self, change: Change) -> None:
+        run, old, new = self.runs[-1], change.old, change.new
+        key = None if new is None else self._key(new)
+        key_before = key if old is None else self._key(old)
+        assert key_before is not None, "a change without rows"
+        before = self._last.pop(key_before, None)
+        if old is not None and key != key_before:
+            run.deleted.append(old)
+            run.deleted_order.append(self._next_order())
+        if new is not None and key is not None:
+            if UNCHANGED in new:
+                whole = old if self._relation is not None and self._relation.is_full else before
+                new = new if whole is None else _filled(new, whole)
+            if UNCHANGED in new:
+                self.unchanged.append((run, len(run.written)))
+            self._last[key] = new
+            run.written.append(new)
+            run.written_order.append(self._next_order())
+
+    def _key(self, row: Row) -> tuple[Value | Unchanged, ...]:
+        return tuple(row[place] for place in self._places)
+
+    def _next_order(self) -> int:
+        self._order += 1
+        return self._order
+
+    def _refuse_truncate(self) -> None:
+        if self.on_truncate is OnTruncate.FAIL:
+            raise ConfigError(
+                f"the table was truncated in the log before {lsn_text(self.until)}: its rows of "
+                "before stay with source.onTruncate: Ignore",
+                path=self.uri,
+            )
+
+
+def _filled(new: Row, before: Row) -> Row:
+    """The row with what did not change."""
+    return [
+        known if isinstance(value, Unchanged) else value
+        for value, known in zip(new, before, strict=True)
+    ]

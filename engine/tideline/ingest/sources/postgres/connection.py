@@ -1,0 +1,118 @@
+"""Connections to Postgres, and what its errors mean.
+
+`tideline run` and pods have the connection string in their environment; a process that looks for
+others has it of a Secret, and never of its own. What a server says may have a password in it: it is
+masked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from tideline.distribution import installation
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.secret_values import masked, note_secrets
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Error
+
+_CONNECT_S = 20
+_SETTINGS = (
+    # How values are written.
+    "set timezone = 'UTC'",
+    "set datestyle = 'ISO, YMD'",
+    "set intervalstyle = 'iso_8601'",
+    "set bytea_output = 'hex'",
+    "set extra_float_digits = 1",
+    "set standard_conforming_strings = on",
+    "set search_path = pg_catalog",
+    # A process that died holds its slot no longer than that.
+    "set client_connection_check_interval = '1s'",
+)
+_REFUSALS = (
+    *("authentication failed", "no pg_hba.conf entry", "no password supplied", "certificate"),
+    *("does not exist", "is not permitted to log in", "invalid connection option"),
+)
+"""Why a connection is refused has no code; servers that write other languages are tried again."""
+_REMEDIES: Mapping[str, str] = {
+    "42501": "the user needs REPLICATION, and to own the table where the publication is to be made",
+    "55006": "another reader uses the slot: a slot is of one ingest",
+    "57014": "a transaction has been open for long, and is waited for",
+    "53400": "raise max_replication_slots",
+}
+"""What is to be done, by the code of an error."""
+_WAITED_FOR = ("55006", "57014", "55P03", "40001", "40P01")
+"""Codes of what passes: a slot in use, a timeout, a lock, a conflict."""
+_UNAVAILABLE_CLASSES = ("08", "53", "57", "58", "XX")
+
+
+@contextmanager
+def connected(
+    source: DeclaredPostgres, variables: Mapping[str, str] = os.environ
+) -> Iterator[Connection]:
+    """A connection where each statement commits. Raises ConfigError, StorageUnavailableError."""
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        message = f"tables of Postgres need its client: {installation('postgres')}"
+        raise ConfigError(message) from error
+    conninfo = variables.get(source.connection, "")
+    if not conninfo:
+        raise ConfigError(f"{source.connection} is not set: it has the connection string")
+    try:
+        _note_password(conninfo, variables)
+        connection = psycopg.connect(
+            conninfo,
+            autocommit=True,
+            connect_timeout=_CONNECT_S,
+            application_name="tideline",
+            client_encoding="utf8",
+        )
+    except psycopg.Error as error:
+        _raise_unconnected(source, error)
+    try:
+        with connection:
+            for setting in _SETTINGS:
+                connection.execute(setting)
+            yield connection
+    except psycopg.Error as error:
+        _raise_failed(source, error)
+
+
+def is_code(error: BaseException, code: str) -> bool:
+    """Whether an error of the client is of this code."""
+    return getattr(error, "sqlstate", None) == code
+
+
+def _note_password(conninfo: str, variables: Mapping[str, str]) -> None:
+    from psycopg.conninfo import conninfo_to_dict
+
+    note_secrets((variables.get("PGPASSWORD"), variables.get("PGSSLPASSWORD")))
+    # What cannot be read may have the password anywhere.
+    note_secrets((conninfo,))
+    found = conninfo_to_dict(conninfo)
+    note_secrets(str(found[name]) for name in ("password", "sslpassword") if found.get(name))
+
+
+def _raise_unconnected(source: DeclaredPostgres, error: Error) -> NoReturn:
+    from psycopg import OperationalError
+
+    words = masked(str(error)).strip().replace("\n", " ")
+    if any(refusal in words for refusal in _REFUSALS) or not isinstance(error, OperationalError):
+        raise ConfigError(f"the server refuses this client: {words}", path=source.uri)
+    raise StorageUnavailableError(f"the server does not answer: {words}", path=source.uri)
+
+
+def _raise_failed(source: DeclaredPostgres, error: Error) -> NoReturn:
+    words = masked(str(error)).strip().replace("\n", " ")
+    code = error.sqlstate or ""
+    if code in _REMEDIES:
+        words = f"{words}; {_REMEDIES[code]}"
+    passes = not code or code in _WAITED_FOR or code[:2] in _UNAVAILABLE_CLASSES
+    if passes and code != "53400":
+        raise StorageUnavailableError(f"the server says: {words}", path=source.uri)
+    raise ConfigError(f"the server says: {words}", path=source.uri)

@@ -1,0 +1,222 @@
+"""What one look at a table of Postgres and its slot found, and what comes next. Values alone.
+
+1. First the slot is made, and committed to the table as nothing copied: no change of later is
+   missed.
+2. Then rows are copied by spans of the key, each of them as it is when it is read. What changes
+   meanwhile, before or behind the span, is in the log behind the slot's beginning.
+3. Then the log is read from the slot's beginning. It repeats changes that the copy has, each key's
+   in their order, so that a row ends as the log has it. Rows that were deleted since are deleted:
+   nothing is copied once the log is read.
+4. A range of the log ends with a transaction. Where there is nothing for this table in much log, a
+   range without rows lets the slot move on, and the server remove it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tideline.ingest.sources.postgres.lsn import lsn_text
+from tideline.ingest.sources.postgres.position import Origin, PostgresPosition
+from tideline.ingest.sources.postgres.ranges import Keys, PostgresRange, postgres_range_of
+from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
+from tideline.wording import size_text
+
+_AGAIN = (
+    "what was deleted meanwhile cannot be known: copy the table again into a new location, with "
+    "a slot that is new"
+)
+IDLE_BYTES_MAX = 64 << 20
+"""How much log without a change of this table is kept."""
+_RETAINED_BYTES_NOTED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot as the server has it. `confirmed` is where it begins to give changes; the server keeps
+    `retained_bytes` of log for it, and `safe_bytes` more before it gives it up, None where it never
+    does."""
+
+    confirmed: int
+    is_lost: bool = False
+    retained_bytes: int = 0
+    safe_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The next transactions in the log: where they end, None where there are none, how many changes
+    they have, and whether they are all."""
+
+    until: int | None = None
+    changes: int = 0
+    is_all: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresLook:
+    """One look. `origin` is None where the table is not there. The log was flushed up to `flushed`
+    before the changes `ahead` were looked for, which is done once the copy is made; `keys` are what
+    the copy takes next."""
+
+    table: str
+    slot_name: str
+    origin: Origin | None = None
+    slot: Slot | None = None
+    flushed: int = 0
+    keys: Keys | None = None
+    ahead: Ahead | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return True
+
+    @property
+    def exists(self) -> bool:
+        return self.origin is not None
+
+    @property
+    def set_aside(self) -> SetAside:
+        return SetAside()
+
+    def at_once(self) -> PostgresLook:
+        return self
+
+    def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:  # noqa: ARG002
+        known = _known(after)
+        return self._lost(known) or self._next(known) or Nothing()
+
+    def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
+        known = _known(after)
+        if self._lost(known) is not None:
+            return Backlog()
+        at = None if known is None or self.slot is None else known.lsn
+        unsettled = at is not None and self.slot is not None and at > self.slot.confirmed
+        return Backlog(
+            parts=0 if self._next(known) is None else 1,
+            size_bytes=0 if at is None else max(0, self.flushed - at),
+            records=self.ahead.changes if self.ahead is not None else 0,
+            remembered=int(unsettled),
+        )
+
+    def still_there(self, planned: Range, after: Position | None) -> PostgresRange:
+        taken, known = postgres_range_of(planned), _known(after)
+        is_there = taken.origin is not None and taken.origin == self.origin
+        if taken.lsn is not None:
+            slot, last = self.slot, taken.lsn if taken.until is None else taken.until
+            is_there = is_there and slot is not None and not slot.is_lost
+            is_there = is_there and slot is not None and slot.confirmed <= taken.lsn
+            is_there = is_there and last <= self.flushed
+        if known is not None:
+            is_there = is_there and _follows(taken, known)
+        return taken if is_there else PostgresRange()
+
+    def advance(self, after: Position | None, taken: Range) -> PostgresPosition:  # noqa: ARG002
+        found = postgres_range_of(taken)
+        assert found.origin is not None
+        if found.keys is not None:
+            return PostgresPosition(found.origin, found.lsn, found.keys.until)
+        return PostgresPosition(found.origin, found.until, () if found.until is None else None)
+
+    def look_after(self, position: Position) -> str:  # noqa: ARG002
+        return ""
+
+    def is_drained(self, position: Position) -> bool:
+        known = _known(position)
+        if known is None or known.lsn is None or self.ahead is None:
+            return False
+        return self.ahead.is_all and known.lsn >= (self.ahead.until or 0)
+
+    def was_read_to(self, position: Position) -> bool:
+        known = _known(position)
+        return known is not None and self.origin is not None and _is_same(known, self.origin)
+
+    def describe_others(self) -> str | None:
+        """How much log the server keeps for the slot, where that is much."""
+        slot = self.slot
+        if slot is None or slot.retained_bytes < _RETAINED_BYTES_NOTED:
+            return None
+        # In whole units, so that it is not said again for each look.
+        kept = size_text(slot.retained_bytes // _RETAINED_BYTES_NOTED * _RETAINED_BYTES_NOTED)
+        text = f"the server keeps over {kept} of its log for slot {self.slot_name}"
+        if slot.safe_bytes is not None and slot.safe_bytes < slot.retained_bytes:
+            text += ", and is close to giving it up (max_slot_wal_keep_size)"
+        return text
+
+    def _next(self, known: PostgresPosition | None) -> PostgresRange | None:
+        if self.origin is None:
+            return None
+        if known is None or self.slot is None or not self.origin.entry:
+            return PostgresRange(self.origin)
+        if known.copied is not None:
+            start = self.slot.confirmed if known.lsn is None else known.lsn
+            return PostgresRange(self.origin, start, keys=self.keys)
+        if self.ahead is None or known.lsn is None:
+            return None
+        until = self.ahead.until
+        if until is None and self.flushed - known.lsn > IDLE_BYTES_MAX:
+            until = self.flushed
+        if until is None or until <= known.lsn:
+            return None
+        return PostgresRange(self.origin, known.lsn, until)
+
+    def _lost(self, known: PostgresPosition | None) -> Lost | None:
+        if known is None:
+            return None
+        if self.origin is None:
+            return Lost(f"there is no table {self.table} any more", _AGAIN)
+        if not _is_same(known, self.origin):
+            return Lost(_difference(self.table, known.origin, self.origin), _AGAIN)
+        if self.slot is None:
+            gone = f"there is no slot {self.slot_name} any more"
+            return None if known.lsn is None else Lost(gone, _AGAIN)
+        if self.slot.is_lost:
+            what = f"the server has given up slot {self.slot_name}: max_slot_wal_keep_size"
+            return Lost(what, f"drop the slot; {_AGAIN}")
+        if known.lsn is None:
+            return None
+        if self.slot.confirmed > known.lsn:
+            return Lost(
+                f"slot {self.slot_name} is at {lsn_text(self.slot.confirmed)}, the table has read "
+                f"to {lsn_text(known.lsn)}: another reader moved it, or it was made again",
+                _AGAIN,
+            )
+        if known.lsn > self.flushed:
+            return Lost(
+                f"the log ends at {lsn_text(self.flushed)}, the table has read to "
+                f"{lsn_text(known.lsn)}: the server lost changes",
+                _AGAIN,
+            )
+        return None
+
+
+def _difference(table: str, known: Origin, found: Origin) -> str:
+    if known.system != found.system:
+        return f"another database answers: it is of system {found.system}, not {known.system}"
+    if known.timeline != found.timeline:
+        return (
+            f"another server was promoted: its log is of timeline {found.timeline}, the table has "
+            f"read {known.timeline}"
+        )
+    if known.table != found.table:
+        return f"table {table} was dropped and created again"
+    return f"table {table} was taken out of the publication"
+
+
+def _follows(taken: PostgresRange, known: PostgresPosition) -> bool:
+    """Whether a range is what comes after a position."""
+    if taken.origin is None or not _is_same(known, taken.origin):
+        return False
+    if taken.keys is not None:
+        return known.lsn in (None, taken.lsn) and known.copied == taken.keys.after
+    return known.lsn == taken.lsn and (known.copied is None) == (taken.until is not None)
+
+
+def _is_same(known: PostgresPosition, found: Origin) -> bool:
+    if known.lsn is None:
+        # Nothing was read yet: the publication may be made now.
+        return known.origin.table_alone == found.table_alone
+    return known.origin == found
+
+
+def _known(after: Position | None) -> PostgresPosition | None:
+    return after if isinstance(after, PostgresPosition) else None

@@ -1,0 +1,87 @@
+"""How far a table has read a table of Postgres.
+
+1. Once there is a slot, nothing is copied yet: `lsn` is None.
+2. While the first copy is made, `lsn` is where the slot begins, and `copied` the last key.
+3. Then `lsn` is where the log was read to, and `copied` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
+
+KIND = "postgres"
+
+Key = tuple[str, ...]
+"""Values of the columns of a key, as the server writes them; empty before the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The table that is read, in its database. A server that was promoted has another timeline; a
+    table that was created again has another number. So has its entry in a publication, if it was
+    taken out meanwhile: 0 without one. What was read of the one says nothing of the other.
+    """
+
+    system: str
+    timeline: int
+    table: int
+    entry: int = 0
+
+    @property
+    def table_alone(self) -> Origin:
+        """Whatever the publication."""
+        return replace(self, entry=0)
+
+    def stored(self) -> list[Any]:
+        return [self.system, self.timeline, self.table, self.entry]
+
+    @classmethod
+    def from_stored(cls, content: Any) -> Origin:
+        system, *numbers = content
+        timeline, table, entry = map(int, numbers)
+        return cls(str(system), timeline, table, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPosition:
+    """See the module's text."""
+
+    origin: Origin
+    lsn: int | None = None
+    copied: Key | None = ()
+
+    @property
+    def kind(self) -> str:
+        return KIND
+
+    @property
+    def needs_whole_look(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        if self.lsn is None:
+            return "nothing copied yet"
+        if self.copied is not None:
+            return f"the copy behind key ({', '.join(self.copied)})"
+        return lsn_text(self.lsn)
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "origin": self.origin.stored(),
+            "lsn": None if self.lsn is None else lsn_text(self.lsn),
+            "copied": None if self.copied is None else list(self.copied),
+        }
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> PostgresPosition:
+        """Raises ValueError, KeyError or TypeError where it is none."""
+        lsn, copied = content["lsn"], content["copied"]
+        return cls(
+            Origin.from_stored(content["origin"]),
+            None if lsn is None else parse_lsn(lsn),
+            None if copied is None else tuple(str(value) for value in copied),
+        )

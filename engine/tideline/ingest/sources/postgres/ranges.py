@@ -1,0 +1,99 @@
+"""What one commit takes in of a table of Postgres: the making of a slot, a span of keys, or a span
+of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
+from tideline.ingest.sources.postgres.position import Key, Origin
+from tideline.ingest.sources.source import Range
+
+SLOT = "slot"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Rows behind the key `after`, up to `until`; to the last one where that is None."""
+
+    after: Key
+    until: Key | None
+
+    def __str__(self) -> str:
+        end = "the last key" if self.until is None else f"key ({', '.join(self.until)})"
+        return f"copy up to {end}"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresRange:
+    """`lsn` is where the log was read to before it; None where the slot is to be made.
+
+    `until` is where a span of the log ends: the end of a transaction. `keys` is a span of the first
+    copy.
+    """
+
+    origin: Origin | None = None
+    lsn: int | None = None
+    until: int | None = None
+    keys: Keys | None = None
+
+    @property
+    def name(self) -> str:
+        if self.keys is not None:
+            return str(self.keys)
+        return SLOT if self.until is None else f"log up to {lsn_text(self.until)}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return () if self.origin is None else (self.name,)
+
+    @property
+    def size_bytes(self) -> int:
+        """Only reading shows it."""
+        return 0
+
+    @property
+    def start(self) -> str:
+        """Every look is whole."""
+        return ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    def only(self, names: Collection[str]) -> PostgresRange:
+        return self if self.name in names else PostgresRange()
+
+    def limited(self, bytes_max: int) -> PostgresRange:  # noqa: ARG002
+        """The whole range: `maxRecordsPerCommit` limits it."""
+        return self
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "origin": None if self.origin is None else self.origin.stored(),
+            "lsn": None if self.lsn is None else lsn_text(self.lsn),
+            "until": None if self.until is None else lsn_text(self.until),
+            "keys": None if self.keys is None else [self.keys.after, self.keys.until],
+        }
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> PostgresRange:
+        origin, lsn, until, keys = (content[name] for name in ("origin", "lsn", "until", "keys"))
+        return cls(
+            None if origin is None else Origin.from_stored(origin),
+            None if lsn is None else parse_lsn(lsn),
+            None if until is None else parse_lsn(until),
+            None if keys is None else Keys(_key(keys[0]), keys[1] and _key(keys[1])),
+        )
+
+
+def postgres_range_of(planned: Range) -> PostgresRange:
+    """A range of another kind is a mistake of the caller."""
+    assert isinstance(planned, PostgresRange)
+    return planned
+
+
+def _key(values: Any) -> Key:
+    return tuple(str(value) for value in values)

@@ -1,0 +1,467 @@
+"""What is asked of a Postgres server: its table, the slot, and the log.
+
+1. Slot and publication are made by the first operation, the publication before the slot: a slot
+   gives no changes of before its publication, and none at all without one.
+2. Changes are looked at without being taken: they stay until the slot moves, which is done once
+   they are in a table.
+3. A commit is in the log a moment before others see its rows. Those that were under way when the
+   slot was made are waited for: the copy, which begins after it, sees what the log does not have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.connection import connected, is_code
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot
+from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
+from tideline.ingest.sources.postgres.position import Key, Origin, PostgresPosition
+from tideline.ingest.sources.postgres.ranges import Keys
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_COMMITS_WAITED_S = 120.0
+_BUSY_S = 10.0
+_POLL_S = 0.2
+_OPTIONS = "'proto_version', '1', 'publication_names', %s"
+_PEEK = f"pg_logical_slot_peek_binary_changes(%s, %s, %s, {_OPTIONS})"
+_COLUMN_LISTS_SINCE = 150_000
+
+
+@dataclass(frozen=True, slots=True)
+class ServerColumn:
+    """A column as the server has it: the number of its type, and the type in SQL."""
+
+    name: str
+    type_oid: int
+    type_sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTable:
+    """A table as the server has it. `key` are the columns by which rows are copied: the primary
+    key, or the index of the replica identity. With `has_whole_rows` changes have the whole old row.
+    """
+
+    origin: Origin
+    name: tuple[str, str]
+    columns: tuple[ServerColumn, ...]
+    key: tuple[ServerColumn, ...]
+    has_whole_rows: bool
+
+    @property
+    def sql(self) -> str:
+        return ".".join(map(quoted, self.name))
+
+
+def look_at(
+    source: DeclaredPostgres, after: PostgresPosition | None, variables: Mapping[str, str]
+) -> PostgresLook:
+    """What is there now, and what comes after a position. Raises StorageUnavailableError,
+    ConfigError."""
+    with connected(source, variables) as connection:
+        flushed = _flushed(source, connection)
+        table = find_table(source, connection)
+        look = PostgresLook(source.table, source.slot, flushed=flushed)
+        if table is None:
+            return look
+        slot = _find_slot(source, connection)
+        keys = ahead = None
+        if after is not None and after.origin.table_alone == table.origin.table_alone:
+            if after.copied is not None:
+                keys = _next_keys(source, connection, table, after.copied)
+            elif slot is not None and not slot.is_lost:
+                ahead = _ahead(source, connection)
+        return PostgresLook(
+            source.table, source.slot, table.origin, slot, flushed, keys=keys, ahead=ahead
+        )
+
+
+def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable | None:
+    """The table, None where there is none. Raises ConfigError where it cannot be read."""
+    schema, name = source.schema_and_name
+    found = connection.execute(
+        "select c.oid, c.relkind, c.relreplident, system_identifier::text,"
+        " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+        " from pg_class c join pg_namespace n on n.oid = c.relnamespace, pg_control_system()"
+        " where n.nspname = %s and c.relname = %s",
+        (schema, name),
+    ).fetchone()
+    if found is None:
+        return None
+    oid, kind, identity, system, timeline = found
+    if kind not in ("r", b"r"):
+        raise ConfigError("only plain tables are read, none with partitions", path=source.uri)
+    columns = connection.execute(
+        "select attnum, attname, atttypid, format_type(atttypid, atttypmod) from pg_attribute"
+        " where attrelid = %s and attnum > 0 and not attisdropped order by attnum",
+        (oid,),
+    ).fetchall()
+    numbers = connection.execute(
+        "select indkey::text, indnkeyatts from pg_index where indrelid = %s and indisvalid"
+        " and (indisprimary or indisreplident) order by indisprimary desc limit 1",
+        (oid,),
+    ).fetchone()
+    if numbers is None or identity in ("n", b"n"):
+        raise ConfigError(
+            "the table has no primary key, or no replica identity: its changes do not say which "
+            f"rows they are of; alter table {source.table} add primary key (...), or replica "
+            "identity using index ...",
+            path=source.uri,
+        )
+    by_number = {number: ServerColumn(*rest) for number, *rest in columns}
+    key = tuple(by_number[int(number)] for number in numbers[0].split()[: numbers[1]])
+    entry = _entry_in_publication(source, connection, oid)
+    origin = Origin(system, int(timeline, 16), oid, entry)
+    return ServerTable(
+        origin, (schema, name), tuple(by_number.values()), key, identity in ("f", b"f")
+    )
+
+
+def make_slot(source: DeclaredPostgres) -> None:
+    """Make publication and slot where they are missing. What was committed before is seen by every
+    look of after. Raises ConfigError, StorageUnavailableError."""
+    with connected(source) as connection:
+        (level,) = _one(connection, "show wal_level")
+        if level != "logical":
+            message = f"wal_level is {level}: set it to logical and start the server again"
+            raise ConfigError(message, path=source.uri)
+        table = find_table(source, connection)
+        if table is None:
+            raise StorageUnavailableError("the table is gone", path=source.uri)
+        if not table.origin.entry:
+            _make_publication(source, connection, table)
+        if _find_slot(source, connection) is None:
+            # The server waits for transactions that are open.
+            connection.execute(f"set statement_timeout = '{_COMMITS_WAITED_S}s'".encode())
+            connection.execute(
+                "select pg_create_logical_replication_slot(%s, 'pgoutput')", (source.slot,)
+            )
+            connection.execute("set statement_timeout = 0")
+        _wait_for_commits(source, connection)
+
+
+def read_log(source: DeclaredPostgres, until: int) -> Iterator[bytes]:
+    """Messages of the log behind the slot, up to the end of a transaction. Raises
+    StorageUnavailableError, ConfigError."""
+    with connected(source) as connection:
+        _wait_for_slot(source, connection)
+        publication = literal(quoted(source.publication))
+        call = (
+            f"pg_logical_slot_peek_binary_changes({literal(source.slot)}, "
+            f"{literal(lsn_text(until))}, null, 'proto_version', '1', "
+            f"'publication_names', {publication})"
+        )
+        statement = f"copy (select data from {call}) to stdout (format binary)"
+        with connection.cursor().copy(statement.encode()) as copy:
+            copy.set_types(["bytea"])
+            for (message,) in copy.rows():
+                yield message
+
+
+def copy_rows(
+    source: DeclaredPostgres, names: tuple[str, ...], keys: Keys, bytes_max: int
+) -> bytes:
+    """Columns of the rows of a span, as CSV where all but nulls is quoted. Raises ConfigError,
+    StorageUnavailableError."""
+    with connected(source) as connection:
+        table = find_table(source, connection)
+        if table is None:
+            raise StorageUnavailableError("the table is gone", path=source.uri)
+        conditions = [after_key(table.key, keys.after)] if keys.after else []
+        if keys.until is not None:
+            conditions.append(after_key(table.key, keys.until, "<="))
+        where = " and ".join(conditions) or "true"
+        selected = ", ".join(map(quoted, names))
+        order = ", ".join(quoted(column.name) for column in table.key)
+        rows = f"select {selected} from {table.sql} where {where} order by {order}"
+        statement = f"copy ({rows}) to stdout (format csv, force_quote *)"
+        pieces, size = [], 0
+        with connection.cursor().copy(statement.encode()) as copy:
+            for piece in copy:
+                size += len(piece)
+                if size > bytes_max:
+                    raise ConfigError(
+                        f"the rows of one commit have more than {bytes_max:,} bytes: lower "
+                        "source.maxRecordsPerCommit",
+                        path=source.uri,
+                    )
+                pieces.append(bytes(piece))
+        return b"".join(pieces)
+
+
+def current_values(
+    source: DeclaredPostgres,
+    names: Sequence[str],
+    record_key: Sequence[str],
+    keys: Sequence[Sequence[str]],
+    xids: Collection[int],
+) -> dict[tuple[bytes, ...], dict[str, bytes | None]]:
+    """Values of columns as they are now in rows of these keys, seen once these transactions are
+    seen. Raises StorageUnavailableError, ConfigError."""
+    with connected(source) as connection:
+        table = find_table(source, connection)
+        if table is None:
+            return {}
+        types = {column.name: column.type_sql for column in table.columns}
+        aliases = [f"k{number}" for number in range(len(record_key))]
+        same = " and ".join(
+            f"t.{quoted(name)} = {alias}::{types[name]}"
+            for name, alias in zip(record_key, aliases, strict=True)
+        )
+        wanted = [name for name in names if name in types]
+        # Written by the function that writes them to the log.
+        values = ", ".join(
+            f"case when t.{quoted(name)} is not null then format('%%s', t.{quoted(name)}) end"
+            for name in wanted
+        )
+        texts = ", ".join("%s::text[]" for _ in aliases)
+        statement = (
+            f"select {', '.join(aliases)}, {values} from {table.sql} t"
+            f" join unnest({texts}) as k({', '.join(aliases)}) on {same}"
+        )
+        columns = tuple(list(column) for column in zip(*keys, strict=True))
+        with _snapshot_after(source, connection, xids):
+            found = connection.execute(statement.encode(), columns).fetchall()
+    count = len(aliases)
+    return {
+        tuple(value.encode() for value in row[:count]): {
+            name: None if value is None else value.encode()
+            for name, value in zip(wanted, row[count:], strict=True)
+        }
+        for row in found
+    }
+
+
+def require_same(source: DeclaredPostgres, origin: Origin, lsn: int) -> None:
+    """What was read is of the table and the slot that were planned. Raises
+    StorageUnavailableError where one was made again meanwhile."""
+    with connected(source) as connection:
+        _flushed(source, connection)
+        table, slot = find_table(source, connection), _find_slot(source, connection)
+    if table is None or table.origin != origin or slot is None or slot.confirmed > lsn:
+        raise StorageUnavailableError("table or slot changed while it was read", path=source.uri)
+
+
+def advance_slot(source: DeclaredPostgres, lsn: int) -> bool:
+    """Let the server remove the log up to `lsn`; False where it may already. Raises
+    StorageUnavailableError, ConfigError."""
+    with connected(source) as connection:
+        slot = _find_slot(source, connection)
+        if slot is None or slot.is_lost or slot.confirmed >= lsn:
+            return False
+        _wait_for_slot(source, connection)
+        connection.execute(
+            "select pg_replication_slot_advance(%s, %s::pg_lsn)", (source.slot, lsn_text(lsn))
+        )
+        return True
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> str:
+    """A condition in SQL: rows behind, or up to, a key."""
+    names = ", ".join(quoted(column.name) for column in key)
+    constants = (
+        f"{literal(value)}::{column.type_sql}" for column, value in zip(key, values, strict=True)
+    )
+    return f"({names}) {sign} ({', '.join(constants)})"
+
+
+def _flushed(source: DeclaredPostgres, connection: Connection) -> int:
+    (in_recovery,) = _one(connection, "select pg_is_in_recovery()")
+    if in_recovery:
+        raise StorageUnavailableError("the server is a standby", path=source.uri)
+    (flushed,) = _one(connection, "select pg_current_wal_flush_lsn()::text")
+    return parse_lsn(flushed)
+
+
+def _entry_in_publication(source: DeclaredPostgres, connection: Connection, oid: int) -> int:
+    """The number of the table's entry, 0 where there is none. Raises ConfigError where the
+    publication leaves something out."""
+    found = connection.execute(
+        "select oid, puballtables, pubinsert and pubupdate and pubdelete, pubtruncate"
+        " from pg_publication where pubname = %s",
+        (source.publication,),
+    ).fetchone()
+    if found is None:
+        return 0
+    publication, is_of_all, has_rows, has_truncates = found
+    truncates_matter = source.on_truncate is OnTruncate.FAIL
+    if not has_rows or (truncates_matter and not has_truncates):
+        needed = "insert, update, delete" + (", truncate" if truncates_matter else "")
+        raise ConfigError(
+            f"publication {source.publication} leaves changes out: alter publication "
+            f"{source.publication} set (publish = '{needed}')",
+            path=source.uri,
+        )
+    if is_of_all:
+        return int(publication)
+    narrowed = "false"
+    if connection.info.server_version >= _COLUMN_LISTS_SINCE:
+        narrowed = "prqual is not null or prattrs is not null"
+    entry = connection.execute(
+        f"select oid, {narrowed} from pg_publication_rel where prpubid = %s"
+        " and prrelid = %s".encode(),
+        (publication, oid),
+    ).fetchone()
+    if entry is None:
+        return 0
+    if entry[1]:
+        raise ConfigError(
+            f"publication {source.publication} has only some rows or columns of the table",
+            path=source.uri,
+        )
+    return int(entry[0])
+
+
+def _make_publication(source: DeclaredPostgres, connection: Connection, table: ServerTable) -> None:
+    """One that is there may be another user's: it is not changed."""
+    (is_there,) = _one(
+        connection,
+        "select count(*) from pg_publication where pubname = %s",
+        (source.publication,),
+    )
+    if is_there:
+        raise ConfigError(
+            f"publication {source.publication} does not have the table: alter publication "
+            f"{source.publication} add table {source.table}",
+            path=source.uri,
+        )
+    name = quoted(source.publication)
+    connection.execute(f"create publication {name} for table {table.sql}".encode())
+
+
+def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
+    found = connection.execute(
+        "select plugin, database = current_database(), confirmed_flush_lsn::text,"
+        " coalesce(wal_status, '') = 'lost',"
+        " coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, safe_wal_size"
+        " from pg_replication_slots where slot_name = %s",
+        (source.slot,),
+    ).fetchone()
+    if found is None:
+        return None
+    plugin, is_here, confirmed, is_lost, retained, safe = found
+    if plugin != "pgoutput" or not is_here:
+        raise ConfigError(
+            f"slot {source.slot} is of another database or plugin: give source.slot another name",
+            path=source.uri,
+        )
+    if confirmed is None and not is_lost:
+        raise StorageUnavailableError(f"slot {source.slot} is being made", path=source.uri)
+    return Slot(parse_lsn(confirmed or "0/0"), is_lost, int(retained), safe)
+
+
+def _next_keys(
+    source: DeclaredPostgres, connection: Connection, table: ServerTable, after: Key
+) -> Keys:
+    """Those of as many rows as one commit takes in. Raises ConfigError."""
+    if after and len(after) != len(table.key):
+        raise ConfigError("the primary key is another one than before", path=source.uri)
+    condition = after_key(table.key, after) if after else "true"
+    # Without the table's name the order would be that of the texts.
+    names = [f"t.{quoted(column.name)}" for column in table.key]
+    texts = ", ".join(f"{name}::text" for name in names)
+    found = connection.execute(
+        f"select {texts} from {table.sql} t where {condition} order by {', '.join(names)}"
+        f" offset {source.changes_max - 1} limit 1".encode()
+    ).fetchone()
+    return Keys(after, found)
+
+
+def _ahead(source: DeclaredPostgres, connection: Connection) -> Ahead:
+    """The transactions that come next, at least as many as have `changes_max` changes."""
+    _wait_for_slot(source, connection)
+    try:
+        # The first byte says what a message is: C ends a transaction; I, U, D and T change rows.
+        until, changes, messages = _one(
+            connection,
+            "select max(lsn) filter (where get_byte(data, 0) = 67)::text,"
+            " count(*) filter (where get_byte(data, 0) in (68, 73, 84, 85)), count(*)"
+            f" from {_PEEK}",
+            (source.slot, None, source.changes_max, quoted(source.publication)),
+        )
+    except Exception as error:
+        if is_code(error, "42704"):
+            raise ConfigError(
+                f"slot {source.slot} is older than publication {source.publication}: drop the "
+                "slot, and the next look makes it again",
+                path=source.uri,
+            ) from error
+        raise
+    is_all = messages < source.changes_max
+    return Ahead(None if until is None else parse_lsn(until), changes, is_all)
+
+
+def _wait_for_slot(source: DeclaredPostgres, connection: Connection) -> None:
+    """Until nobody uses the slot, for a moment: one that died does so a little longer."""
+    deadline_s = time.monotonic() + _BUSY_S
+    while time.monotonic() < deadline_s:
+        found = connection.execute(
+            "select active from pg_replication_slots where slot_name = %s", (source.slot,)
+        ).fetchone()
+        if found is None or not found[0]:
+            return
+        time.sleep(_POLL_S)
+
+
+def _wait_for_commits(source: DeclaredPostgres, connection: Connection) -> None:
+    """Until all transactions are over that were open when this was called."""
+    (until,) = _one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
+    deadline_s = time.monotonic() + _COMMITS_WAITED_S
+    while True:
+        (oldest,) = _one(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text")
+        if int(oldest) >= int(until):
+            return
+        if time.monotonic() > deadline_s:
+            message = f"a transaction has been open for {_COMMITS_WAITED_S:.0f} s: the copy waits"
+            raise StorageUnavailableError(message, path=source.uri)
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _snapshot_after(
+    source: DeclaredPostgres, connection: Connection, xids: Collection[int]
+) -> Iterator[None]:
+    """A transaction that sees the rows of these."""
+    deadline_s = time.monotonic() + _COMMITS_WAITED_S
+    while True:
+        connection.execute("begin isolation level repeatable read read only")
+        (snapshot,) = _one(connection, "select pg_current_snapshot()::text")
+        if not _open_in(snapshot) & set(xids):
+            break
+        connection.execute("rollback")
+        if time.monotonic() > deadline_s:
+            raise StorageUnavailableError("commits are not visible yet", path=source.uri)
+        time.sleep(_POLL_S)
+    yield
+    connection.execute("rollback")
+
+
+def _open_in(snapshot: str) -> set[int]:
+    """Transactions that a snapshot does not see although they are in the log, as the log numbers
+    them. Those that begin later are not in the log."""
+    return {int(xid) & 0xFFFFFFFF for xid in snapshot.split(":")[2].split(",") if xid}
+
+
+def _one(connection: Connection, statement: str, given: tuple[object, ...] = ()) -> tuple[Any, ...]:
+    found = connection.execute(statement.encode(), given or None).fetchone()
+    assert found is not None
+    return found

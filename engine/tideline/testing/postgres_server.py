@@ -1,0 +1,241 @@
+"""A real server of Postgres on the loopback interface, for tests.
+
+    python -m tideline.testing.postgres_server start    run one until interrupted, print its URI
+
+It is the one that the machine has: Debian's package `postgresql`, or what PATH finds. It refuses to
+run as root: then it runs as the user `postgres`. Connections need a password.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+import pytest
+
+from tideline.testing.minio_server import free_port
+
+PASSWORD = "only-for-tests"
+_USER = "tideline"
+_SYSTEM_USER = "postgres"
+_START_S = 60.0
+_DEBIAN = Path("/usr/lib/postgresql")
+_SETTINGS = """\
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = '{folder}'
+wal_level = {wal_level}
+max_wal_senders = 8
+max_replication_slots = 16
+shared_buffers = 32MB
+max_wal_size = 64MB
+min_wal_size = 32MB
+max_slot_wal_keep_size = 256MB
+"""
+
+
+def programs() -> Path | None:
+    """The folder of the server's programs, None where there are none."""
+    found = sorted(_DEBIAN.glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    path = shutil.which("initdb")
+    return None if path is None else Path(path).resolve().parent
+
+
+class PostgresServer:
+    """One server, and what tests do to it."""
+
+    def __init__(self, folder: Path, wal_level: str = "logical") -> None:
+        self._folder, self._data = folder, folder / "data"
+        self.port = free_port()
+        self._settings = _SETTINGS.format(port=self.port, folder=folder, wal_level=wal_level)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._folder.chmod(0o755)
+        password = self._folder / "password"
+        password.write_text(PASSWORD)
+        if os.getuid() == 0:
+            owner = pwd.getpwnam(_SYSTEM_USER)
+            for path in (self._folder, password):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        command = _command(
+            *("initdb", "-D", str(self._data), "-U", _USER, "--no-sync"),
+            *("-A", "scram-sha-256", "--pwfile", str(password), "--encoding", "UTF8"),
+        )
+        subprocess.run(command, check=True, cwd="/", capture_output=True)
+        with (self._data / "postgresql.conf").open("a") as settings:
+            settings.write(self._settings)
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it; what it has stored stays from one start to the next."""
+        log = self._folder / "log"
+        # A child of this process: what ends a group of processes ends it as well.
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                _command("postgres", "-D", str(self._data)),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        deadline_s = time.monotonic() + _START_S
+        while not self._answers():
+            assert self._process.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline_s, "the server did not start in time"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process is not None:
+            number = (self._data / "postmaster.pid").read_text().split()[0]
+            os.kill(int(number), signal.SIGQUIT)
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.uri(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def uri(self, database: str = "postgres", user: str = _USER, password: str = PASSWORD) -> str:
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+
+def _command(program: str, *options: str) -> list[str]:
+    folder = programs()
+    assert folder is not None
+    command = [str(folder / program), *options]
+    return ["runuser", "-u", _SYSTEM_USER, "--", *command] if os.getuid() == 0 else command
+
+
+class PostgresDatabase:
+    """A database of its own for one test."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.name = f"test_{secrets.token_hex(4)}"
+
+    @property
+    def slot(self) -> str:
+        """Slots are the server's: their names are not to be another test's."""
+        return f"{self.name}_slot"
+
+    @property
+    def uri(self) -> str:
+        return self.server.uri(self.name)
+
+    def __enter__(self) -> Self:
+        with self._connect("postgres") as connection:
+            connection.execute(f"create database {self.name}".encode())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._connect("postgres") as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
+                (self.name,),
+            )
+            connection.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+                " where database = %s",
+                (self.name,),
+            )
+            connection.execute(f"drop database {self.name} with (force)".encode())
+
+    def connect(self) -> psycopg.Connection:
+        """Where each statement commits."""
+        return self._connect(self.name)
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Each in a transaction of its own; the rows of the last one."""
+        rows: list[tuple[Any, ...]] = []
+        with self.connect() as connection:
+            for statement in statements:
+                found = connection.execute(statement.encode())
+                rows = found.fetchall() if found.description else []
+        return rows
+
+    def _connect(self, database: str) -> psycopg.Connection:
+        return psycopg.connect(self.server.uri(database), autocommit=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for the whole test session."""
+    require_postgres()
+    # The server's user has no way into the folders of pytest.
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-postgres-") as folder,
+        PostgresServer(Path(folder)) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def postgres(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PostgresDatabase]:
+    """A database, which this process finds by POSTGRES_URI."""
+    with PostgresDatabase(postgres_server) as database:
+        monkeypatch.setenv("POSTGRES_URI", database.uri)
+        yield database
+
+
+def require_postgres() -> None:
+    """For fixtures: without a server their tests are skipped, saying so; under CI they fail."""
+    if programs() is None:
+        assert not os.environ.get("CI"), "there is no initdb: install postgresql"
+        pytest.skip("there is no initdb: install postgresql")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tideline.testing.postgres_server")
+    parser.add_argument("what", choices=("start",))
+    parser.parse_args()
+    if programs() is None:
+        sys.exit("there is no initdb: install postgresql")
+    with tempfile.TemporaryDirectory(prefix="tideline-postgres-") as folder:
+        server = PostgresServer(Path(folder))
+        with server:
+            print(server.uri(), flush=True)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            try:
+                signal.pause()
+            except KeyboardInterrupt:
+                sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
