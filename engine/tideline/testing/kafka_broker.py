@@ -130,7 +130,9 @@ class KafkaBroker:
         _make_certificate("client", self.client_file, self.client_key_file)
         format_storage = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
         subprocess.run(
-            [*_java(), *format_storage, "-c", str(self._settings)], check=True, capture_output=True
+            [*java(build()), *format_storage, "-c", str(self._settings)],
+            check=True,
+            capture_output=True,
         )
         self.start()
         return self
@@ -156,7 +158,7 @@ class KafkaBroker:
         log = (self._folder / "broker.log").open("ab")
         with log:
             self._process = subprocess.Popen(
-                [*_java(), "kafka.Kafka", str(self._settings)], stdout=log, stderr=log
+                [*java(build()), "kafka.Kafka", str(self._settings)], stdout=log, stderr=log
             )
         deadline_s = time.monotonic() + _START_S
         while not _is_open(self._port):
@@ -262,12 +264,13 @@ def _make_certificate(name: str, certificate: Path, key: Path) -> None:
     )
 
 
-def _java() -> list[str]:
+def java(jars: Path) -> list[str]:
+    """A small Java virtual machine with these jars."""
     options = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     # The pattern is Java's, not a shell's.
-    java = Path(PeerEnvironment.process_environment()["JAVA_HOME"]) / "bin" / "java"
-    return [str(java), *options, quiet, "-cp", f"{build()}/*"]
+    program = Path(PeerEnvironment.process_environment()["JAVA_HOME"]) / "bin" / "java"
+    return [str(program), *options, quiet, "-cp", f"{jars}/*"]
 
 
 def _is_open(port: int) -> bool:

@@ -35,6 +35,11 @@ FIRST = (
         Step("a REST catalog", ("tideline.testing.iceberg_rest_server",), required=False),
         Step("a broker of Kafka", ("tideline.testing.kafka_broker", "build"), required=False),
         Step(
+            "the connector of Debezium",
+            ("tideline.testing.debezium_connector", "build"),
+            required=False,
+        ),
+        Step(
             "an archive of Spark's classes",
             ("tideline.spark.session.make_class_archive",),
             required=False,

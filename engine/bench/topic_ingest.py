@@ -1,0 +1,277 @@
+"""Records of a topic as rows of a table: core-seconds beside a floor, and beside Hudi.
+
+    python -m bench.topic_ingest [--records N] [--rounds N] [--wait MINUTES] [--json FILE]
+
+1. The floor consumes the topic with the same client, parses the values and drops them.
+2. Ours is `tideline run --once`, from process start to exit, in commits of 100,000 records.
+3. Hudi's side is a warm Spark (`hudi_topic`): its processor time begins after the first commit.
+
+Seconds are those of the processor, for a million records. At most three times the floor, and a
+tenth of Hudi's, are wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.measurement import Claim, Series, close_report
+from bench.quiet import wait_for_quiet
+from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.maven_jars import fetched_jars
+from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
+from tideline.testing.schema_registry import SchemaRegistry, schema_registry
+
+PARTITIONS = 4
+RECORDS_OF_A_COMMIT = 100_000
+_KEYS = 400_000
+_SPARK_KAFKA = MavenArtifact("org.apache.spark", "spark-sql-kafka-0-10_2.12", "3.5.7", without=())
+_FIELDS = ("id", "ts", "customer", "amount", "note")
+_AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "ts", "type": "long"},
+        {"name": "customer", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "note", "type": "string"},
+    ],
+}
+_DDL = "id bigint, ts bigint, customer string, amount double, note string"
+_LAKE_TABLE = """\
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {{name: orders}}
+spec:
+  location: {table}
+  type: {table_type}
+  recordKey: [id]
+  ordering: [ts]
+  schema:
+  - {{name: id, type: long}}
+  - {{name: ts, type: long}}
+  - {{name: customer, type: string}}
+  - {{name: amount, type: double}}
+  - {{name: note, type: string}}
+  ingest:
+  - name: orders
+    source: {source}
+    trigger: {{every: 1s}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with the same rows in one of the formats of values."""
+
+    name: str
+    brokers: str
+    registry: str = ""
+
+    @property
+    def source(self) -> str:
+        """As a LakeTable declares it."""
+        found = {
+            "format": "kafka",
+            "brokers": self.brokers,
+            "topics": [self.name],
+            "maxRecordsPerCommit": RECORDS_OF_A_COMMIT,
+        }
+        if self.registry:
+            found |= {"value": "avro", "schemaRegistry": self.registry}
+        return json.dumps(found)
+
+
+def main() -> int:
+    """Measure, print, and exit as `close_report` says."""
+    if sys.argv[1:2] == ["floor"]:
+        return _consume(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description="Records of a topic into a table")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--wait", type=float, default=10, help="minutes to wait for quiet")
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    with _made_topics(chosen.records) as (folder, json_topic, avro_topic):
+        load = wait_for_quiet(chosen.wait * 60)
+        claims = _measure(folder, json_topic, avro_topic, chosen.records, chosen.rounds)
+    return close_report(claims, (), load_at_start=load, json_path=chosen.json)
+
+
+def _measure(
+    folder: Path, json_topic: Topic, avro_topic: Topic, records: int, rounds: int
+) -> list[Claim]:
+    """The sides by turns; a first round is not counted."""
+    per_million = 1e6 / records
+    sides: dict[str, Callable[[int], float]] = {
+        "floor, JSON": lambda _: _floor(json_topic, records),
+        "floor, Avro": lambda _: _floor(avro_topic, records),
+        "ours, JSON, merge-on-read": lambda turn: _ours(folder, json_topic, "MERGE_ON_READ", turn),
+        "ours, JSON, copy-on-write": lambda turn: _ours(folder, json_topic, "COPY_ON_WRITE", turn),
+        "ours, Avro, merge-on-read": lambda turn: _ours(folder, avro_topic, "MERGE_ON_READ", turn),
+        "hudi, JSON, merge-on-read": lambda turn: _hudi(
+            folder, json_topic, "MERGE_ON_READ", turn, records
+        ),
+        "hudi, JSON, copy-on-write": lambda turn: _hudi(
+            folder, json_topic, "COPY_ON_WRITE", turn, records
+        ),
+    }
+    series = {name: Series(name) for name in sides}
+    for turn in range(rounds + 1):
+        for name, side in sides.items():
+            cpu_s = side(turn) * per_million
+            print(f"{name:<28} {cpu_s:>7.2f} core-seconds for a million records", flush=True)
+            if turn:
+                series[name].add(cpu_s)
+    return [
+        _within("floor, JSON", "ours, JSON, merge-on-read", series),
+        _within("floor, Avro", "ours, Avro, merge-on-read", series),
+        _faster("hudi, JSON, merge-on-read", "ours, JSON, merge-on-read", series),
+        _faster("hudi, JSON, copy-on-write", "ours, JSON, copy-on-write", series),
+    ]
+
+
+def _within(peer: str, ours: str, series: Mapping[str, Series]) -> Claim:
+    return Claim(f"{ours}, against the floor", series[ours], series[peer], within=3)
+
+
+def _faster(peer: str, ours: str, series: Mapping[str, Series]) -> Claim:
+    return Claim(f"{ours}, against Hudi", series[ours], series[peer], faster_by=10)
+
+
+def _floor(topic: Topic, records: int) -> float:
+    return _spent(
+        [sys.executable, "-m", "bench.topic_ingest", "floor", topic.brokers, topic.name,
+         str(records), topic.registry]
+    )  # fmt: skip
+
+
+def _ours(folder: Path, topic: Topic, table_type: str, turn: int) -> float:
+    table = folder / f"ours-{topic.name}-{table_type}-{turn}"
+    spec = folder / f"{table.name}.yaml"
+    spec.write_text(_LAKE_TABLE.format(table=table, table_type=table_type, source=topic.source))
+    command = [sys.executable, "-m", "tideline", "run", "-f", str(spec), "--once"]
+    return _spent([*command, "--state", str(folder / f"state-{table.name}")])
+
+
+def _hudi(folder: Path, topic: Topic, table_type: str, turn: int, records: int) -> float:
+    """Of the commits after the first, as if all were like them."""
+    peer = prepare_hudi_peer()
+    jars = [peer.jar, *fetched_jars("spark-kafka-3.5.7", (_SPARK_KAFKA,)).glob("*.jar")]
+    each = RECORDS_OF_A_COMMIT // PARTITIONS
+    commits = records // RECORDS_OF_A_COMMIT
+    ends = [{str(p): n * each for p in range(PARTITIONS)} for n in range(commits + 1)]
+    given = {
+        "brokers": topic.brokers,
+        "topic": topic.name,
+        "table": str(folder / f"hudi-{table_type}-{turn}"),
+        "jars": [str(jar) for jar in jars],
+        "ends": ends,
+        "schema": _DDL,
+        "options": {
+            "hoodie.table.name": "orders",
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.table.type": table_type,
+            "hoodie.datasource.write.operation": "upsert",
+            "hoodie.compact.inline": "false",
+        },
+    }
+    done = subprocess.run(
+        [str(peer.python), str(Path(__file__).with_name("hudi_topic.py")), json.dumps(given)],
+        env=PeerEnvironment.process_environment(),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    spent = json.loads(done.stdout.strip().splitlines()[-1])
+    return float(spent["cpu_s"]) * commits / (commits - 1)
+
+
+def _spent(command: Sequence[str]) -> float:
+    """Processor seconds of a process, from its start to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def _consume(brokers: str, topic: str, records: str, registry: str = "") -> int:
+    """The floor: each value is consumed and parsed, and nothing is kept."""
+    import io
+
+    import fastavro
+    import pyarrow.json as pj
+    from confluent_kafka import Consumer, TopicPartition
+
+    schema = fastavro.parse_schema(_AVRO)
+    consumer = Consumer(
+        {"bootstrap.servers": brokers, "group.id": "floor", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    left = int(records)
+    while left:
+        values = [message.value() or b"" for message in consumer.consume(min(10_000, left), 1.0)]
+        left -= len(values)
+        if registry:
+            for value in values:
+                fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None)
+        elif values:
+            pj.read_json(io.BytesIO(b"\n".join(values)))
+    consumer.close()
+    return 0
+
+
+@contextmanager
+def _made_topics(records: int) -> Iterator[tuple[Path, Topic, Topic]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-topic-") as name,
+        KafkaBroker(Path(name) / "kafka") as broker,
+        schema_registry() as registry,
+    ):
+        number = registry.register(_AVRO)
+        as_json, as_avro = (
+            Topic("json", broker.address),
+            Topic("avro", broker.address, registry.address),
+        )
+        _produce(broker, registry, number, records)
+        yield Path(name), as_json, as_avro
+
+
+def _produce(broker: KafkaBroker, registry: SchemaRegistry, number: int, records: int) -> None:
+    for topic in ("json", "avro"):
+        broker.create_topic(topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        rows = list(_rows(partition, records // PARTITIONS))
+        texts = [(str(row["id"]), json.dumps(row)) for row in rows]
+        broker.produce("json", texts, partition=partition)
+        packed = [(str(row["id"]), registry.encode(number, row)) for row in rows]
+        broker.produce("avro", packed, partition=partition)
+
+
+def _rows(partition: int, count: int) -> Iterator[dict[str, Any]]:
+    """Keys that repeat, each in one partition."""
+    dice = random.Random(partition)
+    for number in range(count):
+        key = dice.randrange(_KEYS // PARTITIONS) * PARTITIONS + partition
+        note = f"{dice.getrandbits(320):080x}"
+        values = (key, number, f"customer-{key % 5_000}", dice.random() * 1_000, note)
+        yield dict(zip(_FIELDS, values, strict=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
