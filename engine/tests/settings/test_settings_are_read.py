@@ -31,7 +31,8 @@ NOT_READERS = ("engine/tideline/settings/", "engine/tideline/tracing.py", "/test
 NAME = re.compile(r"(hoodie|tideline)\.[a-z][A-Za-z0-9_.]+[a-z_]")
 NOT_SETTINGS = re.compile(
     r"""
-    tideline\.(cli|hudi|spark|services|commands|dev|erasure|iceberg|report|write_)\b.* # modules
+    tideline\.(cli|hudi|spark|services|dev|erasure|iceberg|report|write_)\b.*  # modules
+    | tideline\.(commands|declarations)                    # groups of entry points
     | tideline\.((iceberg_)?lake_table|commit_report|distribution|saving|testing).*
     | tideline\.(ingest|token|operation|carries|publication)(\..*)?    # extra metadata of commits
     | tideline\.operation-id
