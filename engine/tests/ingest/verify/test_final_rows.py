@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tideline.ingest.verify.final_rows import Fate, SourceRows, final_rows
+from tideline.ingest.verify.final_rows import KeyState, SourceRows, final_rows
 
 Given = tuple[int, int, bool]
 """An id, a rank, and whether it deletes."""
@@ -15,7 +15,7 @@ Given = tuple[int, int, bool]
 
 def folded(rows: list[Given], count: int) -> tuple[list[int], list[int]]:
     found = final_rows(source_rows(rows), count)
-    return found.fates.tolist(), found.rows.tolist()
+    return found.states.tolist(), found.rows.tolist()
 
 
 def source_rows(rows: list[Given], parts: list[int] | None = None) -> SourceRows:
@@ -29,31 +29,34 @@ def source_rows(rows: list[Given], parts: list[int] | None = None) -> SourceRows
 
 def test_the_highest_row_stays_and_of_equal_ones_the_later() -> None:
     rows = [(0, 5, False), (0, 3, False), (1, 2, False), (1, 2, False)]
-    assert folded(rows, 3) == ([Fate.PRESENT, Fate.PRESENT, Fate.UNKNOWN_KEY], [0, 3, -1])
+    assert folded(rows, 3) == (
+        [KeyState.PRESENT, KeyState.PRESENT, KeyState.UNKNOWN_KEY],
+        [0, 3, -1],
+    )
 
 
 def test_a_delete_takes_away_what_came_before_it() -> None:
     rows = [(0, 5, False), (0, -1, True), (1, 5, False), (1, -1, True), (1, 6, False)]
-    assert folded(rows, 2) == ([Fate.DELETED, Fate.PRESENT], [-1, 4])
+    assert folded(rows, 2) == ([KeyState.DELETED, KeyState.PRESENT], [-1, 4])
 
 
 def test_a_late_delete_that_is_lower_takes_nothing_away() -> None:
-    assert folded([(0, 5, False), (0, 3, True)], 1) == ([Fate.PRESENT], [0])
-    assert folded([(0, 5, False), (0, 5, True)], 1) == ([Fate.DELETED], [-1])
+    assert folded([(0, 5, False), (0, 3, True)], 1) == ([KeyState.PRESENT], [0])
+    assert folded([(0, 5, False), (0, 5, True)], 1) == ([KeyState.DELETED], [-1])
 
 
 def test_a_low_row_behind_a_delete_is_not_decided() -> None:
     rows = [(0, 5, False), (0, -1, True), (0, 3, False)]
-    assert folded(rows, 1) == ([Fate.UNDECIDED], [-1])
+    assert folded(rows, 1) == ([KeyState.UNDECIDED], [-1])
 
 
 def test_rows_of_a_key_in_several_parts_are_decided_by_the_ordering_alone() -> None:
-    def fates(ranks: list[int]) -> list[int]:
+    def states(ranks: list[int]) -> list[int]:
         rows = [(0, rank, False) for rank in ranks]
-        return list(final_rows(source_rows(rows, [0, 1]), 1).fates)
+        return list(final_rows(source_rows(rows, [0, 1]), 1).states)
 
-    assert fates([2, 1]) == [Fate.PRESENT]
-    assert fates([1, 1]) == [Fate.UNDECIDED]
+    assert states([2, 1]) == [KeyState.PRESENT]
+    assert states([1, 1]) == [KeyState.UNDECIDED]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -63,14 +66,14 @@ def test_what_is_decided_is_what_a_table_has_whatever_its_commits_hold(seed: int
         (chance.randrange(6), -1 if is_delete else chance.randrange(4), is_delete)
         for is_delete in (chance.random() < 0.25 for _ in range(40))
     ]
-    fates, positions = folded(rows, 6)
+    states, positions = folded(rows, 6)
     for _ in range(20):
         ends = sorted({*chance.sample(range(1, 40), 5), 40})
         stored = _taken_in(rows, ends)
         for number in range(6):
-            if fates[number] == Fate.PRESENT:
+            if states[number] == KeyState.PRESENT:
                 assert stored.get(number) == positions[number]
-            elif fates[number] != Fate.UNDECIDED:
+            elif states[number] != KeyState.UNDECIDED:
                 assert number not in stored
 
 

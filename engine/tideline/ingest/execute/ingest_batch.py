@@ -117,7 +117,7 @@ class IngestBatch:
         report = table.write(
             rows,
             operation=work.write_operation,
-            extra_metadata=self._metadata(columns),
+            extra_metadata=self._metadata(table, columns),
             options=target.write_properties,
             require=lambda now: require_generation(table, now, work),
         )
@@ -150,7 +150,7 @@ class IngestBatch:
             return ()
         return (f"the table now states that its keys are {IN_TABLE} ({kind})",)
 
-    def _metadata(self, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    def _metadata(self, table: LakeTable, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
         work = self.work
         before, available = self.checkpoint, self.available
         assert available is not None, "a rehearsal writes nothing"
@@ -167,7 +167,7 @@ class IngestBatch:
             advanced = replace(advanced, columns=columns)
         if work.once_number is not None and available.is_drained(position):
             advanced = replace(advanced, drained=work.once_number)
-        layout = self.declared_table().hoodie_table.config.layout
+        layout = table.hoodie_table.config.layout
         others = kind_named(work.source.kind).metadata_for_others
         return {
             **others(work.source, position, layout.properties.streamer_checkpoint),

@@ -2,4 +2,5 @@
 
 - sources of rows, their kinds, checkpoints: `source`, `kinds`, `checkpoint`, `resources.sources`
 - which checkpoint an ingest continues from: `resume`
+- bad rows of sources with an order: `set_aside`
 """

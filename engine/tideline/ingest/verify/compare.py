@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.ingest.verify.final_rows import NOWHERE, Fate, FinalRows, SourceRows, final_rows
+from tideline.ingest.verify.final_rows import NOWHERE, FinalRows, KeyState, SourceRows, final_rows
 from tideline.ingest.verify.key_buckets import KEY
 from tideline.ingest.verify.row_codes import Numbers, ordering_ranks, row_codes, value_codes
 from tideline.ingest.verify.verification import Differences, Kind, RowDifference
@@ -90,13 +90,15 @@ class _Pairs:
         )  # fmt: skip
 
     def differences(self) -> Differences:
-        fates, rows, at = self.final.fates, self.final.rows, self.at
-        present, undecided = fates == Fate.PRESENT, fates == Fate.UNDECIDED
+        states, rows, at = self.final.states, self.final.rows, self.at
+        present, undecided = states == KeyState.PRESENT, states == KeyState.UNDECIDED
         missing = np.flatnonzero(present & (at == NOWHERE))
         both = np.flatnonzero(present & (at != NOWHERE))
         differs = self._differing(rows[both], at[both])
         different = both[np.any(differs, axis=0)] if len(differs) else both[:0]
-        extra = np.flatnonzero(np.isin(fates, (Fate.DELETED, Fate.UNKNOWN_KEY)) & (at != NOWHERE))
+        extra = np.flatnonzero(
+            np.isin(states, (KeyState.DELETED, KeyState.UNKNOWN_KEY)) & (at != NOWHERE)
+        )
         # A key that is stored twice has one row too many, whatever its values.
         again = np.flatnonzero(at[self.table_ids] != np.arange(self.table.num_rows))
         again = again[~undecided[self.table_ids[again]]]
@@ -130,7 +132,7 @@ class _Pairs:
         higher = self._is_higher(extra)
         if not self.rules.lost_early:
             return higher
-        no_record: Flags = self.final.fates[extra] == Fate.UNKNOWN_KEY
+        no_record: Flags = self.final.states[extra] == KeyState.UNKNOWN_KEY
         no_record &= ~_is_certain(self.table, self.at[extra], self.rules)
         return higher | no_record
 
@@ -141,7 +143,7 @@ class _Pairs:
         rules = self.rules
         if not rules.ordering or not (rules.lost_early or rules.has_gaps):
             return np.zeros(len(ids), np.bool_)
-        known: Flags = self.final.fates[ids] != Fate.UNKNOWN_KEY
+        known: Flags = self.final.states[ids] != KeyState.UNKNOWN_KEY
         stored: Numbers = self.table_ranks[self.at[ids]]
         is_open = known & ~_is_certain(self.table, self.at[ids], rules)
         higher: Flags = is_open & np.greater(stored, self.final.highest[ids])

@@ -26,7 +26,7 @@ UNORDERED = -1
 """The rank of a row without ordering values; others have 0 and more."""
 
 
-class Fate(IntEnum):
+class KeyState(IntEnum):
     """What a table should have of a key."""
 
     UNKNOWN_KEY = 0
@@ -53,9 +53,9 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True)
 class FinalRows:
-    """By the number of an id: its fate, the position of its row, the highest rank met."""
+    """By the number of an id: its state, the position of its row, the highest rank met."""
 
-    fates: npt.NDArray[np.int8]
+    states: npt.NDArray[np.int8]
     rows: Numbers
     highest: Numbers
 
@@ -71,26 +71,28 @@ def final_rows(given: SourceRows, count: int) -> FinalRows:
     before = np.full(count, UNORDERED, np.int64)
     np.maximum.at(before, given.ids[~behind], given.ranks[~behind])
 
-    fates = np.full(count, Fate.UNKNOWN_KEY, np.int8)
+    states = np.full(count, KeyState.UNKNOWN_KEY, np.int8)
     known = winner != NOWHERE
     is_deleted = known & (last_delete != NOWHERE)
-    fates[known & ~is_deleted] = Fate.PRESENT
+    states[known & ~is_deleted] = KeyState.PRESENT
     rows = np.where(is_deleted, behind_winner, winner)
     again = is_deleted & (behind_winner != NOWHERE)
-    fates[again] = np.where(
-        _ranks_at(given, behind_winner)[again] >= before[again], Fate.PRESENT, Fate.UNDECIDED
+    states[again] = np.where(
+        _ranks_at(given, behind_winner)[again] >= before[again],
+        KeyState.PRESENT,
+        KeyState.UNDECIDED,
     )
     # Nothing came behind the last delete.
     gone = is_deleted & (behind_winner == NOWHERE)
     delete_ranks = _ranks_at(given, np.where(gone, last_delete, NOWHERE))
     wins = gone & ((delete_ranks == UNORDERED) | (delete_ranks >= before))
-    fates[wins] = Fate.DELETED
+    states[wins] = KeyState.DELETED
     too_low = gone & ~wins
     several = np.bincount(given.ids[given.deletes], minlength=count) > 1
-    fates[too_low] = np.where(several[too_low], Fate.UNDECIDED, Fate.PRESENT)
+    states[too_low] = np.where(several[too_low], KeyState.UNDECIDED, KeyState.PRESENT)
     rows[too_low] = winner[too_low]
-    fates[known & _in_several_parts(given, highest, count)] = Fate.UNDECIDED
-    return FinalRows(fates, np.where(fates == Fate.PRESENT, rows, NOWHERE), highest)
+    states[known & _in_several_parts(given, highest, count)] = KeyState.UNDECIDED
+    return FinalRows(states, np.where(states == KeyState.PRESENT, rows, NOWHERE), highest)
 
 
 def _last_deletes(given: SourceRows, arrival: Numbers, count: int) -> Numbers:

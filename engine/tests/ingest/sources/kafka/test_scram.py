@@ -17,19 +17,19 @@ PROOF = b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 VERDICT = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def begun(password: str = "pencil") -> Scram:
+def started(password: str = "pencil") -> Scram:
     return Scram("sha256", "user", password, NONCE)
 
 
 def test_the_example_of_the_rfc() -> None:
-    scram = begun()
+    scram = started()
     assert scram.first() == f"n,,n=user,r={NONCE}".encode()
     assert scram.final(CHALLENGE).endswith(PROOF)
     scram.check(VERDICT)
 
 
 def test_a_server_that_does_not_know_the_password_is_refused() -> None:
-    scram = begun("pen")
+    scram = started("pen")
     scram.final(CHALLENGE)
     for verdict in (VERDICT, b"v=", b"", b"v=***", b"\xff"):
         with pytest.raises(ScramError):
@@ -49,7 +49,7 @@ def test_a_server_that_does_not_know_the_password_is_refused() -> None:
 )
 def test_challenges_that_are_refused(challenge: bytes, words: str) -> None:
     with pytest.raises(ScramError, match=re.escape(words)):
-        begun().final(challenge)
+        started().final(challenge)
 
 
 def test_names_with_commas_are_spelled() -> None:

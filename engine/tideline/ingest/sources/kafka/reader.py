@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -23,7 +22,6 @@ import pyarrow.compute as pc
 from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
-from tideline.ingest.locate import locate
 from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
 from tideline.ingest.sources.kafka.change_events import TruncateError
 from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
@@ -32,6 +30,7 @@ from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.records import Record
 from tideline.ingest.sources.kafka.tombstones import without_deleted
 from tideline.ingest.sources.kafka.values import ValueReader
+from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
 from tideline.ingest.sources.source import (
     ForSpark,
     Position,
@@ -84,11 +83,7 @@ class KafkaSource:
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:  # noqa: ARG002
         """A partition is never left out: its later records would be taken in before its earlier
         ones."""
-        raise ConfigError(
-            f"{name} cannot be taken in: {reason}; set single records aside with onBadRow: "
-            "Quarantine and source.setAside",
-            path=self.declared.uri,
-        )
+        raise refused_part(name, reason, "records", self.declared.uri)
 
     def set_rows_aside(self, taken: Range, name: str, rows: Sequence[BadRow]) -> bool:
         """One object for the records of a span: writing it again writes the same."""
@@ -99,22 +94,19 @@ class KafkaSource:
                 path=self.declared.uri,
             )
         span = kafka_range_of(taken).span(name)
-        lines = [
-            json.dumps(
-                {
-                    "topic": span.partition.topic,
-                    "partition": span.partition.number,
-                    "offset": row.row,
-                    "column": row.column or None,
-                    "reason": row.reason,
-                    "record": row.record,
-                },
-                ensure_ascii=False,
-            )
-            for row in rows
-        ]
         path = f"{span.partition}/{span.first:020d}-{span.end:020d}.jsonl"
-        locate(self.declared.set_aside).open().put(path, "\n".join([*lines, ""]).encode())
+        kept = (
+            {
+                "topic": span.partition.topic,
+                "partition": span.partition.number,
+                "offset": row.row,
+                "column": row.column or None,
+                "reason": row.reason,
+                "record": row.record,
+            }
+            for row in rows
+        )
+        keep_bad_rows(self.declared.set_aside, path, kept)
         return True
 
     def settle(self, position: Position, progress: Callable[[str], None]) -> Settled:  # noqa: ARG002

@@ -86,13 +86,21 @@ class ValueReader:
         return Events(self._wanted(), fields, passes, fills)
 
     def _wanted(self) -> WantedColumns:
-        schema = arrow_schema(self.declared.schema) if self.declared.schema else None
-        return WantedColumns(schema, self.shape.schema, self.declared.reserved)
+        return WantedColumns(self._declared_schema, self.shape.schema, self.declared.reserved)
+
+    @property
+    def _declared_schema(self) -> pa.Schema | None:
+        return arrow_schema(self.declared.schema) if self.declared.schema else None
+
+    @property
+    def _schema(self) -> pa.Schema | None:
+        """The columns declared, else the table's."""
+        return self._declared_schema or self.shape.schema
 
     def _columns(self) -> pa.Schema:
         """Those declared, else the table's. Raises ConfigError."""
         declared = self.declared
-        schema = arrow_schema(declared.schema) if declared.schema else self.shape.schema
+        schema = self._schema
         if schema is None:
             message = "values of records have no types: give source.schema or spec.schema"
             raise ConfigError(message, path=declared.uri)
@@ -124,7 +132,7 @@ class ValueReader:
         """The columns that the key of a record names."""
         if self.declared.value is ValueFormat.RAW:
             return pa.schema([])
-        schema = arrow_schema(self.declared.schema) if self.declared.schema else self.shape.schema
+        schema = self._schema
         if schema is None:
             return pa.schema([pa.field(name, pa.string()) for name in self.shape.record_key])
         return pa.schema([item for item in schema if item.name in self.shape.record_key])

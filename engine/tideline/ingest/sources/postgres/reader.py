@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from tideline.bad_input import BadInput, BadRow
@@ -24,7 +25,6 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.arrow_schema import arrow_schema
-from tideline.ingest.locate import locate
 from tideline.ingest.sources.postgres.changes import Changes
 from tideline.ingest.sources.postgres.column_types import inferred_schema
 from tideline.ingest.sources.postgres.connection import connected
@@ -44,6 +44,7 @@ from tideline.ingest.sources.postgres.server import (
     require_same,
 )
 from tideline.ingest.sources.postgres.text_values import read_values
+from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
 from tideline.ingest.sources.source import (
     ForSpark,
     Position,
@@ -93,11 +94,7 @@ class PostgresSource:
 
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:  # noqa: ARG002
         """A range is never left out: later changes would be taken in before earlier ones."""
-        raise ConfigError(
-            f"{name} cannot be taken in: {reason}; set single rows aside with onBadRow: "
-            "Quarantine and source.setAside",
-            path=self.declared.uri,
-        )
+        raise refused_part(name, reason, "rows", self.declared.uri)
 
     def set_rows_aside(self, taken: Range, name: str, rows: Sequence[BadRow]) -> bool:
         """One object for the rows of a range: writing it again writes the same."""
@@ -107,11 +104,9 @@ class PostgresSource:
                 "says where such rows are kept",
                 path=self.declared.uri,
             )
-        lines = [
-            json.dumps({"range": name, **row.to_json_object()}, ensure_ascii=False) for row in rows
-        ]
         path = f"{'.'.join(self.declared.schema_and_name)}/{_file_name(postgres_range_of(taken))}"
-        locate(self.declared.set_aside).open().put(path, "\n".join([*lines, ""]).encode())
+        kept = ({"range": name, **row.to_json_object()} for row in rows)
+        keep_bad_rows(self.declared.set_aside, path, kept)
         return True
 
     def settle(self, position: Position, progress: Callable[[str], None]) -> Settled:
@@ -207,7 +202,7 @@ class _Batch:
         if not self.tables:
             return Rows(self.schema.empty_table(), bad, records, size_bytes)
         table = pa.concat_tables(self.tables)
-        if not any(table.column(DELETED_FLAG).to_pylist()):
+        if not pc.any(table.column(DELETED_FLAG)).as_py():
             table = table.drop_columns([DELETED_FLAG])
         return Rows(table, bad, records, size_bytes)
 
