@@ -55,6 +55,24 @@ def test_a_deletion_of_an_older_namesake_is_ignored() -> None:
     assert len(cache) == 0
 
 
+@pytest.mark.parametrize("is_relisted", [False, True])
+def test_the_answer_to_a_write_does_not_bring_a_deleted_object_back(is_relisted: bool) -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 5))
+    if is_relisted:
+        cache.replace_all([])
+    else:
+        cache.remove(thing("a", 7))
+    cache.put_written(thing("a", 6))
+    assert len(cache) == 0
+    cache.put_written(thing("a", 8, uid="made again"))
+    assert len(cache) == 1
+    cache.remove(thing("a", 9, uid="made again"))
+    cache.put(thing("a", 6))
+    cache.put_written(thing("a", 7))
+    assert [item["metadata"]["resourceVersion"] for item in cache.all()] == ["7"], "it was listed"
+
+
 def test_a_list_replaces_everything_and_says_what_changed() -> None:
     cache = ObjectCache(label="table")
     cache.put(thing("a", 5, table="t"))

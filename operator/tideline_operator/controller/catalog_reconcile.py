@@ -228,7 +228,7 @@ class CatalogReconciler:
 
     def _take_in(self, table: Manifest) -> None:
         """The watch reports nothing new when it brings what is known."""
-        self.tables.put(table)
+        self.tables.put_written(table)
         self.wake(key_of(table))
 
     def _report_changes(self, item: Manifest, wanted: OwnedTables) -> None:
@@ -272,7 +272,7 @@ class CatalogReconciler:
             if error.status in (404, 409):
                 raise StaleStatusError(error.message) from error
             raise
-        self.catalogs.put(written)
+        self.catalogs.put_written(written)
 
 
 def _nothing_found(owned: int) -> str:

@@ -438,7 +438,7 @@ class Controller:
             return self._deletion.step(key, item)
         aligned = self._deletion.align(item)
         if aligned is not item:
-            self.tables.put(aligned)
+            self.tables.put_written(aligned)
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
 
     def _measure_on_scrape(self) -> None:

@@ -1,18 +1,22 @@
 """The objects of one kind as a reflector last saw them, by namespace and name.
 
 Resource versions are compared as numbers, which is what Kubernetes makes them. So the result of a
-write of ours can be put in at once, and the watch event that follows changes nothing.
+write of ours can be put in at once, and the watch event that follows changes nothing. The answer to
+a write may also come after the event of the object's deletion: it must not bring the object back.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.work_queue import Key
 
 Trim = Callable[[Manifest], Manifest]
+
+_GONE_MAX = 10_000
 
 
 def key_of(item: Manifest) -> Key:
@@ -42,6 +46,8 @@ class ObjectCache:
         self._lock = threading.Lock()
         self._items: dict[Key, Manifest] = {}
         self._by_label: dict[Key, dict[Key, Manifest]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """Uids of the objects that were removed last."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -62,22 +68,22 @@ class ObjectCache:
 
     def put(self, item: Manifest) -> tuple[bool, Manifest | None]:
         """Store a newer version of an object; whether it was newer, and the version before."""
-        key, trimmed = key_of(item), self._trim(item)
         with self._lock:
-            before = self._items.get(key)
-            if before is not None and version_of(before) >= version_of(trimmed):
-                same = before["metadata"].get("uid") == trimmed["metadata"].get("uid")
-                if same or version_of(before) > version_of(trimmed):
-                    return False, before
-            self._store(key, trimmed)
-            return True, before
+            return self._put(item)
+
+    def put_written(self, item: Manifest) -> None:
+        """Store what a write of ours gave, unless the object has been removed since."""
+        with self._lock:
+            if _uid(item) not in self._gone:
+                self._put(item)
 
     def remove(self, item: Manifest) -> Manifest | None:
         """Remove a deleted object, unless a newer one of its name is known."""
         key = key_of(item)
         with self._lock:
             before = self._items.get(key)
-            if before is None or before["metadata"].get("uid") != item["metadata"].get("uid"):
+            self._note_gone(item)
+            if before is None or _uid(before) != _uid(item):
                 return None
             self._drop(key)
             return before
@@ -97,6 +103,7 @@ class ObjectCache:
             for key in [key for key in self._items if key not in found]:
                 if within is None or key[0] == within:
                     changes.append((self._items[key], None))
+                    self._note_gone(self._items[key])
                     self._drop(key)
             for key, item in found.items():
                 known = self._items.get(key)
@@ -105,7 +112,23 @@ class ObjectCache:
                     changes.append((known, item))
         return changes
 
+    def _put(self, item: Manifest) -> tuple[bool, Manifest | None]:
+        key, trimmed = key_of(item), self._trim(item)
+        before = self._items.get(key)
+        if before is not None:
+            known, given = version_of(before), version_of(trimmed)
+            if given < known or (given == known and _uid(before) == _uid(trimmed)):
+                return False, before
+        self._store(key, trimmed)
+        return True, before
+
+    def _note_gone(self, item: Manifest) -> None:
+        self._gone[_uid(item)] = None
+        if len(self._gone) > _GONE_MAX:
+            self._gone.popitem(last=False)
+
     def _store(self, key: Key, item: Manifest) -> None:
+        self._gone.pop(_uid(item), None)
         if key in self._items:
             self._drop(key)
         self._items[key] = item
@@ -121,3 +144,7 @@ class ObjectCache:
             group.pop(key, None)
             if not group:
                 self._by_label.pop((key[0], value), None)
+
+
+def _uid(item: Manifest) -> str:
+    return str(item["metadata"].get("uid"))

@@ -55,7 +55,7 @@ class StatusWriter:
             if error.status in (404, 409):
                 raise StaleStatusError(error.message) from error
             raise
-        self._tables.put(written)
+        self._tables.put_written(written)
         return without_managed_fields(written)
 
 

@@ -259,7 +259,7 @@ class StoreWatch:
             if error.status not in (404, 409):
                 self._note_refused(item, error)
             return
-        self._stores.put(written)
+        self._stores.put_written(written)
         self._record(item, status)
         self._metrics.note_store(key, status)
 

@@ -92,7 +92,7 @@ def write_failure(
         _log.warning("cannot write the condition of %s/%s: %s", namespace, name, error)
         return
     if written is not None:
-        cache.put(written)
+        cache.put_written(written)
 
 
 def _with_failure(item: Manifest, note: str, now_ms: int) -> list[Mapping[str, object]] | None:
