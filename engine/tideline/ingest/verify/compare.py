@@ -1,7 +1,8 @@
 """Comparing the rows of a source with those of a table, for one bucket of keys.
 
-1. What the source's rows come down to is computed (`final_rows`), or, where nothing is updated,
-   nothing: then both sides are bags of rows.
+1. What the source's rows come down to is computed (`final_rows`), and where values of older rows
+   are kept, which rows these are (`filled_rows`). Where nothing is updated both sides are bags of
+   rows.
 2. Rows are paired by key and partition path, or by all their values.
 3. Where the source has lost its early records, a row is only called extra, or different, when what
    is lost cannot have made it.
@@ -9,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.hudi.table.partial_updates import PartialUpdates
+from tideline.ingest.verify.filled_rows import FilledRows, filled_rows
 from tideline.ingest.verify.final_rows import NOWHERE, FinalRows, KeyState, SourceRows, final_rows
 from tideline.ingest.verify.key_buckets import KEY
 from tideline.ingest.verify.row_codes import Numbers, ordering_ranks, row_codes, value_codes
@@ -39,7 +42,7 @@ class Rules:
     `is_bag`: no row takes the place of another. `is_unique_in_table`: a key is one row, whatever
     its partition. With `has_gaps` records of any age may be gone, with `lost_early` those before
     others; rows of the commits `certain` are not made of them. With `orders_deletes` a delete
-    that is gone may be higher than what came later.
+    that is gone may be higher than what came later. Rows are filled up as `partial` says.
     """
 
     columns: tuple[str, ...]
@@ -50,7 +53,13 @@ class Rules:
     lost_early: bool = False
     orders_deletes: bool = False
     certain: frozenset[str] = frozenset()
+    partial: PartialUpdates | None = None
     rows_max: int = 20
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether the source has records no more that it once had."""
+        return self.lost_early or self.has_gaps
 
 
 def compare_bucket(source: pa.Table, table: pa.Table, rules: Rules) -> Differences:
@@ -70,6 +79,7 @@ class _Pairs:
     table_ids: Numbers
     at: Numbers
     final: FinalRows
+    filled: FilledRows
     table_ranks: Numbers
 
     @classmethod
@@ -85,17 +95,30 @@ class _Pairs:
         deletes, wide = _flags(source.column(DELETES)), _flags(source.column(WIDE))
         parts = source.column(PART).to_numpy()
         given = SourceRows(ids[:first], keys[:first], ranks[:first], parts, deletes, wide)
-        return cls(
-            source, table, rules, ids[first:], at, final_rows(given, count), ranks[first:]
-        )  # fmt: skip
+        final, filled = final_rows(given, count), FilledRows.none(count)
+        if rules.partial is not None:
+            # Rows that moved to another partition met no row there.
+            moved = row_codes(source, [PART, PARTITION]) if rules.is_unique_in_table else parts
+            filled = filled_rows(
+                source.select(rules.columns),
+                replace(given, parts=moved),
+                final,
+                rules.partial,
+                is_ordered=bool(rules.ordering),
+                may_be_gone=rules.may_lack,
+            )
+            final.states[filled.undecided] = KeyState.UNDECIDED
+        return cls(source, table, rules, ids[first:], at, final, filled, ranks[first:])
 
     def differences(self) -> Differences:
         states, rows, at = self.final.states, self.final.rows, self.at
         present, undecided = states == KeyState.PRESENT, states == KeyState.UNDECIDED
         missing = np.flatnonzero(present & (at == NOWHERE))
         both = np.flatnonzero(present & (at != NOWHERE))
-        differs = self._differing(rows[both], at[both])
-        different = both[np.any(differs, axis=0)] if len(differs) else both[:0]
+        differs, is_open = self._differing(both)
+        differing = np.any(differs, axis=0) if len(differs) else np.zeros(len(both), np.bool_)
+        hides = np.any(is_open, axis=0) & ~differing if len(differs) else differing
+        different = both[differing]
         extra = np.flatnonzero(
             np.isin(states, (KeyState.DELETED, KeyState.UNKNOWN_KEY)) & (at != NOWHERE)
         )
@@ -109,14 +132,14 @@ class _Pairs:
         found = [
             *self._rows(Kind.MISSING, rows[np.setdiff1d(missing, unsure)], self.source),
             *self._rows(Kind.EXTRA, np.concatenate([at[extra[~unknown]], again]), self.table),
-            *self._changed(rows[named], at[named]),
+            *self._changed(named),
         ]
         return Differences(
-            equal=len(both) - len(different),
+            equal=len(both) - len(different) - int(hides.sum()),
             missing=len(missing) - len(unsure),
             extra=int((~unknown).sum()) + len(again),
             different=len(named),
-            unknown=int(unknown.sum()) + int(higher.sum()) + len(unsure),
+            unknown=int(unknown.sum()) + int(higher.sum()) + len(unsure) + int(hides.sum()),
             undecided=int(undecided.sum()),
             first=tuple(found[: self.rules.rows_max]),
         )
@@ -124,8 +147,7 @@ class _Pairs:
     @property
     def _hides_deletes(self) -> bool:
         """Whether a delete that is gone may be the reason why a row is missing."""
-        rules = self.rules
-        return (rules.lost_early or rules.has_gaps) and rules.orders_deletes
+        return self.rules.may_lack and self.rules.orders_deletes
 
     def _unknown_extras(self, extra: Numbers) -> Flags:
         """Which of these ids may be of records that are gone."""
@@ -141,7 +163,7 @@ class _Pairs:
         there, so that one that is gone may have made it. Without ordering the last record counts,
         and that is there."""
         rules = self.rules
-        if not rules.ordering or not (rules.lost_early or rules.has_gaps):
+        if not rules.ordering or not rules.may_lack:
             return np.zeros(len(ids), np.bool_)
         known: Flags = self.final.states[ids] != KeyState.UNKNOWN_KEY
         stored: Numbers = self.table_ranks[self.at[ids]]
@@ -149,31 +171,42 @@ class _Pairs:
         higher: Flags = is_open & np.greater(stored, self.final.highest[ids])
         return higher
 
-    def _differing(self, source_rows: Numbers, table_rows: Numbers) -> Flags:
-        """For each column whether these rows differ in it."""
-        return np.array(
-            [self._differ(name, source_rows, table_rows) for name in self.rules.columns], np.bool_
-        )
+    def _differing(self, ids: Numbers) -> tuple[Flags, Flags]:
+        """For each column whether these ids differ in it for certain, and whether they may."""
+        certain, open_ones = [], []
+        for name in self.rules.columns:
+            differ, is_open = self._differ(name, ids), self.filled.is_open(name, ids)
+            certain.append(differ & ~is_open)
+            open_ones.append(differ & is_open)
+        return np.array(certain, np.bool_), np.array(open_ones, np.bool_)
 
-    def _differ(self, name: str, source_rows: Numbers, table_rows: Numbers) -> Flags:
-        old = self.source.column(name).take(pa.array(source_rows))
-        new = self.table.column(name).take(pa.array(table_rows))
+    def _differ(self, name: str, ids: Numbers) -> Flags:
+        old, new = self._values(name, ids)
         codes = value_codes(pa.chunked_array([*old.chunks, *new.chunks], old.type))
-        differ: Flags = codes[: len(source_rows)] != codes[len(source_rows) :]
+        differ: Flags = codes[: len(ids)] != codes[len(ids) :]
         return differ
+
+    def _values(self, name: str, ids: Numbers) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """Those of a column in the source and in the table."""
+        old = self.filled.of(name, self.final.rows[ids], ids)
+        return (
+            self.source.column(name).take(pa.array(old)),
+            self.table.column(name).take(pa.array(self.at[ids])),
+        )
 
     def _rows(self, kind: Kind, positions: Numbers, of: pa.Table) -> list[RowDifference]:
         return _named(kind, of.take(pa.array(positions[: self.rules.rows_max])))
 
-    def _changed(self, source_rows: Numbers, table_rows: Numbers) -> list[RowDifference]:
-        chosen = slice(0, self.rules.rows_max)
-        old = self.source.take(pa.array(source_rows[chosen]))
-        new = self.table.take(pa.array(table_rows[chosen]))
-        differs = self._differing(source_rows[chosen], table_rows[chosen])
+    def _changed(self, ids: Numbers) -> list[RowDifference]:
+        ids = ids[: self.rules.rows_max]
+        differs, _ = self._differing(ids)
+        pairs = {name: self._values(name, ids) for name in self.rules.columns}
         found = []
-        for number, named in enumerate(_named(Kind.DIFFERENT, new)):
+        for number, named in enumerate(
+            _named(Kind.DIFFERENT, self.table.take(pa.array(self.at[ids])))
+        ):
             columns = {
-                name: (_value(old.column(name), number), _value(new.column(name), number))
+                name: (_value(pairs[name][0], number), _value(pairs[name][1], number))
                 for place, name in enumerate(self.rules.columns)
                 if differs[place, number]
             }

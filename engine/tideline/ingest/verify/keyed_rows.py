@@ -19,6 +19,7 @@ from tideline.hudi.table.meta_column import (
     without_meta_fields,
 )
 from tideline.hudi.table.missing_columns import MissingColumns
+from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
@@ -41,6 +42,7 @@ class KeyedRows:
     config: WriteConfig
     ordering: tuple[str, ...]
     is_bag: bool
+    partial: PartialUpdates | None
     schema: pa.Schema
     stored: tuple[str, ...]
 
@@ -56,8 +58,8 @@ class KeyedRows:
         refused = ""
         if kind is not WriteOperation.UPSERT and kind not in _BAGS:
             refused = f"the operation {kind.value} leaves no rows to compare"
-        elif stored.partial_updates is not None or config.partial_update_columns is not None:
-            refused = "the table fills rows up from those they replace"
+        elif config.partial_update_columns is not None:
+            refused = "the ingest writes some of the columns alone"
         elif work.transform is not None or work.delete_when is not None:
             refused = "the ingest has SQL of its own"
         elif kind in _BAGS and config.combine_before_insert:
@@ -71,6 +73,7 @@ class KeyedRows:
             config,
             stored.ordering_fields,
             kind in _BAGS,
+            None if kind in _BAGS else stored.partial_updates,
             without_meta_fields(schema),
             _META if stored.populate_meta_fields else (),
         )

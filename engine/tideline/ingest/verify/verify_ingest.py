@@ -189,6 +189,7 @@ class _Sides:
             lost_early=lost_early,
             orders_deletes=self.orders_deletes,
             certain=certain,
+            partial=self.keyed.partial,
             rows_max=rows_max,
         )
 

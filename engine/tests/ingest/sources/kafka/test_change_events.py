@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.ingest.sources.kafka.change_events import Events, TruncateError
-from tideline.ingest.sources.kafka.declared import RecordField
+from tideline.ingest.sources.kafka.declared import UNAVAILABLE, RecordField
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
 from tideline.testing.schema_registry import CONNECT, connect_envelope, schema_registry
 
@@ -291,3 +291,12 @@ def test_events_in_avro_mean_what_their_connect_names_say() -> None:
     }
     assert (found.numbers, set(found.deletes)) == ([0, 1], {1})
     assert "not that of a change event" in found.faults[2]
+
+
+def test_a_list_that_was_not_available_is_no_row_for_no_table_keeps_it() -> None:
+    texts = {"field": "t", "type": "array", "optional": True, "items": {"type": "string"}}
+    schema = connect_envelope([ID, texts])
+    lacks = event("u", None, {"id": 1, "t": [UNAVAILABLE]}, schema=schema)
+    found = Events(WantedColumns(None), fills=True).read_json([lacks])
+    assert found.numbers == []
+    assert "column t" in found.faults[0] and "tables do not keep lists" in found.faults[0]

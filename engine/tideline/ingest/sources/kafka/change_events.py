@@ -174,9 +174,13 @@ class Events:
         if self.fills:
             may_lack |= _is_any(operations, _UPDATE)
         for name in rows.schema.names:
+            # Tables fill up texts and bytes alone.
+            is_list = pa.types.is_list(rows.schema.field(name).type)
+            allowed = _is_any(operations, _DELETE) if is_list else may_lack
             for lacking in _unavailable(rows.column(name)):
-                if is_row[lacking] and not may_lack[lacking]:
+                if is_row[lacking] and not allowed[lacking]:
                     why = _NO_ROW_BEFORE if self.fills else _NOT_KEPT
+                    why = _NO_LISTS if self.fills and is_list else why
                     reasons[numbers[lacking]] = f"column {name}: {_NOT_AVAILABLE}{why}"
                     is_row[lacking] = False
         kept = np.flatnonzero(is_row)
@@ -220,6 +224,7 @@ _NOT_KEPT = (
     "and the table keeps none: create it with hoodie.table.partial.update.mode: FILL_UNAVAILABLE, "
     "or give the source table REPLICA IDENTITY FULL"
 )
+_NO_LISTS = "and tables do not keep lists: give the source table REPLICA IDENTITY FULL"
 _NO_ROW_BEFORE = (
     "and there is no row before with this key: give the source table REPLICA IDENTITY FULL"
 )
