@@ -176,6 +176,7 @@ VERSION_KEYS = {"hoodie.table.version", "hoodie.timeline.layout.version"}
 LAYOUT_MODULES = re.compile(r"\.(layout_v[0-9]+|lsm_history|known_layouts|version_[0-9]+)$")
 SLOWS_A_START = (
     "tideline.ingest.sources.kafka.wire.look.",
+    "tideline.ingest.sources.postgres.wire.look.",
     "tideline.iceberg.table.open_table.",
     "tideline.storage.s3.store.",
     "tideline.storage.s3.bucket.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
 from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.secret_variables import SecretVariables
 from tideline_operator.resources.lake_table import LakeTableSpec
@@ -24,11 +23,12 @@ class SourceSecrets:
         if name is None:
             return {}
         found = self._secrets.read(namespace, name, _FIELD)
-        known = {key: found[key] for key in SECRET_KEYS if found.get(key)}
+        known = {key: found[key] for key in spec.source_secret_keys if found.get(key)}
         if not known:
             raise SecretProblemError(
                 "SecretIncomplete",
-                f"{_FIELD}: Secret {name!r} has none of the keys {', '.join(SECRET_KEYS)}",
+                f"{_FIELD}: Secret {name!r} has none of the keys "
+                f"{', '.join(spec.source_secret_keys)}",
             )
         return known
 

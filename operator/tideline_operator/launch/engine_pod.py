@@ -18,7 +18,6 @@ from tideline.ingest.executors.kubernetes_pods import (
     CONTAINER_NAME,
     MEMORY_BYTES_MIN,
 )
-from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.pod_template import (
     CONFINED,
@@ -164,7 +163,9 @@ def required_container(
     }
     secret = table.spec.source_secret
     if secret is not None:
-        container["env"] += [_from_secret(key, secret, optional=True) for key in SECRET_KEYS]
+        container["env"] += [
+            _from_secret(key, secret, optional=True) for key in table.spec.source_secret_keys
+        ]
     catalog = table.spec.catalog
     if catalog is not None and catalog.credentials is not None:
         container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]

@@ -199,3 +199,8 @@ def source_secrets(ingests: Iterable[Ingest]) -> tuple[str, ...]:
     """The Secrets that the sources of these ingests name, each once."""
     given = (ingest.source.credentials for ingest in ingests)
     return tuple(dict.fromkeys(found.secret_name for found in given if found is not None))
+
+
+def source_secret_keys(ingests: Iterable[Ingest]) -> tuple[str, ...]:
+    """What these sources take of it, each once."""
+    return tuple(dict.fromkeys(key for ingest in ingests for key in ingest.source.secret_keys))

@@ -33,6 +33,7 @@ from tideline_operator.resources.ingest import (
     ONE_SOURCE_SECRET,
     ColumnSpec,
     Ingest,
+    source_secret_keys,
     source_secrets,
 )
 from tideline_operator.resources.key_generation import KeyGeneration
@@ -325,6 +326,11 @@ class LakeTableSpec:
     def source_secret(self) -> str | None:
         """The Secret with the credentials of its sources, which is one."""
         return next(iter(source_secrets(self.ingest)), None)
+
+    @property
+    def source_secret_keys(self) -> tuple[str, ...]:
+        """Its keys that the sources take, each as the variable of its name."""
+        return source_secret_keys(self.ingest)
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""

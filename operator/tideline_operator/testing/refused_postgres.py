@@ -65,6 +65,12 @@ POSTGRES_REFUSALS = (
         "the name of a variable in capitals",
     ),
     RefusedSpec(
+        with_table(", connectionVariable: HOME, credentials: {secretName: database}"),
+        "spec.ingest[0].source.connectionVariable: begins with POSTGRES_ where it is a key",
+        "spec.ingest[0].source.connectionVariable",
+        "begins with POSTGRES_",
+    ),
+    RefusedSpec(
         with_table(lines="operation: insert"),
         "spec.ingest[0].operation: changes of a table update and delete rows",
         "spec.ingest[0].operation",

@@ -52,9 +52,9 @@ TOPIC_REFUSALS = (
     ),
     RefusedSpec(
         without("path: landing}", "path: landing, credentials: {secretName: broker}}"),
-        "spec.ingest[0].source.credentials: is of kafka, and the format is parquet",
+        "spec.ingest[0].source.credentials: is of kafka and postgres, and the format is parquet",
         "spec.ingest[0].source",
-        "mechanism, credentials",
+        "onTruncate, credentials",
     ),
     RefusedSpec(
         with_topics(", credentials: {secretName: one}") + _ANOTHER,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from tideline.ingest.sources.on_truncate import OnTruncate
-from tideline.ingest.sources.postgres.declared import (
-    CHANGES_MAX,
-    CONNECTION,
-    DeclaredPostgres,
-)
+from tideline.ingest.sources.postgres.credentials import CONNECTION
+from tideline.ingest.sources.postgres.declared import CHANGES_MAX, DeclaredPostgres
 from tideline_operator.resources.sources.files import columns_of
 from tideline_operator.resources.sources.place_finder import PlaceFinder
 from tideline_operator.resources.sources.source import Source

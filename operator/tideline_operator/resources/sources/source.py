@@ -24,7 +24,8 @@ from tideline.ingest.sources.kafka.declared import (
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline.ingest.sources.on_truncate import OnTruncate
-from tideline.ingest.sources.postgres.declared import CHANGES_MAX, CONNECTION
+from tideline.ingest.sources.postgres.credentials import CONNECTION, secret_keys
+from tideline.ingest.sources.postgres.declared import CHANGES_MAX
 from tideline_operator.resources.field import CelRule, described, json_name, no_credentials_in
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.sources.column import SourceColumnSpec
@@ -39,7 +40,6 @@ _OF_TOPICS = (
         "record_fields",
         "protocol",
         "mechanism",
-        "credentials",
     ),
     *(
         "value",
@@ -50,7 +50,7 @@ _OF_TOPICS = (
     ),
 )
 _OF_TABLES = ("publication", "connection_variable")
-_OF_STREAMS = ("max_records_per_commit", "set_aside", "on_truncate")
+_OF_STREAMS = ("max_records_per_commit", "set_aside", "on_truncate", "credentials")
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
 _ONE_OF_TOPICS = "give topics or pattern, not both"
@@ -59,6 +59,8 @@ _REPEATS_MAX = 3
 _FOR_AVRO = "is required with value: avro or debezium-avro, and only then allowed"
 _FOR_EVENTS = "is of change events, with value: debezium-json or debezium-avro"
 _FOR_TABLES = "is required for postgres, and only for it"
+_PREFIX = "POSTGRES_"
+_FROM_SECRET = f"begins with {_PREFIX} where it is a key of a Secret"
 _IDENTIFIER: Mapping[str, Any] = {
     "pattern": r"[a-z_][a-z0-9_]*",
     "pattern_meaning": "small letters, digits and _",
@@ -113,12 +115,13 @@ class SourceFormat(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCredentials:
-    """Where the credentials for brokers are."""
+    """Where the credentials for brokers, or for a server of Postgres, are."""
 
     secret_name: str = described(
-        f"Secret in the same namespace with any of the keys {', '.join(SECRET_KEYS)}; CA, "
-        "CERTIFICATE and KEY are PEM texts. `tideline run` reads the environment variables of "
-        "those names instead.",
+        f"Secret in the same namespace with any of the keys {', '.join(SECRET_KEYS)} for kafka; "
+        f"for postgres {', '.join(secret_keys(CONNECTION))}, the first one named as "
+        "connectionVariable says. CA, CERTIFICATE and KEY are PEM texts. `tideline run` reads the "
+        "environment variables of those names instead.",
         length_max=253,
     )
 
@@ -289,7 +292,8 @@ class Source:
         default=None,
     )
     credentials: SourceCredentials | None = described(
-        "Credentials for the brokers. All ingests of a table that have some name the same Secret.",
+        "Credentials for the brokers or the server. All ingests of a table that have some name the "
+        "same Secret. For kafka and postgres.",
         default=None,
     )
     set_aside: str | None = described(
@@ -370,6 +374,12 @@ class Source:
             _FOR_EVENTS,
             field="onTruncate",
         ),
+        CelRule(
+            "!has(self.credentials) || !has(self.connectionVariable) || "
+            f"self.connectionVariable.startsWith('{_PREFIX}')",
+            _FROM_SECRET,
+            field="connectionVariable",
+        ),
         CelRule("(self.format == 'postgres') == has(self.table)", _FOR_TABLES, field="table"),
         CelRule("(self.format == 'postgres') == has(self.slot)", _FOR_TABLES, field="slot"),
     )
@@ -377,6 +387,15 @@ class Source:
     @property
     def has_change_events(self) -> bool:
         return self.value is not None and self.value.is_change_event
+
+    @property
+    def secret_keys(self) -> tuple[str, ...]:
+        """What of its Secret it takes, each as the variable of its name; none without one."""
+        if self.credentials is None:
+            return ()
+        if self.format is SourceFormat.POSTGRES:
+            return secret_keys(self.connection_variable or CONNECTION)
+        return SECRET_KEYS
 
     @property
     def partial_looks(self) -> Duration | None:
@@ -413,6 +432,9 @@ class Source:
             yield "pattern", _ONE_OF_TOPICS
         if self.pattern:
             yield from (("pattern", fault) for fault in _faults_of_pattern(self.pattern))
+        variable = self.connection_variable or _PREFIX
+        if self.credentials is not None and not variable.startswith(_PREFIX):
+            yield "connectionVariable", _FROM_SECRET
         needs_registry = self.value is not None and self.value.needs_registry
         if bool(self.schema_registry) != needs_registry:
             yield "schemaRegistry", _FOR_AVRO

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tideline.ingest.sources.kafka.wire.scram import Scram, ScramError
+from tideline.ingest.sources.wire.scram import Scram, ScramError
 
 # RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -13,15 +13,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from tideline.distribution import installation
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.ingest.sources.postgres.credentials import SAFEST
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.memory_files import files_of
 from tideline.secret_values import masked, note_secrets
 
 if TYPE_CHECKING:
     from psycopg import Connection, Error
 
 _CONNECT_S = 20
-_SETTINGS = (
+SETTINGS = (
     # How values are written.
     "set timezone = 'UTC'",
     "set datestyle = 'ISO, YMD'",
@@ -57,6 +59,7 @@ def connected(
     """A connection where each statement commits. Raises ConfigError, StorageUnavailableError."""
     try:
         import psycopg
+        from psycopg.conninfo import make_conninfo
     except ModuleNotFoundError as error:
         message = f"tables of Postgres need its client: {installation('postgres')}"
         raise ConfigError(message) from error
@@ -64,19 +67,22 @@ def connected(
     if not conninfo:
         raise ConfigError(f"{source.connection} is not set: it has the connection string")
     try:
-        _note_password(conninfo, variables)
-        connection = psycopg.connect(
-            conninfo,
-            autocommit=True,
-            connect_timeout=_CONNECT_S,
-            application_name="tideline",
-            client_encoding="utf8",
-        )
+        given = _noted(conninfo, variables)
+        with files_of(variables) as files:
+            if "sslrootcert" in files:
+                files.setdefault("sslmode", str(given.get("sslmode") or SAFEST))
+            connection = psycopg.connect(
+                make_conninfo(conninfo, **files),
+                autocommit=True,
+                connect_timeout=_CONNECT_S,
+                application_name="tideline",
+                client_encoding="utf8",
+            )
     except psycopg.Error as error:
         _raise_unconnected(source, error)
     try:
         with connection:
-            for setting in _SETTINGS:
+            for setting in SETTINGS:
                 connection.execute(setting)
             yield connection
     except psycopg.Error as error:
@@ -88,7 +94,18 @@ def is_code(error: BaseException, code: str) -> bool:
     return getattr(error, "sqlstate", None) == code
 
 
-def _note_password(conninfo: str, variables: Mapping[str, str]) -> None:
+def failure(source: DeclaredPostgres, words: str, code: str) -> TidelineError:
+    """What a server refuses while it is asked, by the code of its error."""
+    if code in _REMEDIES:
+        words = f"{words}; {_REMEDIES[code]}"
+    passes = not code or code in _WAITED_FOR or code[:2] in _UNAVAILABLE_CLASSES
+    if passes and code != "53400":
+        return StorageUnavailableError(f"the server says: {words}", path=source.uri)
+    return ConfigError(f"the server says: {words}", path=source.uri)
+
+
+def _noted(conninfo: str, variables: Mapping[str, str]) -> Mapping[str, object]:
+    """What a connection string has; its secrets are masked from now on."""
     from psycopg.conninfo import conninfo_to_dict
 
     note_secrets((variables.get("PGPASSWORD"), variables.get("PGSSLPASSWORD")))
@@ -96,6 +113,7 @@ def _note_password(conninfo: str, variables: Mapping[str, str]) -> None:
     note_secrets((conninfo,))
     found = conninfo_to_dict(conninfo)
     note_secrets(str(found[name]) for name in ("password", "sslpassword") if found.get(name))
+    return found
 
 
 def _raise_unconnected(source: DeclaredPostgres, error: Error) -> NoReturn:
@@ -108,11 +126,4 @@ def _raise_unconnected(source: DeclaredPostgres, error: Error) -> NoReturn:
 
 
 def _raise_failed(source: DeclaredPostgres, error: Error) -> NoReturn:
-    words = masked(str(error)).strip().replace("\n", " ")
-    code = error.sqlstate or ""
-    if code in _REMEDIES:
-        words = f"{words}; {_REMEDIES[code]}"
-    passes = not code or code in _WAITED_FOR or code[:2] in _UNAVAILABLE_CLASSES
-    if passes and code != "53400":
-        raise StorageUnavailableError(f"the server says: {words}", path=source.uri)
-    raise ConfigError(f"the server says: {words}", path=source.uri)
+    raise failure(source, masked(str(error)).strip().replace("\n", " "), error.sqlstate or "")

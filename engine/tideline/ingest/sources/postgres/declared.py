@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tideline.errors import ConfigError
 from tideline.ingest.column_type import Column, columns_object, read_columns
 from tideline.ingest.location import Location
 from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.credentials import CONNECTION
 from tideline.ingest.sources.postgres.look import PostgresLook
 from tideline.ingest.sources.postgres.position import KIND, PostgresPosition
 from tideline.ingest.sources.postgres.ranges import PostgresRange
@@ -17,8 +17,6 @@ from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Rea
 
 CHANGES_MAX = 50_000
 """In one commit, unless declared; a transaction is never divided."""
-CONNECTION = "POSTGRES_URI"
-"""The variable of the environment that has the connection, unless declared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +58,9 @@ class DeclaredPostgres:
         return ()
 
     @property
-    def server(self) -> None:
-        """No look asks it through connections that somebody decides on."""
-        return None
+    def server(self) -> str:
+        """By the variable that has its address, which may be a secret."""
+        return f"postgres {self.connection}"
 
     @property
     def claimed(self) -> tuple[ClaimedPlace, ...]:
@@ -87,14 +85,14 @@ class DeclaredPostgres:
         start: str = "",  # noqa: ARG002
     ) -> PostgresLook:
         """What the server has. Raises StorageUnavailableError, ConfigError."""
+        known = after if isinstance(after, PostgresPosition) else None
         if reach.connect is not None:
-            # Its client makes connections of its own, past those that are allowed.
-            message = "tables of Postgres are read by tideline run, not by the operator"
-            raise ConfigError(message, path=self.uri)
+            from tideline.ingest.sources.postgres.wire.look import look_by
+
+            return look_by(self, reach.variables, reach.connect, known)
         # Only what looks at Postgres needs a client of it.
         from tideline.ingest.sources.postgres.server import look_at
 
-        known = after if isinstance(after, PostgresPosition) else None
         return look_at(self, known, reach.variables)
 
     def takes_from(self, other: Declared) -> bool:

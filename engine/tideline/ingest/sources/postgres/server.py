@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.on_truncate import OnTruncate
@@ -24,9 +24,7 @@ from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import Key, Origin, PostgresPosition
 from tideline.ingest.sources.postgres.ranges import Keys
-
-if TYPE_CHECKING:
-    from psycopg import Connection
+from tideline.ingest.sources.postgres.session import Connection
 
 _COMMITS_WAITED_S = 120.0
 _BUSY_S = 10.0
@@ -68,21 +66,28 @@ def look_at(
     """What is there now, and what comes after a position. Raises StorageUnavailableError,
     ConfigError."""
     with connected(source, variables) as connection:
-        flushed = _flushed(source, connection)
-        table = find_table(source, connection)
-        look = PostgresLook(source.table, source.slot, flushed=flushed)
-        if table is None:
-            return look
-        slot = _find_slot(source, connection)
-        keys = ahead = None
-        if after is not None and after.origin.table_alone == table.origin.table_alone:
-            if after.copied is not None:
-                keys = _next_keys(source, connection, table, after.copied)
-            elif slot is not None and not slot.is_lost:
-                ahead = _ahead(source, connection)
-        return PostgresLook(
-            source.table, source.slot, table.origin, slot, flushed, keys=keys, ahead=ahead
-        )
+        return look_through(connection, source, after)
+
+
+def look_through(
+    connection: Connection, source: DeclaredPostgres, after: PostgresPosition | None
+) -> PostgresLook:
+    """The same over a connection of any client."""
+    flushed = _flushed(source, connection)
+    table = find_table(source, connection)
+    look = PostgresLook(source.table, source.slot, flushed=flushed)
+    if table is None:
+        return look
+    slot = _find_slot(source, connection)
+    keys = ahead = None
+    if after is not None and after.origin.table_alone == table.origin.table_alone:
+        if after.copied is not None:
+            keys = _next_keys(source, connection, table, after.copied)
+        elif slot is not None and not slot.is_lost:
+            ahead = _ahead(source, connection)
+    return PostgresLook(
+        source.table, source.slot, table.origin, slot, flushed, keys=keys, ahead=ahead
+    )
 
 
 def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable | None:
@@ -314,7 +319,8 @@ def _entry_in_publication(source: DeclaredPostgres, connection: Connection, oid:
     if is_of_all:
         return int(publication)
     narrowed = "false"
-    if connection.info.server_version >= _COLUMN_LISTS_SINCE:
+    (version,) = _one(connection, "select current_setting('server_version_num')::int")
+    if version >= _COLUMN_LISTS_SINCE:
         narrowed = "prqual is not null or prattrs is not null"
     entry = connection.execute(
         f"select oid, {narrowed} from pg_publication_rel where prpubid = %s"

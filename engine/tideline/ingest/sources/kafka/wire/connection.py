@@ -5,8 +5,6 @@ An answer is read within a limit of bytes and until a deadline.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import socket
 import ssl
 import time
@@ -29,7 +27,8 @@ from tideline.ingest.sources.kafka.wire.fields import (
     sized,
     text,
 )
-from tideline.ingest.sources.kafka.wire.scram import Scram, ScramError
+from tideline.ingest.sources.wire.bounded_socket import load_certificate, words_of
+from tideline.ingest.sources.wire.scram import Scram, ScramError
 
 _Answer = TypeVar("_Answer")
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
@@ -106,17 +105,18 @@ class BrokerConnection:
             context = ssl.create_default_context(cadata=credentials.authorities or None)
             if credentials.authorities_file:
                 context.load_verify_locations(credentials.authorities_file)
-            _load_certificate(context, credentials)
+            if credentials.certificate or credentials.key:
+                load_certificate(context, credentials.certificate, credentials.key)
         except (ssl.SSLError, OSError, ValueError) as error:
-            message = f"certificates or keys cannot be read: {_words(error)}"
+            message = f"certificates or keys cannot be read: {words_of(error)}"
             raise ConfigError(message, path=self.source.uri) from error
         try:
             return context.wrap_socket(self.socket, server_hostname=host)
         except ssl.SSLError as error:
-            message = f"the brokers refuse this client: TLS with {host}: {_words(error)}"
+            message = f"the brokers refuse this client: TLS with {host}: {words_of(error)}"
             raise ConfigError(message, path=self.source.uri) from error
         except OSError as error:
-            raise self._away(f"TLS with {host}: {_words(error)}") from error
+            raise self._away(f"TLS with {host}: {words_of(error)}") from error
 
     def _send(self, message: bytes) -> None:
         self._io(partial(self.socket.sendall, message))
@@ -137,10 +137,10 @@ class BrokerConnection:
             return action()
         except ssl.SSLError as error:
             # With TLS 1.3 a certificate of the client is refused here.
-            message = f"the brokers refuse this client: {_words(error)}"
+            message = f"the brokers refuse this client: {words_of(error)}"
             raise ConfigError(message, path=self.source.uri) from error
         except OSError as error:
-            raise self._away(_words(error)) from error
+            raise self._away(words_of(error)) from error
 
     def _wait(self) -> None:
         left_s = self.until_s - time.monotonic()
@@ -151,28 +151,3 @@ class BrokerConnection:
     def _away(self, words: str) -> StorageUnavailableError:
         message = f"the topics cannot be looked at: {words}"
         return StorageUnavailableError(message, path=self.source.uri)
-
-
-def _load_certificate(context: ssl.SSLContext, credentials: Credentials) -> None:
-    """Python reads them from files alone: one that is nowhere but in memory."""
-    if not credentials.certificate and not credentials.key:
-        return
-    pem = f"{credentials.key.strip()}\n{credentials.certificate.strip()}\n".encode()
-    descriptor = os.memfd_create("certificate")
-    try:
-        os.write(descriptor, pem)
-        # An encrypted key would ask a terminal.
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return str(error.reason or error.args[-1])
-    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
