@@ -8,7 +8,6 @@ It runs in Connect's worker of one process; its jars come from Maven's repositor
 from __future__ import annotations
 
 import argparse
-import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +18,7 @@ from tideline.testing.kafka_broker import VERSION, KafkaBroker, java
 from tideline.testing.maven_jars import fetched_jars
 from tideline.testing.minio_server import free_port
 from tideline.testing.postgres_server import PostgresDatabase
+from tideline.testing.server_process import ServerProcess
 
 DEBEZIUM = "3.6.1.Final"
 _ARTIFACTS = (
@@ -100,20 +100,17 @@ class DebeziumConnector:
             )
         )
         broker.create_topic(self.topic)
-        self._process: subprocess.Popen[bytes] | None = None
+        program = "org.apache.kafka.connect.cli.ConnectStandalone"
+        self._process = ServerProcess(
+            "the connector",
+            lambda: [*java(build()), program, str(self._worker), str(self._connector)],
+            folder / "connect.log",
+            # What it writes is waited for.
+            lambda: True,
+        )
 
     def __enter__(self) -> Self:
-        with (self._folder / "connect.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *java(build()),
-                    "org.apache.kafka.connect.cli.ConnectStandalone",
-                    str(self._worker),
-                    str(self._connector),
-                ],
-                stdout=log,
-                stderr=log,
-            )
+        self._process.start()
         return self
 
     def __exit__(
@@ -122,14 +119,7 @@ class DebeziumConnector:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.end(_END_S)
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ class ProxyFault(Enum):
     APPLY_AND_STALL = "the server acts, no answer until the proxy stops"
     APPLY_AND_DROP_REPLY = "the server acts, the connection closes"
     APPLY_AND_ANSWER_500 = "the server acts, the client gets a 500"
+    CUT_BODY = "the server acts, the connection closes in the middle of the answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
             connection.endheaders(body)
             response = connection.getresponse()
             answer = response.read()
+        except (OSError, http.client.HTTPException):
+            # The server is away.
+            self.close_connection = True
+            return
         finally:
             connection.close()
         if fault is ProxyFault.APPLY_AND_DROP_REPLY:
@@ -168,9 +173,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault is ProxyFault.APPLY_AND_ANSWER_500:
             self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")
         else:
-            self._answer(response.status, response.getheaders(), answer)
+            is_cut = fault is ProxyFault.CUT_BODY
+            self._answer(response.status, response.getheaders(), answer, is_cut=is_cut)
 
-    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+    def _answer(
+        self, status: int, headers: list[tuple[str, str]], body: bytes, *, is_cut: bool = False
+    ) -> None:
         self.send_response_only(status)
         length = len(body)
         for name, value in headers:
@@ -181,4 +189,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(length))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+        if is_cut:
+            self.close_connection = True

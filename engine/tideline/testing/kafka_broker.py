@@ -35,13 +35,13 @@ from tideline.spark.session.s3a_jars import MavenArtifact
 from tideline.testing.maven_jars import fetched_jars, require_jars
 from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import PeerEnvironment
+from tideline.testing.server_process import ServerProcess
 
 VERSION = "4.3.1"
 _ARTIFACTS = (
     MavenArtifact("org.apache.kafka", "kafka_2.13", VERSION, without=()),
     MavenArtifact("org.slf4j", "slf4j-simple", "1.7.36", without=()),
 )
-_START_S = 60.0
 _ANSWER_S = 30.0
 _QUEUED_MAX = 50_000
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -106,7 +106,6 @@ class KafkaBroker:
         self.mutual_address = f"127.0.0.1:{mutual}"
         """Behind TLS, for clients that have the certificate in `client_file` and its key."""
         self.client_file, self.client_key_file = folder / "client-ca.pem", folder / "client-key.pem"
-        self._port = port
         self._settings = folder / "server.properties"
         folder.mkdir(parents=True, exist_ok=True)
         settings = _SETTINGS.format(
@@ -121,7 +120,12 @@ class KafkaBroker:
             module="org.apache.kafka.common.security.scram.ScramLoginModule",
         )
         self._settings.write_text(settings)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = ServerProcess(
+            "the broker",
+            lambda: [*java(build()), "kafka.Kafka", str(self._settings)],
+            folder / "broker.log",
+            lambda: _is_open(port),
+        )
 
     def __enter__(self) -> Self:
         key = self._folder / "key.pem"
@@ -155,23 +159,11 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Start it; what it has stored stays from one start to the next."""
-        log = (self._folder / "broker.log").open("ab")
-        with log:
-            self._process = subprocess.Popen(
-                [*java(build()), "kafka.Kafka", str(self._settings)], stdout=log, stderr=log
-            )
-        deadline_s = time.monotonic() + _START_S
-        while not _is_open(self._port):
-            assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-2000:]
-            assert time.monotonic() < deadline_s, "the broker did not start in time"
-            time.sleep(0.1)
+        self._process.start()
 
     def kill(self) -> None:
         """End it at once."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        self._process.kill()
 
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.address})

@@ -1,21 +1,18 @@
 """A storm of kills over one table: two writers, a mover and a keeper, all short-lived.
 
-Half of all lives end at a write to the store that was drawn beforehand, the others at a moment of
-the parent's choosing, in the middle of their work. A successor starts at once. The mover runs the
-services that move rows, the keeper cleans, archives and rolls back. Others may take part.
+How they die: `storm_lives`. The mover runs the services that move rows, the keeper cleans, archives
+and rolls back. Others may take part.
 
 While the storm lasts every acknowledged row is seen once; after it each batch is in the table once.
 """
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
@@ -28,10 +25,10 @@ from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.service import TableService
 from tideline.storage.location import StoreLocation
-from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.late_listings import late_listings
 from tideline.testing.small_table import SmallTable
+from tideline.testing.storm_lives import StormLives, Task
 from tideline.testing.storm_writer import (
     Event,
     StormBatch,
@@ -54,25 +51,13 @@ SERVICE_OPTIONS = {
     "hoodie.keep.min.commits": "6",
     "hoodie.keep.max.commits": "8",
 }
-_WRITES_OF_A_LIFE_MAX = 80
-_CALM_S_MAX = 420.0
 _KILLS_OF_A_GENERATION = 20
 _ACKNOWLEDGED_PER_KILL = 0.5
 """Where fewer batches come about, lives are too short for this machine and become longer."""
 
 
-Parts = Mapping[str, Callable[[FaultPlan], tuple[Callable[..., object], object]]]
-"""What other processes in a storm do, by their names: a function and its argument. It returns when
-the file `stop` exists and nothing that it began is open."""
-
-
-@dataclass(slots=True)
-class _Life:
-    """A process that is about to die."""
-
-    process: BaseProcess
-    ends_s: float
-    """When it is killed from outside; infinite for one that dies at a write."""
+Parts = Mapping[str, Callable[[FaultPlan], Task]]
+"""What other processes in a storm do, by their names."""
 
 
 @dataclass(slots=True)
@@ -91,33 +76,23 @@ class KillStorm:
     listing_delay_s_max: float = 0.0
     """See `LateListings`."""
     parts: Parts = field(default_factory=dict)
-    kills: int = 0
     looks: int = 0
     _batches: int = 0
     """Acknowledged when the last generation ended."""
-    _lives: dict[str, _Life] = field(default_factory=dict)
-    _random: Random = field(init=False)
+    _lives: StormLives = field(init=False)
 
     def __post_init__(self) -> None:
-        self._random = Random(self.seed)
+        self._lives = StormLives(self.folder, Random(self.seed), self.life_s_max, self._task)
         self.folder.mkdir(parents=True, exist_ok=True)
         for writer in WRITERS:
             self._journal(writer).touch()
 
     def step(self) -> None:
         """Kill whose time has come, and replace the dead. Fails on a process that gave up."""
-        for role in (*(f"writer-{number}" for number in WRITERS), "mover", "keeper", *self.parts):
-            life = self._lives.get(role)
-            if life is not None and life.process.exitcode is None:
-                if time.monotonic() < life.ends_s:
-                    continue
-                writer_process.kill(life.process)
-            if life is not None:
-                assert life.process.exitcode == -signal.SIGKILL, (role, self._errors())
-                self.kills += 1
-                if self.kills % _KILLS_OF_A_GENERATION == 0:
-                    self._end_generation()
-            self._lives[role] = self._born(role)
+        before = self.kills // _KILLS_OF_A_GENERATION
+        self._lives.step((*map(_writer, WRITERS), "mover", "keeper", *self.parts))
+        if self.kills // _KILLS_OF_A_GENERATION > before:
+            self._end_generation()
 
     def look(self) -> None:
         """What a fresh reader sees now: acknowledged rows that no writer deletes, none twice."""
@@ -140,11 +115,11 @@ class KillStorm:
         """
         self.stop.touch()
         for role in ("mover", "keeper"):
-            writer_process.kill(self._lives.pop(role).process)
-        self._lives["mover"] = self._born("mover", immortal=True)
-        for role in (*(f"writer-{number}" for number in WRITERS), *self.parts):
-            self._survive(role)
-        writer_process.kill(self._lives.pop("mover").process)
+            self._lives.kill(role)
+        self._lives.start_immortal("mover")
+        for role in (*map(_writer, WRITERS), *self.parts):
+            self._lives.survive(role)
+        self._lives.kill("mover")
 
     def audit(self) -> None:
         """Every batch is there once, and what was left behind can be finished and swept up."""
@@ -178,52 +153,29 @@ class KillStorm:
 
     def end(self) -> None:
         """Kill the processes that are left, after a failure."""
-        for life in self._lives.values():
-            with suppress(AssertionError):
-                writer_process.kill(life.process)
+        self._lives.end()
+
+    @property
+    def kills(self) -> int:
+        return self._lives.kills
 
     def _end_generation(self) -> None:
         batches = sum(map(len, self.acknowledged().values()))
         if batches < self._batches + _ACKNOWLEDGED_PER_KILL * _KILLS_OF_A_GENERATION:
-            self.life_s_max *= 1.5
+            self._lives.life_s_max *= 1.5
         self._batches = batches
 
-    def _born(self, role: str, *, immortal: bool = False) -> _Life:
-        plan, ends_s = FaultPlan(), float("inf")
-        if not immortal:
-            if self._random.random() < 0.5:
-                number = self._random.randint(1, _WRITES_OF_A_LIFE_MAX)
-                is_before = self._random.random() < 0.5
-                plan = FaultPlan(
-                    crash_before_write=number if is_before else None,
-                    crash_after_write=None if is_before else number,
-                    kill_process=True,
-                )
-            # A life that meets nothing but conflicts may never come to its last write.
-            ends_s = time.monotonic() + self._random.uniform(0.05, self.life_s_max)
-            if plan.kill_process:
-                ends_s += 2 * self.life_s_max
-        return _Life(writer_process.start(*self._task(role, plan)), ends_s)
-
-    def _task(self, role: str, plan: FaultPlan) -> tuple[Callable[..., object], object]:
-        error_file = str(self.folder / f"{role}.error")
+    def _task(self, role: str, plan: FaultPlan) -> Task:
         delay_s_max = self.listing_delay_s_max
         if role in self.parts:
-            return _reporting, (*self.parts[role](plan), error_file)
+            return self.parts[role](plan)
         if role.startswith("writer-"):
             writer = int(role.removeprefix("writer-"))
             journal, stop = str(self._journal(writer)), str(self.stop)
             job = StormJob(self.location, writer, self.options, journal, stop, plan, delay_s_max)
-            return _reporting, (write_in_a_storm, job, error_file)
+            return write_in_a_storm, job
         services, options = MOVER if role == "mover" else KEEPER, self.service_options
-        work = _ServiceJob(self.location, services, options, plan, delay_s_max)
-        return _reporting, (_serve, work, error_file)
-
-    def _survive(self, role: str) -> None:
-        writer_process.kill(self._lives.pop(role).process)
-        process = self._born(role, immortal=True).process
-        process.join(_CALM_S_MAX)
-        assert process.exitcode == 0, (role, process.exitcode, self._errors())
+        return serve_in_a_storm, ServiceJob(self.location, services, options, plan, delay_s_max)
 
     def _begun_after(self, done: Mapping[int, list[int]]) -> Iterator[StormBatch]:
         for writer, numbers in done.items():
@@ -244,12 +196,11 @@ class KillStorm:
         """Of all services of the table."""
         return {**self.options, **SERVICE_OPTIONS}
 
-    def _errors(self) -> list[str]:
-        return [file.read_text() for file in sorted(self.folder.glob("*.error"))]
-
 
 @dataclass(frozen=True, slots=True)
-class _ServiceJob:
+class ServiceJob:
+    """One life of what runs services, one at a time, by chance."""
+
     location: StoreLocation
     services: tuple[TableService, ...]
     options: Mapping[str, str]
@@ -257,7 +208,8 @@ class _ServiceJob:
     listing_delay_s_max: float
 
 
-def _serve(job: _ServiceJob) -> None:
+def serve_in_a_storm(job: ServiceJob) -> None:
+    """Until it is killed."""
     table = SmallTable(job.location)
     listed = late_listings(table.store(), job.listing_delay_s_max)
     store = FaultyStore(listed, job.plan, kernel_locks=True)
@@ -270,11 +222,5 @@ def _serve(job: _ServiceJob) -> None:
         time.sleep(random.uniform(0, 0.05))
 
 
-def _reporting(task: tuple[Callable[[object], None], object, str]) -> None:
-    """Run a task; what it could not cope with stands in a file when it ends."""
-    target, job, error_file = task
-    try:
-        target(job)
-    except BaseException as error:
-        Path(error_file).write_text(f"{type(error).__name__}: {error}")
-        raise
+def _writer(number: int) -> str:
+    return f"writer-{number}"

@@ -173,6 +173,16 @@ class MinioServer:
                 self.stop()
                 raise RuntimeError(f"MinIO did not start:\n{log}")
 
+    def kill(self) -> None:
+        """End it at once; what it has stored is there when it is started again."""
+        self._end_process()
+
+    def start_again(self) -> None:
+        """After `kill`, at the same address."""
+        assert self._folder is not None
+        self._process = self._launch(binary_path(), self._folder)
+        assert self._wait_until_ready(), (self._folder / "log").read_text(errors="replace")
+
     def stop(self) -> None:
         self._end_process()
         if self._folder is not None:
@@ -193,7 +203,7 @@ class MinioServer:
             trusted = folder / ".minio" / "certs" / "CAs"
             trusted.mkdir(parents=True, exist_ok=True)
             (trusted / "authorities.crt").write_bytes(self._authorities)
-        with (folder / "log").open("wb") as log:
+        with (folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [str(binary), "server", "--quiet", "--address", self.address, str(folder / "data")],
                 env=environment,
@@ -217,7 +227,6 @@ class MinioServer:
         process, self._process = self._process, None
         if process is None:
             return
-        # Its data goes as well, so nothing has to be finished in order.
         process.kill()
         process.wait()
 

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -27,11 +26,11 @@ import psycopg
 import pytest
 
 from tideline.testing.minio_server import free_port
+from tideline.testing.server_process import ServerProcess
 
 PASSWORD = "only-for-tests"
 _USER = "tideline"
 _SYSTEM_USER = "postgres"
-_START_S = 60.0
 _DEBIAN = Path("/usr/lib/postgresql")
 _SETTINGS = """\
 listen_addresses = '127.0.0.1'
@@ -63,7 +62,12 @@ class PostgresServer:
         self._folder, self._data = folder, folder / "data"
         self.port = free_port()
         self._settings = _SETTINGS.format(port=self.port, folder=folder, wal_level=wal_level)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = ServerProcess(
+            "the server",
+            lambda: _command("postgres", "-D", str(self._data)),
+            folder / "log",
+            self._answers,
+        )
 
     def __enter__(self) -> Self:
         self._folder.chmod(0o755)
@@ -93,29 +97,15 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it; what it has stored stays from one start to the next."""
-        log = self._folder / "log"
-        # A child of this process: what ends a group of processes ends it as well.
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                _command("postgres", "-D", str(self._data)),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
-        deadline_s = time.monotonic() + _START_S
-        while not self._answers():
-            assert self._process.poll() is None, log.read_text()[-2000:]
-            assert time.monotonic() < deadline_s, "the server did not start in time"
-            time.sleep(0.05)
+        self._process.start()
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
-        if self._process is not None:
-            number = (self._data / "postmaster.pid").read_text().split()[0]
-            os.kill(int(number), signal.SIGQUIT)
-            self._process.wait()
-            self._process = None
+        self._process.kill(lambda _: os.kill(self._postmaster(), signal.SIGQUIT))
+
+    def _postmaster(self) -> int:
+        """The process of the server, which another may have started as its user."""
+        return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def _answers(self) -> bool:
         try:

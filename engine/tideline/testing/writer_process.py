@@ -27,7 +27,12 @@ from tideline.testing.small_table import SmallTable
 
 _JOIN_S_MAX = 60.0
 _CONFLICTS_MAX = 200
-_PRELOADED_WHERE_IMPORTED = ("tideline.testing.storm_parts", "tideline.testing.iceberg_storm")
+_PRELOADED_WHERE_IMPORTED = (
+    "tideline.testing.storm_parts",
+    "tideline.testing.iceberg_storm",
+    "tideline.testing.topic_storm",
+    "tideline.testing.postgres_storm",
+)
 
 
 @dataclass(frozen=True, slots=True)

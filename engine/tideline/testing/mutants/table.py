@@ -14,6 +14,7 @@ from tideline.testing.mutants.range_faults import RANGE_FAULTS
 from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
+from tideline.testing.mutants.stream_faults import STREAM_FAULTS
 from tideline.testing.mutants.trust_faults import TRUST_FAULTS
 from tideline.testing.mutants.upgrade_faults import UPGRADE_FAULTS
 from tideline.testing.mutants.write_faults import WRITE_FAULTS
@@ -25,6 +26,7 @@ FAULTS: tuple[Fault, ...] = (
     *SCHEMA_FAULTS,
     *RANGE_FAULTS,
     *INGEST_FAULTS,
+    *STREAM_FAULTS,
     *SERVICE_FAULTS,
     *METADATA_FAULTS,
     *UPGRADE_FAULTS,
