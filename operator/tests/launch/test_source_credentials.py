@@ -7,6 +7,7 @@ from typing import Any
 
 from tideline.ingest.operation.operation import CreateTable, Operation, TableTarget
 from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
+from tideline.ingest.sources.postgres.credentials import secret_keys
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.driver_job import driver_job
 from tideline_operator.launch.engine_pod import LaunchSettings
@@ -60,6 +61,25 @@ def test_each_key_is_a_variable_of_drivers_and_warm_workers() -> None:
         assert list(found) == list(SECRET_KEYS)
         for key, value in found.items():
             assert value == {"secretKeyRef": {"name": "broker", "key": key, "optional": True}}
+
+
+def test_each_kind_takes_its_own_keys() -> None:
+    """The variable of the connection is named by the source."""
+    named = {"secretName": "sources"}
+    table = {"format": "postgres", "table": "orders", "slot": "s", "credentials": named}
+    renamed = {**table, "slot": "t", "connectionVariable": "POSTGRES_SHOP"}
+    for template in templates(fed_by(table, renamed)):
+        found = {
+            item["name"]: item["valueFrom"]["secretKeyRef"]
+            for item in engine_container(template)["env"]
+            if "secretKeyRef" in item.get("valueFrom", {})
+        }
+        keys = [name for name, reference in found.items() if reference["name"] == "sources"]
+        assert keys == [*secret_keys("POSTGRES_URI"), "POSTGRES_SHOP"]
+    (both, _) = templates(fed_by({**topics("sources")}, table))
+    names = [item["name"] for item in engine_container(both)["env"]]
+    assert {"KAFKA_PASSWORD", "POSTGRES_URI", "POSTGRES_CA"} < set(names)
+    assert len(set(names)) == len(names)
 
 
 def test_without_a_secret_there_are_none() -> None:

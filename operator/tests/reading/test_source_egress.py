@@ -12,6 +12,7 @@ import pytest
 from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.wire.fields import compact_text, int8, int16, int32, sized, text
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.testing.egress_case import PATIENT
 from tideline.trust.addresses import AddressRules
@@ -123,6 +124,33 @@ def test_brokers_that_are_left_alone_are_not_asked(proxy: EgressProxy) -> None:
     with pytest.raises(StorageUnavailableError, match="timed out before"):
         look(proxy, f"broker.example:{lying.port}", Gate("timed out before"))
     assert lying.asked == []
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        *("host=metadata.example", "host=inside.example", "host=10.96.0.1", "host=169.254.169.254"),
+        "host=database.example hostaddr=10.0.0.9",
+        "host=inside.example,metadata.example",
+        "host=[::ffff:10.0.0.1]",
+    ],
+)
+def test_no_server_of_postgres_is_at_an_address_that_is_refused(
+    proxy: EgressProxy, server: str
+) -> None:
+    gate = Gate()
+    source = DeclaredPostgres(table="orders", slot="s", publication="p")
+    variables = {"POSTGRES_URI": f"{server} user=u password=of-the-secret"}
+    access = Access(
+        egress=proxy.of("lake"), sources=SourceAccess(variables, (source.server,), gate)
+    )
+    with (
+        pytest.raises(StorageUnavailableError, match=r"not connected to|is not one") as caught,
+        access.reaching(source, has_credentials=True) as reach,
+    ):
+        source.positions(reach, None)
+    assert "of-the-secret" not in f"{caught.value} {gate.problems}"
+    assert gate.problems != [None]
 
 
 def test_only_sources_with_credentials_get_the_secrets_values() -> None:

@@ -15,8 +15,11 @@ from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import PostgresLook
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.wire.look import look_by
+from tideline.ingest.sources.source import Limits, Nothing
 
 pytest.importorskip("psycopg")
+
+import psycopg
 
 from tideline.ingest.sources.postgres.server import look_at
 from tideline.testing.postgres_feed import PostgresFeed
@@ -48,7 +51,7 @@ def by_client(
 
 def settled(look: PostgresLook) -> PostgresLook:
     """Without what moves on a server that runs."""
-    slot = look.slot and replace(look.slot, retained_bytes=0, safe_bytes=None)
+    slot = look.slot and replace(look.slot, retained_bytes=0, safe_bytes=None, is_active=False)
     return replace(look, flushed=0, slot=slot)
 
 
@@ -87,6 +90,31 @@ def test_it_finds_what_the_client_finds(postgres: PostgresDatabase, tmp_path: Pa
             break
     assert len(feed.rows("id")) == 8
     assert seen == {(True, True, True), (False, False, True), (False, True, False)}
+
+
+def test_a_slot_that_somebody_reads_is_left_alone(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    """As a pod does while the operator looks."""
+    postgres.execute(ORDERS)
+    feed = replace(PostgresFeed.of(tmp_path, postgres), key=("at", "id"))
+    assert feed.drain() is None
+    after = position_of(feed)
+    reader = psycopg.connect(f"{postgres.uri}?replication=database", autocommit=True)
+    reader.pgconn.send_query(
+        f"START_REPLICATION SLOT {postgres.slot} LOGICAL 0/0 "
+        f"(proto_version '1', publication_names '{postgres.slot}')".encode()
+    )
+    try:
+        while not postgres.execute("select active from pg_replication_slots where active"):
+            pass
+        found = looked(feed.source, postgres.uri, after)
+    finally:
+        reader.close()
+    planned = found.plan(after, Limits(1, 7))
+    assert isinstance(planned, Nothing)
+    assert planned.until_ms == 2_007
+    assert planned.reason == f"slot {postgres.slot} is being read: a slot is of one ingest"
 
 
 def test_what_is_wrong_has_the_words_of_the_client(

@@ -28,18 +28,21 @@ _AGAIN = (
 IDLE_BYTES_MAX = 64 << 20
 """How much log without a change of this table is kept."""
 _RETAINED_BYTES_NOTED = 1 << 30
+_BUSY_MS = 2_000
+"""After which a slot that somebody reads is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A slot as the server has it. `confirmed` is where it begins to give changes; the server keeps
     `retained_bytes` of log for it, and `safe_bytes` more before it gives it up, None where it never
-    does."""
+    does. While it `is_active` somebody reads it, and nobody else can."""
 
     confirmed: int
     is_lost: bool = False
     retained_bytes: int = 0
     safe_bytes: int | None = None
+    is_active: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,13 @@ class PostgresLook:
     def at_once(self) -> PostgresLook:
         return self
 
-    def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:  # noqa: ARG002
+    def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:
         known = _known(after)
-        return self._lost(known) or self._next(known) or Nothing()
+        found = self._lost(known) or self._next(known)
+        if found is None and known is not None and self._is_in_use(known):
+            reason = f"slot {self.slot_name} is being read: a slot is of one ingest"
+            return Nothing(limits.now_ms + _BUSY_MS, reason)
+        return found or Nothing()
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
         known = _known(after)
@@ -141,6 +148,11 @@ class PostgresLook:
         if slot.safe_bytes is not None and slot.safe_bytes < slot.retained_bytes:
             text += ", and is close to giving it up (max_slot_wal_keep_size)"
         return text
+
+    def _is_in_use(self, known: PostgresPosition) -> bool:
+        """Whether the log could not be looked at for that."""
+        slot = self.slot
+        return known.copied is None and self.ahead is None and slot is not None and slot.is_active
 
     def _next(self, known: PostgresPosition | None) -> PostgresRange | None:
         if self.origin is None:

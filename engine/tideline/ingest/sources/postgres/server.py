@@ -70,9 +70,14 @@ def look_at(
 
 
 def look_through(
-    connection: Connection, source: DeclaredPostgres, after: PostgresPosition | None
+    connection: Connection,
+    source: DeclaredPostgres,
+    after: PostgresPosition | None,
+    *,
+    waits: bool = True,
 ) -> PostgresLook:
-    """The same over a connection of any client."""
+    """The same over a connection of any client. One that does not wait leaves a slot alone that
+    somebody reads."""
     flushed = _flushed(source, connection)
     table = find_table(source, connection)
     look = PostgresLook(source.table, source.slot, flushed=flushed)
@@ -83,7 +88,7 @@ def look_through(
     if after is not None and after.origin.table_alone == table.origin.table_alone:
         if after.copied is not None:
             keys = _next_keys(source, connection, table, after.copied)
-        elif slot is not None and not slot.is_lost:
+        elif slot is not None and not slot.is_lost and (waits or not slot.is_active):
             ahead = _ahead(source, connection)
     return PostgresLook(
         source.table, source.slot, table.origin, slot, flushed, keys=keys, ahead=ahead
@@ -358,13 +363,14 @@ def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
     found = connection.execute(
         "select plugin, database = current_database(), confirmed_flush_lsn::text,"
         " coalesce(wal_status, '') = 'lost',"
-        " coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, safe_wal_size"
+        " coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, safe_wal_size,"
+        " active"
         " from pg_replication_slots where slot_name = %s",
         (source.slot,),
     ).fetchone()
     if found is None:
         return None
-    plugin, is_here, confirmed, is_lost, retained, safe = found
+    plugin, is_here, confirmed, is_lost, retained, safe, is_active = found
     if plugin != "pgoutput" or not is_here:
         raise ConfigError(
             f"slot {source.slot} is of another database or plugin: give source.slot another name",
@@ -372,7 +378,7 @@ def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
         )
     if confirmed is None and not is_lost:
         raise StorageUnavailableError(f"slot {source.slot} is being made", path=source.uri)
-    return Slot(parse_lsn(confirmed or "0/0"), is_lost, int(retained), safe)
+    return Slot(parse_lsn(confirmed or "0/0"), is_lost, int(retained), safe, is_active)
 
 
 def _next_keys(

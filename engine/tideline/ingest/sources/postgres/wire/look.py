@@ -57,7 +57,7 @@ def look_by(
         address = read_address(text, has_authorities=bool(certificates.authorities))
         with _connected(source, address, certificates, connect) as connection:
             try:
-                return look_through(connection, source, after)
+                return look_through(connection, source, after, waits=False)
             except _NONSENSE as error:
                 raise _none_of_postgres(source, type(error).__name__) from error
     except TidelineError as error:

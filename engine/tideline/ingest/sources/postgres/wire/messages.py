@@ -68,7 +68,7 @@ def statement(query: str, given: Sequence[Any]) -> bytes:
 def _parameter(value: Any) -> bytes:
     if value is None:
         return struct.pack("!i", -1)
-    encoded = str(value).encode()
+    encoded = (f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)).encode()
     return struct.pack("!i", len(encoded)) + encoded
 
 
