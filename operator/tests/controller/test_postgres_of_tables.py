@@ -156,6 +156,7 @@ def test_a_table_never_connects_with_what_the_operator_has(
     assert not case.cluster.active_jobs()
 
 
+@pytest.mark.slow
 def test_a_refused_connection_is_a_condition_until_the_secret_is_right(
     case: ControllerCase, postgres: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
