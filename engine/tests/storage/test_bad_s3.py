@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -219,3 +219,31 @@ class TestLostReplies:
             for _ in range(4):
                 writer.write(b"x" * 8_000_000)
         assert store.head("big") is None
+
+    def test_an_answer_that_is_cut_is_never_taken_for_the_whole(
+        self, store: S3Store, proxy: FaultyS3Proxy
+    ) -> None:
+        body = b"0123456789" * 50_000
+        store.put("x", body)
+
+        def read_by_stream() -> bytes:
+            with store.open_reader("x") as reader:
+                return reader.read()
+
+        reads: tuple[Callable[[], bytes], ...] = (
+            lambda: store.get("x"),
+            lambda: store.get_versioned("x").body,
+            lambda: store.get_range("x", offset=0, length=len(body)),
+            read_by_stream,
+        )
+        for read in reads:
+            proxy.inject(ProxyFault.CUT_BODY, method="GET")
+            try:
+                assert read() == body
+            except StorageUnavailableError:
+                assert read() == body
+        proxy.inject(ProxyFault.CUT_BODY, method="GET")
+        try:
+            assert [item.path for item in store.list()] == ["x"]
+        except StorageUnavailableError:
+            assert [item.path for item in store.list()] == ["x"]

@@ -21,7 +21,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, StorageUnavailableError
+from tideline.errors import (
+    CorruptTableError,
+    FailedAfterCommitError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+)
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
@@ -304,9 +309,13 @@ def ingest_in_a_storm(job: IngestJob) -> None:
             work = planned.work
             assert isinstance(work, IngestRange)
             result = feed.execute(planned)
-            assert result.outcome is not Outcome.FAILED or result.is_safe_to_retry, result.message
-            if result.instant is not None or result.outcome is not Outcome.SUCCEEDED:
-                line = [result.outcome.value, work.generation, result.error or ""]
+            outcome = result.outcome
+            if result.error == FailedAfterCommitError.kind:
+                # Of a service that followed it.
+                outcome = Outcome.SUCCEEDED
+            assert outcome is not Outcome.FAILED or result.is_safe_to_retry, result.message
+            if work.range.names:
+                line = [outcome.value, work.generation, result.error or ""]
                 lines.write(f"{json.dumps(line)}\n")
                 lines.flush()
 

@@ -20,8 +20,11 @@ from pathlib import Path
 import pytest
 
 from tideline.testing import iceberg_rest_server
+from tideline.testing.debezium_connector import DEBEZIUM
+from tideline.testing.faulty_s3_proxy import ProxyFault
 from tideline.testing.faulty_store import FaultPlan, LostReply
 from tideline.testing.hudi_validator import HUDI_VALIDATOR
+from tideline.testing.kafka_broker import VERSION as KAFKA
 from tideline.testing.lance_library import LANCE_REQUIREMENT
 from tideline.testing.minio_server import VERSION as MINIO
 from tideline.testing.mutants.table import FAULTS
@@ -39,7 +42,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-tideline-is-tested.md
 BEGIN, END = "<!-- counted by make tested -->", "<!-- until here -->"
 
 _LONG = frozenset({"slow", "storm"})
-_SERVED = frozenset({"spark", "minio", "interop", "api_server"})
+_SERVED = frozenset({"spark", "minio", "interop", "api_server", "kafka", "postgres"})
 _MARKS = "marks of a test: "
 # Lines of the page: the folder of the tests, and which marks they must and must not have.
 COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
@@ -47,6 +50,8 @@ COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
     "`make test`": ("", frozenset(), _LONG),
     "of these on Spark": ("", frozenset({"spark"}), _LONG),
     "of these on a MinIO server": ("", frozenset({"minio"}), _LONG),
+    "of these on a broker of Kafka": ("", frozenset({"kafka"}), _LONG),
+    "of these on a server of Postgres": ("", frozenset({"postgres"}), _LONG),
     "of these on a Kubernetes API server": ("", frozenset({"api_server"}), _LONG),
     "of these with other engines": ("", frozenset({"interop"}), _LONG),
     "of these on tables of other makers": ("", frozenset({"fixtures"}), _LONG),
@@ -66,6 +71,7 @@ def fault_classes() -> list[str]:
         if attribute.name not in NOT_FAULTS
     ]
     names += [f"a lost reply, then {lost_reply.name}" for lost_reply in LostReply]
+    names += [f"on the wire {fault.name}" for fault in ProxyFault]
     names += [
         f"a simulated {attribute.name}"
         for attribute in fields(Hazards)
@@ -87,7 +93,7 @@ def peers() -> list[str]:
         if version and "extension" not in name:
             named.append(f"{name.partition('[')[0]} {version}")
     named.append(f"Iceberg's REST catalog {iceberg_rest_server.VERSION}")
-    return [*named, f"MinIO {MINIO}"]
+    return [*named, f"MinIO {MINIO}", f"Kafka {KAFKA}", f"Debezium {DEBEZIUM}"]
 
 
 def counted(tests: Mapping[str, int]) -> str:

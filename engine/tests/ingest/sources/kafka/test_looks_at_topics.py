@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_INVALID
+from confluent_kafka.admin import AdminClient
 
 from tideline.ingest.location import Location
 from tideline.ingest.sources.kafka import broker as broker_module
@@ -134,3 +136,26 @@ def test_a_look_that_asks_for_it_says_of_what_time_the_oldest_record_is_that_wai
 
 def _no_store(place: Location) -> ObjectStore:
     pytest.fail(f"a look at topics opens {place.uri}")
+
+
+def test_a_broker_that_answers_without_an_offset_is_asked_again(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that has just started: a storm met it, and took it for lost records."""
+    kafka_broker.create_topic(topic)
+    kafka_broker.produce(topic, values((n, 1, "a") for n in range(5)))
+    feed = TopicFeed.of(tmp_path, kafka_broker.address, topic)
+    feed.drain()
+    asked = AdminClient.list_offsets
+    unknown = [True, True]
+
+    def without_an_offset(admin: AdminClient, *given: Any, **named: Any) -> dict[Any, Any]:
+        answers = asked(admin, *given, **named)
+        if unknown and unknown.pop():
+            for answer in answers.values():
+                answer.result(10).offset = OFFSET_INVALID
+        return answers
+
+    monkeypatch.setattr(AdminClient, "list_offsets", without_an_offset)
+    assert looked(feed).partitions[TopicPartition(topic, 0)].end == 5
+    assert not unknown

@@ -47,6 +47,7 @@ _REFUSING_ALERT = re.compile(r"alert .*(certificate|unknown ca|handshake failure
 """What brokers answer to a certificate, which the client takes for a lost connection."""
 _NO_LOOK = "the topics cannot be looked at"
 _NO_RECORDS = "records cannot be read"
+_NO_OFFSETS = "the brokers do not say yet where the partitions end"
 
 
 @dataclass(slots=True)
@@ -258,8 +259,9 @@ class _Asked:
     def offsets(
         self, partitions: Collection[TopicPartition], when_ms: int
     ) -> Mapping[TopicPartition, int]:
-        """Partitions whose leader changes are asked for again."""
-        from confluent_kafka import IsolationLevel, KafkaException
+        """Partitions whose leader changes are asked for again, and those of a broker that has just
+        started, which answers without an offset."""
+        from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException
         from confluent_kafka import admin as of_admins
 
         specs: Any = vars(of_admins)["OffsetSpec"]
@@ -280,8 +282,11 @@ class _Asked:
                     if not _is_passing(error.args[0]) or time.monotonic() > deadline_s:
                         raise
                     continue
-                offsets[TopicPartition(found.topic, found.partition)] = result.offset
+                if result.offset != OFFSET_INVALID:
+                    offsets[TopicPartition(found.topic, found.partition)] = result.offset
             if len(offsets) < len(partitions):
+                if time.monotonic() > deadline_s:
+                    raise StorageUnavailableError(_NO_OFFSETS, path=self.source.uri)
                 time.sleep(_PAUSE_S)
         return offsets
 
