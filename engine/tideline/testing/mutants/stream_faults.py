@@ -17,13 +17,6 @@ STREAM_FAULTS = (
         _OVER_A_TOPIC,
     ),
     Fault(
-        "a range is committed that another ingest has committed",
-        "engine/tideline/ingest/execute/table_checkpoints.py",
-        "    if generation != work.generation:\n",
-        "    if generation < work.generation:\n",
-        _OVER_A_TOPIC,
-    ),
-    Fault(
         "the slot moves before the commit",
         "engine/tideline/ingest/sources/postgres/reader.py",
         "        changes.read(read_log(declared, wanted.until))\n",
