@@ -21,7 +21,7 @@ from tideline.ingest.sources.kafka.broker import read_records
 from tideline.ingest.sources.kafka.declared import Isolation, Mechanism, Protocol, RecordField
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline.ingest.sources.kafka.reader import KafkaSource
-from tideline.ingest.sources.kafka.records import Record
+from tideline.ingest.sources.kafka.records import Records
 from tideline.ingest.sources.source import Lost, Nothing
 from tideline.storage.location import StoreLocation
 from tideline.testing.kafka_broker import KafkaBroker
@@ -128,7 +128,7 @@ def test_a_topic_that_is_created_again_while_it_is_read_is_not_taken_in(
     found = feed(tmp_path, kafka_broker, topic)
     operation = planned(found)
 
-    def after_a_new_start(*given: Any) -> Iterator[Record]:
+    def after_a_new_start(*given: Any) -> Iterator[Records]:
         kafka_broker.delete_topic(topic)
         kafka_broker.create_topic(topic)
         kafka_broker.produce(topic, values((n, 1, "other") for n in range(3)))

@@ -22,10 +22,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
-from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism, RecordField
 from tideline.ingest.sources.kafka.look import FIRST_MS, LAST_MS, Described, look_with
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
-from tideline.ingest.sources.kafka.records import KafkaRange, Record, Span, TopicPartition
+from tideline.ingest.sources.kafka.records import (
+    KafkaRange,
+    Records,
+    Span,
+    TopicPartition,
+    headers_of,
+    time_ms_of,
+)
 from tideline.ingest.sources.source import Position
 from tideline.secret_values import masked
 
@@ -41,6 +48,8 @@ _MARGIN_S = 5.0
 _SILENCE_S = 60.0
 _BATCH = 10_000
 _POLL_S = 1.0
+_QUEUED_MAX = 100_000
+_QUEUE_PAUSE_MS = 5
 _PAUSE_S = 0.1
 _AGE_S = 2.0
 _REFUSING_ALERT = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
@@ -89,14 +98,14 @@ def look_at(
         return look_with(_Asked(source, admin, complaints), source, after, asks_age=asks_age)
 
 
-def read_records(source: DeclaredKafka, taken: KafkaRange) -> Iterator[Record]:
-    """The records of a range; those of one partition come in their order.
+def read_records(source: DeclaredKafka, taken: KafkaRange) -> Iterator[Records]:
+    """The records of a range, some at a time; those of one partition come in their order.
 
     Raises ConfigError, StorageUnavailableError.
     """
     with (
         _complaints(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
-        _consumer(source, complaints) as consumer,
+        _consumer(source, complaints, _queue_settings(taken)) as consumer,
     ):
         yield from _Reading(source, taken, complaints).read(consumer)
 
@@ -127,7 +136,7 @@ class _Reading:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     spans: dict[tuple[Any, Any], tuple[TopicPartition, int]] = field(default_factory=dict)
 
-    def read(self, consumer: Consumer) -> Iterator[Record]:
+    def read(self, consumer: Consumer) -> Iterator[Records]:
         spans = [span for span in self.taken.spans if span.length]
         self.ends = {span.partition: span.end for span in spans}
         self.spans = {
@@ -141,7 +150,7 @@ class _Reading:
             messages = consumer.consume(1, _POLL_S)
             if messages:
                 messages += consumer.consume(_BATCH, 0)
-            yield from self._wanted(messages)
+            yield self._wanted(messages)
             before = len(self.ends)
             self._drop_finished(consumer)
             if messages or len(self.ends) < before:
@@ -151,16 +160,27 @@ class _Reading:
                 what = f"no record of {waiting} came for {_SILENCE_S:.0f} s"
                 self.complaints.raise_for(self.source, what, None)
 
-    def _wanted(self, messages: list[Message]) -> Iterator[Record]:
+    def _wanted(self, messages: list[Message]) -> Records:
+        found = Records()
+        asks_time = RecordField.TIMESTAMP in self.source.record_fields
+        asks_headers = RecordField.HEADERS in self.source.record_fields
         for message in messages:
             if message.error() is not None:
                 self._note(message)
                 continue
             partition, end = self.spans[message.topic(), message.partition()]
-            record = Record(partition, message)
-            if record.offset >= end:
+            offset = message.offset() or 0
+            if offset >= end:
                 continue
-            yield record
+            found.partitions.append(partition)
+            found.offsets.append(offset)
+            found.keys.append(message.key())
+            found.values.append(message.value())
+            if asks_time:
+                found.times_ms.append(time_ms_of(message))
+            if asks_headers:
+                found.headers.append(headers_of(message))
+        return found
 
     def _note(self, message: Message) -> None:
         """Raises what stands in the place of a record."""
@@ -340,13 +360,26 @@ def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:
     return Assigned(partition.topic, partition.number, *given)
 
 
+def _queue_settings(taken: KafkaRange) -> dict[str, int]:
+    """The client fetches ahead, by default 100,000 records of each partition and all in vain
+    behind the end of a span; and waits a second where its queue was full."""
+    longest = max((span.length for span in taken.spans), default=0)
+    return {
+        "queued.min.messages": min(max(longest, 1), _QUEUED_MAX),
+        "fetch.queue.backoff.ms": _QUEUE_PAUSE_MS,
+    }
+
+
 @contextmanager
-def _consumer(source: DeclaredKafka, complaints: Complaints) -> Iterator[Consumer]:
+def _consumer(
+    source: DeclaredKafka, complaints: Complaints, settings: Mapping[str, int] | None = None
+) -> Iterator[Consumer]:
     from confluent_kafka import Consumer
 
     consumer = Consumer(
         {
             **_client_settings(source, complaints),
+            **(settings or {}),
             "group.id": _GROUP,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

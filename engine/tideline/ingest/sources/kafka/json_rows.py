@@ -7,7 +7,6 @@ they are halved (`decoded`).
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     if not all(value.lstrip()[:1] == b"{" for value in values):
         raise NoRowError("the value is no JSON object")
     table = pj.read_json(
-        io.BytesIO(joined),
+        pa.BufferReader(joined),
         read_options=pj.ReadOptions(block_size=max(_BLOCK_BYTES_MIN, len(joined) + 1)),
         parse_options=pj.ParseOptions(
             explicit_schema=_as_written(schema),

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,7 +28,7 @@ from tideline.ingest.sources.kafka.change_events import TruncateError
 from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
 from tideline.ingest.sources.kafka.decoded import Decoded
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
-from tideline.ingest.sources.kafka.records import Record
+from tideline.ingest.sources.kafka.records import Records, TopicPartition
 from tideline.ingest.sources.kafka.tombstones import without_deleted
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _NO_DELETES = "the operation does not delete"
 _SHOWN_BYTES_MAX = 10_000
+_Places = npt.NDArray[np.int64]
 _TYPES = {
     RecordField.TOPIC: pa.string(),
     RecordField.PARTITION: pa.int32(),
@@ -71,8 +73,8 @@ class KafkaSource:
         reader.check()
         batch = _Batch(self.declared, shape, reader, bytes_max)
         wanted = kafka_range_of(taken)
-        for record in read_records(self.declared, wanted):
-            batch.add(record)
+        for records in read_records(self.declared, wanted):
+            batch.add(records)
         require_same_topics(self.declared, wanted)
         rows = batch.rows()
         return replace(rows, taken=replace(wanted, size_bytes=rows.size_bytes))
@@ -114,37 +116,20 @@ class KafkaSource:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """Records of one kind: their values or keys, and when each was met."""
-
-    texts: list[bytes] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    order: list[int] = field(default_factory=list)
-
-    def add(self, text: bytes, record: Record, order: int) -> None:
-        self.texts.append(text)
-        self.records.append(record)
-        self.order.append(order)
-
-
-@dataclass(slots=True)
 class _Batch:
-    """The records of a range, read for a shape."""
+    """The records of a range, read for a shape. Records and rows are known by the places of records
+    among all."""
 
     declared: DeclaredKafka
     shape: Shape
     reader: ValueReader
     bytes_max: int
-    values: _Kept = field(default_factory=_Kept)
-    tombstones: _Kept = field(default_factory=_Kept)
+    records: Records = field(default_factory=Records)
     bad: dict[str, list[BadRow]] = field(default_factory=dict)
-    records: int = 0
     size_bytes: int = 0
 
-    def add(self, record: Record) -> None:
-        order, value, key = self.records, record.value, record.key
-        self.records += 1
-        self.size_bytes += record.size_bytes
+    def add(self, records: Records) -> None:
+        self.size_bytes += records.size_bytes
         if self.size_bytes > self.bytes_max:
             raise ConfigError(
                 f"the records of one commit have more than {self.bytes_max:,} bytes, which is what "
@@ -152,63 +137,73 @@ class _Batch:
                 "source.maxRecordsPerCommit",
                 path=self.declared.uri,
             )
-        if value is not None:
-            self.values.add(value, record, order)
-        elif not self.reader.reads_keys:
-            return
-        elif key is None:
-            self._note(record, "", "the record has neither a key nor a value")
-        elif not self.shape.can_delete:
-            self._note(record, "", f"the record has no value, and {_NO_DELETES}")
-        else:
-            self.tombstones.add(key, record, order)
+        self.records.extend(records)
 
     def rows(self) -> Rows:
+        values = self.records.values
+        tombstones = [place for place, value in enumerate(values) if value is None]
+        places = np.delete(np.arange(len(values)), tombstones)
+        texts = [value for value in values if value is not None]
         try:
-            found = self.reader.values(self.values.texts)
+            found = self.reader.values(texts)
         except TruncateError as error:
-            record = self.values.records[error.number]
+            place = places[error.number]
             raise ConfigError(
-                f"{record.partition} has at offset {record.offset:,} that the source table was "
-                "emptied: delete the table's rows, or keep them, and set source.onTruncate: Ignore",
+                f"{self.records.partitions[place]} has at offset {self.records.offsets[place]:,} "
+                "that the source table was emptied: delete the table's rows, or keep them, and set "
+                "source.onTruncate: Ignore",
                 path=self.declared.uri,
             ) from error
-        tables = [self._placed(self.values, found)]
-        if self.tombstones.texts:
-            keys = self.reader.keys(self.tombstones.texts)
+        tables = [self._placed(places, found)]
+        named = self._that_delete(tombstones)
+        if named:
+            keys = self.reader.keys([self.records.keys[place] or b"" for place in named])
             all_deleted = replace(keys, deletes=frozenset(range(len(keys.numbers))))
-            tables.append(self._placed(self.tombstones, all_deleted))
+            tables.append(self._placed(np.array(named), all_deleted))
         table = pa.concat_tables(tables, promote_options="default")
         if not pc.any(table.column(DELETED_FLAG)).as_py():
             table = table.drop_columns([DELETED_FLAG])
         else:
             table = without_deleted(table, self.shape.record_key, self.shape.ordering_columns)
         rows = {name: tuple(bad) for name, bad in self.bad.items()}
-        return Rows(table, BadInput(rows=rows), self.records, self.size_bytes)
+        return Rows(table, BadInput(rows=rows), len(self.records), self.size_bytes)
 
-    def _placed(self, kept: _Kept, found: Decoded) -> pa.Table:
-        """Rows with what is known of their records, without those that lack a key or an order."""
+    def _that_delete(self, tombstones: Sequence[int]) -> list[int]:
+        """Those of these whose keys name rows."""
+        if not self.reader.reads_keys:
+            return []
+        named = []
+        for place in tombstones:
+            if self.records.keys[place] is None:
+                self._note(place, "", "the record has neither a key nor a value")
+            elif not self.shape.can_delete:
+                self._note(place, "", f"the record has no value, and {_NO_DELETES}")
+            else:
+                named.append(place)
+        return named
+
+    def _placed(self, read: _Places, found: Decoded) -> pa.Table:
+        """Rows with what is known of their records, without those that lack a key or an order.
+        `read` are the places of the records by their numbers."""
         for number, reason in found.faults.items():
-            self._note(kept.records[number], "", reason)
-        records = [kept.records[number] for number in found.numbers]
-        arrival = [kept.order[number] for number in found.numbers]
-        flags = np.zeros(len(records), bool)
+            self._note(read[number], "", reason)
+        places: _Places = read[np.array(found.numbers, np.int64)]
+        flags = np.zeros(len(places), bool)
         flags[list(found.deletes)] = True
         # Rows may have no column of their own.
-        table = pa.table({ARRIVAL: pa.array(arrival, pa.int64())})
+        table = pa.table({ARRIVAL: pa.array(places, pa.int64())})
         for item, column in zip(found.rows.schema, found.rows.columns, strict=True):
             table = table.append_column(item, column)
         for wanted in self.declared.record_fields:
             if not wanted.is_of_event:
-                column = pa.array([_field(wanted, item) for item in records], _TYPES[wanted])
+                column = pa.array(_field(wanted, self.records, places.tolist()), _TYPES[wanted])
                 table = table.append_column(wanted.value, column)
         table = table.append_column(DELETED_FLAG, pa.array(flags))
         if flags.any() and not self.shape.can_delete:
-            for place in np.flatnonzero(flags):
-                self._note(records[place], "", _NO_DELETES)
-            kept_rows = np.flatnonzero(~flags)
-            table, records = table.take(kept_rows), [records[place] for place in kept_rows]
-        return self._with_values(self._unordered(table), records)
+            for place in places[flags]:
+                self._note(place, "", _NO_DELETES)
+            table, places = table.filter(pa.array(~flags)), places[~flags]
+        return self._with_values(self._unordered(table), places)
 
     def _unordered(self, table: pa.Table) -> pa.Table:
         """Deletes without an order of their own: the row before one has zeros in columns that the
@@ -222,7 +217,7 @@ class _Batch:
                 table = table.set_column(place, name, kept)
         return table
 
-    def _with_values(self, table: pa.Table, records: list[Record]) -> pa.Table:
+    def _with_values(self, table: pa.Table, places: _Places) -> pa.Table:
         """The rows that have a value in each column of the key, and of the order where they do not
         delete; others are bad."""
         deletes = table.column(DELETED_FLAG).to_numpy()
@@ -233,43 +228,51 @@ class _Batch:
             lacking = good & pc.is_null(table.column(name)).to_numpy()
             if name not in self.shape.record_key:
                 lacking &= ~deletes
-            for place in np.flatnonzero(lacking):
-                self._note(records[place], name, "there is no value")
+            for place in places[lacking]:
+                self._note(place, name, "there is no value")
             good &= ~lacking
         return table if good.all() else table.filter(pa.array(good))
 
-    def _note(self, record: Record, column: str, reason: str) -> None:
-        text = (record.value or record.key or b"")[:_SHOWN_BYTES_MAX]
+    def _note(self, place: int, column: str, reason: str) -> None:
+        records = self.records
+        partition, offset = records.partitions[place], records.offsets[place]
+        text = (records.values[place] or records.keys[place] or b"")[:_SHOWN_BYTES_MAX]
         row = BadRow(
-            row=record.offset,
+            row=offset,
             column=column,
             reason=reason,
             record=text.decode("utf-8", "replace"),
-            digest=_digest(record),
+            digest=_digest(partition, offset),
             unit="offset",
         )
-        self.bad.setdefault(str(record.partition), []).append(row)
+        self.bad.setdefault(str(partition), []).append(row)
 
 
-def _digest(record: Record) -> int:
-    name = f"{record.partition}@{record.offset}"
+def _digest(partition: TopicPartition, offset: int) -> int:
+    name = f"{partition}@{offset}"
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
 
 
-def _field(wanted: RecordField, record: Record) -> Any:
+def _field(wanted: RecordField, records: Records, places: Sequence[int]) -> list[Any]:
+    """That of the records at `places`."""
     match wanted:
         case RecordField.TOPIC:
-            return record.partition.topic
+            return [records.partitions[place].topic for place in places]
         case RecordField.PARTITION:
-            return record.partition.number
+            return [records.partitions[place].number for place in places]
         case RecordField.OFFSET:
-            return record.offset
+            return [records.offsets[place] for place in places]
         case RecordField.TIMESTAMP:
-            return None if record.timestamp_ms is None else record.timestamp_ms * 1_000
+            times_ms = (records.times_ms[place] for place in places)
+            return [None if time_ms is None else time_ms * 1_000 for time_ms in times_ms]
         case RecordField.KEY:
-            return _text(record.key)
+            return [_text(records.keys[place]) for place in places]
         case RecordField.HEADERS:
-            return [(name, _text(value)) for name, value in record.headers()]
+            return [
+                [(name, _text(value)) for name, value in records.headers[place]] for place in places
+            ]
+        case _:
+            raise ValueError(f"{wanted.value} is of change events")
 
 
 def _text(given: bytes | None) -> str | None:

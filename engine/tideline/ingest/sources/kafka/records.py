@@ -6,14 +6,16 @@ So a range counts offsets, and has at most as many records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tideline.wording import counted
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
+
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,39 +34,48 @@ class TopicPartition:
         return f"{self.topic}/{self.number}"
 
 
-class Record(NamedTuple):
-    """One record, as the client has it: what is not looked at is not taken out of it."""
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records in the order of each partition, as columns. An object of the client for each would
+    be looked at by every garbage collection."""
 
-    partition: TopicPartition
-    message: Message
+    partitions: list[TopicPartition] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    times_ms: list[int | None] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
+    """These two are empty where no column is of them."""
 
-    @property
-    def offset(self) -> int:
-        return int(self.message.offset() or 0)
-
-    @property
-    def key(self) -> bytes | None:
-        return self.message.key()
-
-    @property
-    def value(self) -> bytes | None:
-        return self.message.value()
+    def __len__(self) -> int:
+        return len(self.offsets)
 
     @property
     def size_bytes(self) -> int:
-        return len(self.value or b"") + len(self.key or b"")
+        return sum(map(len, filter(None, self.values))) + sum(map(len, filter(None, self.keys)))
 
-    @property
-    def timestamp_ms(self) -> int | None:
-        """None where it has none."""
-        kind, moment_ms = self.message.timestamp()
-        return moment_ms if kind else None
+    def extend(self, later: Records) -> None:
+        self.partitions.extend(later.partitions)
+        self.offsets.extend(later.offsets)
+        self.keys.extend(later.keys)
+        self.values.extend(later.values)
+        self.times_ms.extend(later.times_ms)
+        self.headers.extend(later.headers)
 
-    def headers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Names, which may repeat, with their values."""
-        found = self.message.headers() or ()
-        for name, value in found.items() if isinstance(found, dict) else found:
-            yield name, value.encode() if isinstance(value, str) else value
+
+def headers_of(message: Message) -> Headers:
+    """Names, which may repeat, with their values."""
+    found = message.headers() or ()
+    return tuple(
+        (name, value.encode() if isinstance(value, str) else value)
+        for name, value in (found.items() if isinstance(found, dict) else found)
+    )
+
+
+def time_ms_of(message: Message) -> int | None:
+    """None where it has none."""
+    kind, moment_ms = message.timestamp()
+    return moment_ms if kind else None
 
 
 @dataclass(frozen=True, slots=True)
