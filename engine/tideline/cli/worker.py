@@ -14,6 +14,7 @@ Spark is cancelled, see `stop_signal`, and the main thread is left to its talk w
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import queue
@@ -135,6 +136,8 @@ def main() -> int:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     worker = Worker(sys.stdin, answers)
+    # What was imported stays: collections need not look at it.
+    gc.freeze()
     try:
         with StopSignal(_GRACE_S, worker.cancel_spark, lambda: None) as stop:
             return worker.run(stop)
