@@ -1,7 +1,7 @@
 """Put what was measured into docs/benchmarks.md: `python -m bench.page FOLDER`.
 
-1. `hudi.json`, `iceberg.json`, `growth.json` and `freshness.json` of the folder, those of them that
-   are there, are kept in docs/benchmarks: they are the record.
+1. `hudi.json`, `iceberg.json`, `topics.json`, `growth.json` and `freshness.json` of the folder,
+   those of them that are there, are kept in docs/benchmarks: they are the record.
 2. Each replaces the block of the page between `<!-- NAME -->` and `<!-- /NAME -->` by a table.
 3. Plots of all records are drawn next to them.
 """
@@ -19,7 +19,7 @@ from bench.growth import growth
 from bench.plots import draw_growth, draw_speed
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-RECORDS = ("hudi", "iceberg", "growth", "freshness")
+RECORDS = ("hudi", "iceberg", "topics", "growth", "freshness")
 
 
 def write_page(measured: Path, docs: Path = DOCS) -> None:

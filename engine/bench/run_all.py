@@ -2,7 +2,8 @@
 
 1. Hudi tables against Hudi, Spark and pyarrow.
 2. Rewrites of Iceberg tables against Iceberg.
-3. How the work of an upsert grows.
+3. Topics into tables: core-seconds against Hudi and against a floor.
+4. How the work of an upsert grows.
 
 Measurements are written to out/bench as JSON, and, when the machine was quiet at the start of each
 part, become docs/benchmarks.md with its plots (`bench.page`).
@@ -27,6 +28,7 @@ from bench import (
     selective_read,
     snapshot_scan,
     to_arrow,
+    topic_ingest,
     upsert_at_defaults,
     upsert_by_index,
     upsert_cow,
@@ -64,12 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two rounds, not five")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the tables")
     parser.add_argument("--wait", type=float, default=10, help="minutes to wait for quiet, a part")
-    parser.add_argument("--only", choices=("hudi", "iceberg", "growth"), help="one part")
+    parser.add_argument("--only", choices=("hudi", "iceberg", "topics", "growth"), help="one part")
     chosen = parser.parse_args(arguments)
     rounds = workbench.ROUNDS_QUICK if chosen.quick else workbench.ROUNDS
     parts: dict[str, Callable[[], int]] = {
         "hudi": lambda: _hudi(chosen.rows, rounds, chosen.wait * 60),
         "iceberg": lambda: _iceberg(chosen.rows, rounds, chosen.wait * 60),
+        "topics": lambda: _topics(rounds, chosen.wait * 60),
         "growth": lambda: _growth(chosen.wait * 60),
     }
     MEASURED.mkdir(parents=True, exist_ok=True)
@@ -90,6 +93,11 @@ def _iceberg(rows: int, rounds: int, quiet_s: float) -> int:
     load = wait_for_quiet(quiet_s)
     claims = iceberg_rewrite.measure(rows, rounds)
     return close_report(claims, (), load_at_start=load, json_path=MEASURED / "iceberg.json")
+
+
+def _topics(rounds: int, quiet_s: float) -> int:
+    load, claims = topic_ingest.measure(topic_ingest.RECORDS, rounds, quiet_s)
+    return close_report(claims, (), load_at_start=load, json_path=MEASURED / "topics.json")
 
 
 def _growth(quiet_s: float) -> int:
