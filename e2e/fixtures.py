@@ -4,6 +4,7 @@
     operator     the operator, installed from the manifests in charts/tideline
     release      a release of the chart in the place of that operator
     minio        MinIO in the cluster
+    broker       a broker of Kafka in the cluster
     previous_release   the operator and engine of an earlier commit
     lake         a namespace of the test's own with a LakeStore and an empty bucket
 
@@ -30,6 +31,7 @@ from e2e.build.previous_release import PreviousRelease, build_previous_release
 from e2e.build.source_tree import CommitMissingError
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
+from e2e.harness.broker_pod import BrokerPod
 from e2e.harness.cluster import ONE_NODE, Cluster
 from e2e.harness.helm import HelmRelease
 from e2e.harness.installation import Operator, let_operator_in
@@ -71,6 +73,15 @@ def minio(cluster: Cluster) -> Iterator[ClusterMinio]:
     store.start()
     yield store
     store.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(cluster: Cluster) -> Iterator[BrokerPod]:
+    """The broker that all tests share; each makes its own topics."""
+    broker = BrokerPod(cluster)
+    broker.start()
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,7 @@ def main() -> None:
         "cores": os.cpu_count(),
         "loadAtStart": round(load, 2),
     }
-    with tempfile.TemporaryDirectory() as folder, _lake(Path(folder)) as lake:
+    with tempfile.TemporaryDirectory() as folder, lake_on_a_node(NAME, Path(folder)) as lake:
         record["readable"] = [_readable(lake, way) for way in WAYS]
         record["sparse"] = [_sparse(lake, way, chosen.minutes / 2) for way in WAYS]
         record["many"] = _many(lake, chosen.minutes)
@@ -82,12 +82,12 @@ def main() -> None:
 
 
 @contextmanager
-def _lake(folder: Path) -> Iterator[Lake]:
+def lake_on_a_node(name: str, folder: Path) -> Iterator[Lake]:
     """A node with the operator, MinIO and a namespace."""
     kubeconfig = folder / "kubeconfig"
     try:
-        create_cluster(NAME, kubeconfig)
-        cluster = Cluster(NAME, kubeconfig, kubernetes_folder() / "kubectl", ONE_NODE)
+        create_cluster(name, kubeconfig)
+        cluster = Cluster(name, kubeconfig, kubernetes_folder() / "kubectl", ONE_NODE)
         cluster.load_image(IMAGE)
         minio = ClusterMinio(cluster)
         minio.start()
@@ -101,14 +101,14 @@ def _lake(folder: Path) -> Iterator[Lake]:
         yield lake
         minio.stop()
     finally:
-        delete_cluster(NAME)
+        delete_cluster(name)
 
 
 def _readable(lake: Lake, way: str) -> dict[str, Any]:
     """Files that land one after another."""
     store, engine, count, wanted_s = WAYS[way]
     table = _new_table(lake, "one", store, engine)
-    follower = _Completions(lake, [table])
+    follower = Completions(lake, [table])
     follower.look()
     landed: dict[int, float] = {}
     for number in range(1, count + 1):
@@ -146,7 +146,7 @@ def _many(lake: Lake, minutes: float) -> dict[str, Any]:
         for number in range(TABLES)
     ]
     landed: dict[str, dict[int, float]] = {table: {} for table in tables}
-    follower = _Completions(lake, tables)
+    follower = Completions(lake, tables)
     ticks = round(minutes * 60 / TICK_S)
     began_s = time.monotonic()
     for tick in range(1, ticks + 1):
@@ -173,7 +173,7 @@ def _many(lake: Lake, minutes: float) -> dict[str, Any]:
     return found
 
 
-class _Completions:
+class Completions:
     """When the commits of some tables were complete, by instant, archived ones included."""
 
     def __init__(self, lake: Lake, tables: Sequence[str]) -> None:
@@ -187,7 +187,7 @@ class _Completions:
                 stem, _, action = path.rpartition("/")[2].partition(".")
                 instant, _, completed = stem.partition("_")
                 if action == "deltacommit" and completed:
-                    seen[instant] = _unix_s(completed)
+                    seen[instant] = unix_s(completed)
         return self._seen
 
     def wait_for_another(self, table: str) -> None:
@@ -209,7 +209,7 @@ def _delays(
     return [round(commits[commit_of[number]] - landed_s, 1) for number, landed_s in landed.items()]
 
 
-def _unix_s(instant: str) -> float:
+def unix_s(instant: str) -> float:
     """The second of an instant time, which pods write in UTC."""
     moment = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     return moment.timestamp() + int(instant[14:] or 0) / 1000

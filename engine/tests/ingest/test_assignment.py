@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.assignment import (
+    STAY_MS_MAX,
     Assignment,
+    Stay,
     WorkerReport,
     is_acknowledged,
     is_altered,
@@ -34,6 +37,20 @@ def table(**entry: Any) -> dict[str, Any]:
 
 def test_an_assignment_is_read_back_as_it_was_written() -> None:
     assert Assignment.parse(GIVEN.name, GIVEN.to_json()) == GIVEN
+    stays = replace(GIVEN, stay=Stay(5_000, 1_000))
+    assert Assignment.parse(GIVEN.name, stays.to_json()) == stays
+    assert stays.digest == GIVEN.digest
+
+
+def test_no_assignment_makes_a_worker_stay_for_long() -> None:
+    forged = replace(GIVEN, stay=Stay(10**9, -1))
+    assert Assignment.parse(GIVEN.name, forged.to_json()).stay == Stay(STAY_MS_MAX, 0)
+
+
+def test_an_operator_of_an_earlier_release_says_nothing_of_a_stay() -> None:
+    content = json.loads(GIVEN.to_json())
+    del content["stayMs"], content["lookEveryMs"]
+    assert Assignment.parse(GIVEN.name, json.dumps(content)) == GIVEN
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}'])

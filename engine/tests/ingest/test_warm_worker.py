@@ -15,7 +15,13 @@ import pytest
 
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.location import Location
-from tideline.ingest.operation.assignment import HAND_OVER_REFUSED, Assignment, WorkerReport
+from tideline.ingest.operation.assignment import (
+    HAND_OVER_REFUSED,
+    NO_STAY,
+    Assignment,
+    Stay,
+    WorkerReport,
+)
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestRange,
@@ -96,13 +102,15 @@ class Lake:
                 if entry["id"] == report.operation_id:
                     entry["phase"] = "Succeeded"
 
-    def assignment(self, table: str, work: Work, *, number: int = 1, **entry: Any) -> Assignment:
+    def assignment(
+        self, table: str, work: Work, *, number: int = 1, stay: Stay = NO_STAY, **entry: Any
+    ) -> Assignment:
         """Write it into the table's status, then into the queue."""
         target = TableTarget(table, self.place(table), ("id",), schema=COLUMNS)
         operation = Operation(f"{table}-{number}", target, work)
         content = json.dumps(operation.to_json_object())
         made = Assignment(
-            f"{table}-{number}-1", table, operation.id, operation.kind.value, 1, content
+            f"{table}-{number}-1", table, operation.id, operation.kind.value, 1, content, stay
         )
         known = {"id": operation.id, "podUid": POD, "phase": "Running", "digest": made.digest}
         status = self.statuses.setdefault(
@@ -324,3 +332,46 @@ def test_an_interrupted_operation_is_reported_as_stopped(
     lake.assignment("one", CreateTable())
     assert lake.worker().run() is WorkerEnd.STOPPED
     assert lake.results()["one-1"].error == STOPPED
+
+
+@pytest.mark.parametrize(
+    ("change", "commits"),
+    [
+        ({}, 3),
+        ({"generation": 2}, 1),
+        ({"annotations": {"tideline.dev/paused": "true"}}, 1),
+        ({"deletionTimestamp": "2026-11-28T00:00:00Z"}, 1),
+        ({"uid": "another"}, 1),
+    ],
+)
+def test_it_follows_a_topic_as_long_as_the_table_is_as_it_was(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], commits: int
+) -> None:
+    """Of three commits that would come, those before the LakeTable changed."""
+    done = 0
+
+    def commit(operation: Operation, **_: Any) -> OperationResult:
+        nonlocal done
+        done += 1
+        before = lake.statuses["one"]
+        lake.statuses["one"] = {**before, "metadata": {**before["metadata"], **change}}
+        return OperationResult(operation.id, Outcome.SUCCEEDED)
+
+    def stay(
+        operation: Operation,
+        first: OperationResult,
+        given: Stay,
+        execute: Any,
+        *_: Any,
+        **asks: Any,
+    ) -> OperationResult:
+        assert given == Stay(5_000, 1_000)
+        while done < 3 and asks["may_stay"]():
+            execute(operation)
+        return first
+
+    monkeypatch.setattr(warm_worker, "execute_operation", commit)
+    monkeypatch.setattr(warm_worker, "stay_on_table", stay)
+    lake.assignment("one", CreateTable(), stay=Stay(5_000, 1_000))
+    lake.worker().run()
+    assert done == commits

@@ -15,23 +15,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pytest
-from confluent_kafka import Producer, TopicCollection
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.kafka_topics import KafkaTopics
 from tideline.testing.maven_jars import fetched_jars, require_jars
 from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import PeerEnvironment
@@ -42,9 +34,7 @@ _ARTIFACTS = (
     MavenArtifact("org.apache.kafka", "kafka_2.13", VERSION, without=()),
     MavenArtifact("org.slf4j", "slf4j-simple", "1.7.36", without=()),
 )
-_ANSWER_S = 30.0
-_QUEUED_MAX = 50_000
-_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -90,13 +80,13 @@ def build() -> Path:
     return fetched_jars(f"kafka-{VERSION}", _ARTIFACTS)
 
 
-class KafkaBroker:
+class KafkaBroker(KafkaTopics):
     """One broker, and what tests do to it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         port, scram, tls, token, mutual = (free_port() for _ in range(5))
-        self.address = f"127.0.0.1:{port}"
+        super().__init__(f"127.0.0.1:{port}")
         self.scram_address = f"127.0.0.1:{scram}"
         self.tls_address = f"127.0.0.1:{tls}"
         """Both need a user; this one is behind TLS, by the authority in `ca_file`."""
@@ -129,10 +119,10 @@ class KafkaBroker:
 
     def __enter__(self) -> Self:
         key = self._folder / "key.pem"
-        _make_certificate("broker", self.ca_file, key)
+        make_certificate("broker", self.ca_file, key)
         (self._folder / "server.pem").write_text(key.read_text() + self.ca_file.read_text())
-        _make_certificate("client", self.client_file, self.client_key_file)
-        format_storage = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
+        make_certificate("client", self.client_file, self.client_key_file)
+        format_storage = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
         subprocess.run(
             [*java(build()), *format_storage, "-c", str(self._settings)],
             check=True,
@@ -149,14 +139,6 @@ class KafkaBroker:
     ) -> None:
         self.kill()
 
-    def add_user(self, name: str, password: str) -> None:
-        """Who may sign in with SCRAM-SHA-512."""
-        admin = self.admin()
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        wanted = UserScramCredentialUpsertion(name, info, password.encode())
-        for future in admin.alter_user_scram_credentials([wanted]).values():
-            future.result(_ANSWER_S)
-
     def start(self) -> None:
         """Start it; what it has stored stays from one start to the next."""
         self._process.start()
@@ -164,75 +146,6 @@ class KafkaBroker:
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()
-
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.address})
-
-    def create_topic(self, topic: str, partitions: int = 1, **settings: str) -> None:
-        """A new topic; settings are Kafka's, with `_` for each dot."""
-        config = {"retention.ms": "-1"}
-        config |= {name.replace("_", "."): value for name, value in settings.items()}
-        admin = self.admin()
-        new = NewTopic(topic, partitions, 1, config=config)
-        admin.create_topics([new])[topic].result(_ANSWER_S)
-        _wait(lambda: topic in admin.list_topics(timeout=_ANSWER_S).topics)
-
-    def delete_topic(self, topic: str) -> None:
-        admin = self.admin()
-        admin.delete_topics([topic])[topic].result(_ANSWER_S)
-        _wait(lambda: topic not in admin.list_topics(timeout=_ANSWER_S).topics)
-
-    def add_partitions(self, topic: str, total: int) -> None:
-        admin = self.admin()
-        admin.create_partitions([NewPartitions(topic, total)])[topic].result(_ANSWER_S)
-        _wait(
-            lambda: (
-                len(admin.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions) == total
-            )
-        )
-
-    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
-        """What retention does: offsets before this one are gone."""
-        from confluent_kafka import TopicPartition
-
-        admin = self.admin()
-        wanted = TopicPartition(topic, partition, before)
-        for future in admin.delete_records([wanted]).values():
-            future.result(_ANSWER_S)
-
-    def topic_id(self, topic: str) -> str:
-        admin = self.admin()
-        found = admin.describe_topics(TopicCollection([topic]))[topic].result(_ANSWER_S)
-        return str(found.topic_id)
-
-    def produce(
-        self,
-        topic: str,
-        records: Iterable[tuple[Any, Any]],
-        *,
-        partition: int = 0,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp_ms: int = 0,
-        **settings: Any,
-    ) -> None:
-        """Keys and values, into one partition; flushed."""
-        producer = self.producer(**settings)
-        for key, value in records:
-            producer.produce(
-                topic,
-                key=key,
-                value=value,
-                partition=partition,
-                headers=list(headers),
-                timestamp=timestamp_ms,
-            )
-            # The queue of the client has a limit.
-            producer.poll(0 if len(producer) < _QUEUED_MAX else 0.05)
-        assert producer.flush(_ANSWER_S) == 0
-
-    def producer(self, **settings: Any) -> Producer:
-        given: Mapping[str, Any] = {"bootstrap.servers": self.address, "linger.ms": 5}
-        return Producer({**given, **settings})
 
 
 @pytest.fixture(scope="session")
@@ -243,12 +156,14 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
         yield broker
 
 
-def _make_certificate(name: str, certificate: Path, key: Path) -> None:
-    """One that signs itself, by openssl."""
+def make_certificate(
+    name: str, certificate: Path, key: Path, *, server: str = "IP:127.0.0.1"
+) -> None:
+    """One that signs itself, by openssl; `server` is whose it is, as its subjectAltName says."""
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-subj", f"/CN={name}", "-addext", f"subjectAltName={server}"),
             *("-keyout", str(key), "-out", str(certificate)),
         ],
         check=True,
@@ -269,13 +184,6 @@ def _is_open(port: int) -> bool:
     with socket.socket() as found:
         found.settimeout(1)
         return found.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _wait(holds: Any) -> None:
-    deadline_s = time.monotonic() + _ANSWER_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
 
 
 def main() -> None:

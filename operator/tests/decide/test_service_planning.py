@@ -487,7 +487,7 @@ def test_running_the_plan_to_its_end_leaves_no_service_due() -> None:
         if word == "delta" and len(words) > 20:
             files = []
         status = operation_started(status, start.operation, start.attempt, now_ms)
-        done = OperationResult(start.operation.id, Outcome.SUCCEEDED)
+        done = OperationResult(start.operation.id, Outcome.SUCCEEDED, files_written=1)
         status = replace(operation_finished(status, done, now_ms), operations=())
     assert words[:5] == ["delta", "delta", "delta", "compaction", "delta"]
     assert words.count("cluster") >= 1

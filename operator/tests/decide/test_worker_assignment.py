@@ -10,6 +10,7 @@ import pytest
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.location import Location
+from tideline.ingest.operation.assignment import NO_STAY, Stay
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestRange,
@@ -20,9 +21,12 @@ from tideline.ingest.operation.operation import (
 )
 from tideline.ingest.sources.files.arrived import ArrivedFile
 from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.testing.file_ingests import ingest_of_files
 from tideline_operator.decide.worker_assignment import (
     PATIENCE_MS,
+    STAY_MS,
     AwaitWorker,
     KnownWorker,
     NewWorker,
@@ -31,10 +35,12 @@ from tideline_operator.decide.worker_assignment import (
     Wanted,
     WorkerChoice,
     assign,
+    stay_of,
     too_large,
     warm_of,
 )
 from tideline_operator.resources.lake_store import LakeStoreSpec
+from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus, TableStatus
 from tideline_operator.resources.warm import StoreEngine, Warm
 from tideline_operator.testing.table_states import EMPTY, NOW_MS, resolved
@@ -136,3 +142,22 @@ def test_workers_are_those_of_the_store_that_the_table_names() -> None:
     assert warm_of(table) == warm
     assert warm_of(replace(resolved(storeRef="two"), stores=stores)) is None
     assert warm_of(resolved()) is None
+
+
+def topic_ingest(every: str) -> tuple[Operation, ResolvedTable]:
+    """An ingest of records of a topic, by a table with that trigger."""
+    table = resolved({"every": every})
+    source = DeclaredKafka(brokers="b:9092", topics=("people",), schema=())
+    return operation(IngestRange("landing", source, KafkaRange(), 0)), table
+
+
+def test_a_worker_stays_on_a_table_of_topics_that_is_looked_at_often() -> None:
+    assert stay_of(*topic_ingest("1s"), others_wait=False) == Stay(STAY_MS, 1_000)
+    assert stay_of(*topic_ingest("1s"), others_wait=True) == NO_STAY
+    assert stay_of(*topic_ingest("1m"), others_wait=False) == NO_STAY
+
+
+def test_a_worker_stays_for_nothing_else() -> None:
+    table = resolved({"every": "1s"})
+    for work in (CreateTable(), ingest(3)):
+        assert stay_of(operation(work), table, others_wait=False) == NO_STAY

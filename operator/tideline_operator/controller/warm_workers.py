@@ -185,6 +185,11 @@ class WarmWorkers:
         """How many tables wait for a worker."""
         return len(self._waiting)
 
+    def is_awaited(self, namespace: str) -> bool:
+        """Whether a table of the namespace waits for a worker."""
+        with self._lock:
+            return any(table[0] == namespace for table in self._waiting)
+
     def _carried_out(
         self, table: Key, wanted: Wanted, assignment: WorkerChoice, now_ms: int
     ) -> Chosen | AwaitWorker | OwnJob:

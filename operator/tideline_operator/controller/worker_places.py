@@ -22,7 +22,13 @@ from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.actions import Start
-from tideline_operator.decide.worker_assignment import AwaitWorker, OwnJob, too_large, warm_of
+from tideline_operator.decide.worker_assignment import (
+    AwaitWorker,
+    OwnJob,
+    stay_of,
+    too_large,
+    warm_of,
+)
 from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.launch.job_outcome import has_ended
 from tideline_operator.launch.worker_job import WORKER_LABEL, assignment_of
@@ -196,7 +202,9 @@ class WorkerPlaces:
         uid = str(pod["metadata"]["uid"])
         if place.pod_uid not in ("", uid):
             return place
-        given = assignment_of(operation, table, start.attempt, uid)
+        namespace = table.resource.metadata.namespace
+        stay = stay_of(operation, table, others_wait=self.workers.is_awaited(namespace))
+        given = assignment_of(operation, table, start.attempt, uid, stay)
         return replace(place, pod=pod, assignment=given, pod_uid=uid, digest=given.digest)
 
     def _start_worker(

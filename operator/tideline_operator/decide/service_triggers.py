@@ -8,6 +8,8 @@ that an operation makes later agrees with them. Nothing here lists files. A serv
 3. its trigger says so.
 
 A service that the table's capabilities refuse (`Adoption.left_out`) is never due, and says why.
+After a compaction that found no log files its trigger counts the writes since: a stream that only
+inserts makes none, and each of its commits would be followed by another such run.
 
 Ingests go first, unless waiting would do harm: a compaction that is due (log files pile up) and a
 service that would have been due `PATIENCE_COMMITS` writes ago are urgent.
@@ -139,8 +141,10 @@ def _need(
         return ServiceNeed(service, False, f"another process is executing {pending[0].time}")
     settings = {**table.history.properties, **service_settings(spec)}
 
+    seen = _since_last_run(service, status, table)
+
     def ask() -> ServiceNeed:
-        found = service.due(ObservedFacts(table, now_ms), Settings(settings))
+        found = service.due(ObservedFacts(seen, now_ms), Settings(settings))
         is_due = isinstance(found, Due)
         is_urgent = is_due and (service.goes_first or _was_due(service, table, settings, now_ms))
         return ServiceNeed(service, is_due, found.reason, is_urgent=is_urgent)
@@ -188,6 +192,24 @@ def _was_due(
     timeline = _without(history.timeline, frozenset(writes[-PATIENCE_COMMITS:]))
     earlier = replace(table, history=replace(history, timeline=timeline))
     return isinstance(service.due(ObservedFacts(earlier, now_ms), Settings(settings)), Due)
+
+
+def _since_last_run(
+    service: TableService, status: LakeTableStatus, table: ObservedTable
+) -> ObservedTable:
+    """The table without the writes in which the last run found nothing to do."""
+    known = status.services.get(spec_name(service), ServiceStatus())
+    last_ms = known.found_nothing_ms
+    if last_ms is None or not service.merges_logs:
+        return table
+    history = table.history
+    earlier = {
+        item.time
+        for item in history.timeline.of(Action.DELTACOMMIT).completed()
+        if history.zone.zone.epoch_ms(item.time) <= last_ms
+    }
+    timeline = _without(history.timeline, frozenset(earlier))
+    return replace(table, history=replace(history, timeline=timeline))
 
 
 def _is_by_service(table: ObservedTable, time: InstantTime, action: Action) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tideline.ingest.operation.assignment import NO_STAY, Stay
 from tideline.ingest.operation.operation import (
     IngestRange,
     Operation,
@@ -25,6 +26,11 @@ from tideline_operator.resources.warm import Warm
 
 PATIENCE_MS = 20_000
 """How long an operation waits for a busy worker: about what a pod with Spark takes to start."""
+
+
+STAY_MS = 5_000
+"""How long a worker follows the topics of one table; what comes for other tables may wait so
+long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,19 @@ def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str 
     if size <= limit:
         return None
     return f"{what} of {size_text(size)}, workers take {size_text(limit)}"
+
+
+def stay_of(operation: Operation, table: ResolvedTable, *, others_wait: bool) -> Stay:
+    """Whether the worker that carries it out stays on the table behind it: where nothing waits for
+    a worker, and the trigger asks for looks that often."""
+    work = operation.work
+    if others_wait or not isinstance(work, IngestRange) or not work.source.is_followed:
+        return NO_STAY
+    ingest = next((item for item in table.spec.ingest if item.name == work.name), None)
+    every = None if ingest is None else ingest.trigger.every
+    if every is None or every.ms > STAY_MS:
+        return NO_STAY
+    return Stay(STAY_MS, every.ms)
 
 
 def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: int) -> WorkerChoice:

@@ -14,7 +14,13 @@ import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from tideline.ingest.operation.assignment import ASSIGNEE_LABEL, ASSIGNMENT_KEY, Assignment
+from tideline.ingest.operation.assignment import (
+    ASSIGNEE_LABEL,
+    ASSIGNMENT_KEY,
+    NO_STAY,
+    Assignment,
+    Stay,
+)
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import worker_memory_bytes
@@ -107,13 +113,14 @@ def worker_job(
 
 
 def assignment_of(
-    operation: Operation, table: ResolvedTable, attempt: int, pod_uid: str
+    operation: Operation, table: ResolvedTable, attempt: int, pod_uid: str, stay: Stay = NO_STAY
 ) -> Assignment:
     """The operation as the worker in the pod gets it."""
     content = json.dumps(in_pod(operation).to_json_object(), ensure_ascii=False)
     name = operation_name(operation.id, attempt, pod_uid)
     owner = table.resource.metadata.name
-    return Assignment(name, owner, operation.id, operation.kind.value, attempt, content)
+    kind = operation.kind.value
+    return Assignment(name, owner, operation.id, kind, attempt, content, stay)
 
 
 def assignment_config_map(

@@ -29,6 +29,7 @@ from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.spent import NO_PODS, PodUse, Spent
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
+    RUN_FAILED,
     IngestStatus,
     LakeTableStatus,
     OperationPhase,
@@ -233,7 +234,9 @@ def _with_service_run(
     now = replace(
         known,
         last_run=entry.finished_at,
-        last_result=(f"failed: {entry.message}" if failed else entry.message)[:RESULT_LENGTH_MAX],
+        last_result=(f"{RUN_FAILED}: {entry.message}" if failed else entry.message)[
+            :RESULT_LENGTH_MAX
+        ],
         rerun=known.rerun if failed or entry.rerun is None else entry.rerun,
         last_figures=known.last_figures if failed else _run_counts(result),
         last_saving=_run_saving(result) or known.last_saving,

@@ -15,6 +15,8 @@ OPERATIONS_MAX = 20
 CLAIMS_MAX = 65
 """The location, and two places of each ingest."""
 NO_TABLE = "NoTable"
+RUN_FAILED = "failed"
+"""How the result of a run of a service begins that failed."""
 """Reason of conditions while there is no table at the location."""
 _MESSAGE_LENGTH_MAX = 4096
 
@@ -145,6 +147,12 @@ class ServiceStatus:
     )
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
     rerun: int = described("The number in spec.rerun that was run last.", default=0)
+
+    @property
+    def found_nothing_ms(self) -> int | None:
+        """When the last run ended, if there was nothing for it to do."""
+        did_something = self.last_figures is not None or self.last_result.startswith(RUN_FAILED)
+        return None if did_something or self.last_run is None else self.last_run.ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,7 @@ class DeclaredLines:
     whereabouts: ClassVar[str] = "the log"
     quarantine: ClassVar[str] = "bad/"
     is_read_on_spark: ClassVar[bool] = False
+    is_followed: ClassVar[bool] = False
 
     place: Location
     settles: bool = True

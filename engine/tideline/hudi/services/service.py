@@ -48,6 +48,8 @@ class TableService(Service):
     goes_first: ClassVar[bool] = False
     """Whether it is better done before more rows come in."""
     follows: ClassVar[frozenset[str]] = frozenset({"rollback"})
+    merges_logs: ClassVar[bool] = False
+    """Whether there is nothing for it to do while writes make no log files."""
     asks_for_buckets: ClassVar[bool] = False
     """Whether a bucket index may refuse it."""
     pending_action: ClassVar[Action | None] = None

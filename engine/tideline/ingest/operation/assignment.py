@@ -40,6 +40,19 @@ _REPORT_BYTES_MAX = RESULT_BYTES_MAX - 256
 
 
 @dataclass(frozen=True, slots=True)
+class Stay:
+    """For how long a worker may follow the source behind an operation, and how often it looks."""
+
+    for_ms: int
+    every_ms: int
+
+
+NO_STAY = Stay(0, 0)
+STAY_MS_MAX = 60_000
+"""Whatever an assignment says: it is no part of what the status names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """An operation for one worker. `name` is that of the ConfigMap; `content` is the operation as
     JSON, byte by byte what `digest` is of."""
@@ -50,6 +63,7 @@ class Assignment:
     kind: str
     attempt: int
     content: str
+    stay: Stay = NO_STAY
 
     @property
     def digest(self) -> str:
@@ -73,6 +87,8 @@ class Assignment:
                 "kind": self.kind,
                 "attempt": self.attempt,
                 "content": self.content,
+                "stayMs": self.stay.for_ms,
+                "lookEveryMs": self.stay.every_ms,
             },
             ensure_ascii=False,
         )
@@ -94,6 +110,10 @@ class Assignment:
                 str(content["kind"]),
                 int(content["attempt"]),
                 str(content["content"]),
+                Stay(
+                    min(STAY_MS_MAX, int(content.get("stayMs", 0))),
+                    max(0, int(content.get("lookEveryMs", 0))),
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"this is not an assignment: {error}", value=text[:200]) from error

@@ -217,6 +217,8 @@ class Declared(Protocol):
     """Where in it bad rows are kept."""
     is_read_on_spark: ClassVar[bool]
     """Whether Spark can read its rows."""
+    is_followed: ClassVar[bool]
+    """Whether rows come all the time, so that a worker that took some in stays for the next."""
 
     @property
     def uri(self) -> str:

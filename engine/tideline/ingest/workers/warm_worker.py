@@ -4,7 +4,8 @@
 2. The report on the operation before must have reached the status; then it shows what it takes,
    reads the table, and begins unless the status objects. In this order: a controller that takes an
    operation back first changes the status and then looks at what the worker shows.
-3. It carries the operation out as a driver does, with heartbeats in its pod's name.
+3. It carries the operation out as a driver does, with heartbeats in its pod's name. Behind an
+   ingest of records that come all the time it stays on the table for a while (`stay`).
 4. It shows the result, and makes itself new: Spark's session, the environment and the current
    folder are as they were before.
 
@@ -17,11 +18,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
@@ -38,6 +40,7 @@ from tideline.ingest.operation.assignment import (
 from tideline.ingest.operation.operation import Operation, writer_name
 from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
 from tideline.ingest.workers.assignments import ApiSilentError, Assignments
+from tideline.ingest.workers.stay import stay_on_table
 from tideline.storage.location import StoreLocation
 from tideline.tracing import AttemptSpans
 
@@ -173,7 +176,8 @@ class WarmWorker:
         else:
             uid = str(table["metadata"]["uid"])
             spans = AttemptSpans.of(uid, assignment.operation_id, assignment.attempt)
-            result, is_spent = self._carry_out(assignment, spans.job.traceparent)
+            begun = _Begun(assignment, table, spans.job.traceparent)
+            result, is_spent = self._carry_out(begun)
         words = f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
         self._progress(f"ended {assignment.operation_id}: {words}")
         report = WorkerReport(assignment.operation_id, assignment.attempt, result)
@@ -185,12 +189,13 @@ class WarmWorker:
             return WorkerEnd.STOPPED
         return WorkerEnd.SPENT if is_spent else None
 
-    def _carry_out(self, assignment: Assignment, traceparent: str) -> tuple[OperationResult, bool]:
+    def _carry_out(self, begun: _Begun) -> tuple[OperationResult, bool]:
         """The result, and whether this process is to be used no more."""
+        assignment = begun.assignment
         environment, folder = dict(os.environ), Path.cwd()
         self.executing = assignment
         try:
-            result, is_spent = self._execute(assignment, traceparent)
+            result, is_spent = self._execute(begun)
         except KeyboardInterrupt:
             result = _stopped(assignment.operation_id, "what it had begun was undone")
             is_spent = True
@@ -202,18 +207,28 @@ class WarmWorker:
             return result, True
         return result, not self._made_new(environment, folder)
 
-    def _execute(self, assignment: Assignment, traceparent: str) -> tuple[OperationResult, bool]:
+    def _execute(self, begun: _Begun) -> tuple[OperationResult, bool]:
+        assignment = begun.assignment
         operation_id = assignment.operation_id
         is_spent = False
+        execute = partial(
+            execute_operation,
+            session_factory=self._spark.open,
+            clock=self._clock,
+            progress=self._progress,
+            traceparent=begun.traceparent,
+        )
         try:
             operation: Operation = assignment.operation
             operation = replace(operation, writer=writer_name(operation_id, self._uid))
-            result = execute_operation(
+            result = stay_on_table(
                 operation,
-                session_factory=self._spark.open,
-                clock=self._clock,
+                execute(operation),
+                assignment.stay,
+                execute,
+                self._clock,
+                may_stay=lambda: self._may_stay(begun),
                 progress=self._progress,
-                traceparent=traceparent,
             )
         except TidelineError as error:
             result = failed_result(operation_id, error)
@@ -225,6 +240,19 @@ class WarmWorker:
             message = f"{reason}; {result.message}"
             return replace(result, error=WORKER_DIED, message=message), True
         return replace(result, id=operation_id), is_spent
+
+    def _may_stay(self, begun: _Begun) -> bool:
+        """Whether the LakeTable is as it was, and still names the operation."""
+        if self._is_stopping():
+            return False
+        try:
+            table = self._assignments.table(begun.assignment.table)
+        except ApiSilentError as error:
+            self._progress(str(error))
+            return False
+        if objection(begun.assignment, table, self._uid) is not None or table is None:
+            return False
+        return _declared(table) == _declared(begun.table)
 
     def _made_new(self, environment: dict[str, str], folder: Path) -> bool:
         """Undo what an operation may have changed in this process; False when that fails."""
@@ -286,6 +314,21 @@ class WarmWorker:
         except ApiSilentError as error:
             # It goes with the pod.
             self._progress(str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An assignment, its LakeTable as it was when the worker began, and the span of the attempt."""
+
+    assignment: Assignment
+    table: Mapping[str, Any]
+    traceparent: str
+
+
+def _declared(table: Mapping[str, Any]) -> tuple[object, ...]:
+    """What a user has said of a table, pauses included."""
+    metadata = table["metadata"]
+    return metadata.get("uid"), metadata.get("generation"), metadata.get("annotations")
 
 
 def _refused(assignment: Assignment) -> OperationResult:

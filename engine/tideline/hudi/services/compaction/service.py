@@ -31,6 +31,7 @@ class Compaction(RowService):
     name = NAME
     permission = Permission.COMPACTION
     goes_first = True
+    merges_logs = True
     pending_action = Action.COMPACTION
     concurrency = Concurrency.LATER_WRITES
     completed_as = Action.COMMIT

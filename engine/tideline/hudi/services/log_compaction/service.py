@@ -33,6 +33,7 @@ class LogCompaction(RowService):
     follows: ClassVar[frozenset[str]] = frozenset({"rollback", "compaction"})
     """Logs that were compacted need no log compaction."""
     goes_first = True
+    merges_logs = True
     pending_action = Action.LOGCOMPACTION
     concurrency = Concurrency.LATER_WRITES
     completed_as = Action.DELTACOMMIT

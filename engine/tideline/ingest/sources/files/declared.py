@@ -31,6 +31,7 @@ class DeclaredFiles:
     whereabouts: ClassVar[str] = "the landing prefix"
     quarantine: ClassVar[str] = f"{QUARANTINE}/"
     is_read_on_spark: ClassVar[bool] = True
+    is_followed: ClassVar[bool] = False
 
     landing: Location
     file_format: FileFormat

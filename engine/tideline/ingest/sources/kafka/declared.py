@@ -118,6 +118,7 @@ class DeclaredKafka:
     whereabouts: ClassVar[str] = "the topics"
     quarantine: ClassVar[str] = "source.setAside"
     is_read_on_spark: ClassVar[bool] = False
+    is_followed: ClassVar[bool] = True
 
     brokers: str
     topics: tuple[str, ...]

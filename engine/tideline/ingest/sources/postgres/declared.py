@@ -33,6 +33,7 @@ class DeclaredPostgres:
     whereabouts: ClassVar[str] = "the table in Postgres"
     quarantine: ClassVar[str] = "source.setAside"
     is_read_on_spark: ClassVar[bool] = False
+    is_followed: ClassVar[bool] = False
 
     table: str
     slot: str
