@@ -43,10 +43,11 @@ def verify_command(table: str | None, path: Path, limit: int | None, as_json: bo
     """Compare TABLE with the source it is made of, at the position that it has read to.
 
     TABLE is the name of a LakeTable in FILE, or its location; it may be left out where there is
-    one. The source is read again up to the position in the table's newest commit, and what it comes
-    down to is compared with the table's rows: missing and extra rows and other values are named by
-    their keys. Nothing is changed, and a stream may run meanwhile. Rows that records which are gone
-    may have made are counted, and not called wrong.
+    one. A topic is read again up to the position in the table's newest commit, and what it comes
+    down to is compared with the table's rows; a table of Postgres is read as it is, and the log
+    says what it had at that position. Missing and extra rows and other values are named by their
+    keys. Nothing is changed, and a stream may run meanwhile. Rows that records which are gone may
+    have made are counted, and not called wrong.
 
     Exit code 0 where no row differs, 1 where one does, 2 where they cannot be compared. Credentials
     come from the environment.

@@ -98,7 +98,11 @@ def stored(found: TopicFeed) -> list[Row]:
 
 @pytest.mark.parametrize(
     ("table_type", "partition_by"),
-    [("MERGE_ON_READ", ()), ("COPY_ON_WRITE", ()), ("MERGE_ON_READ", ("region",))],
+    [
+        ("MERGE_ON_READ", ()),
+        pytest.param("COPY_ON_WRITE", (), marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", ("region",), marks=pytest.mark.slow),
+    ],
 )
 def test_unavailable_values_are_filled_as_the_table_does_and_faults_are_named(
     table_type: str,

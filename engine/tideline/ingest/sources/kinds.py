@@ -19,6 +19,7 @@ from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.kafka.replay import replay_topics
 from tideline.ingest.sources.kafka.streamer import metadata_for_streamer, position_of_streamer
+from tideline.ingest.sources.known_rows import RowsAtOf
 from tideline.ingest.sources.postgres import position as postgres_position
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import PostgresLook
@@ -38,7 +39,8 @@ class SourceKind:
 
     `uri_of` gives the URI of the source that a checkpoint of a table names by its address.
     `describe_set_aside` says what waits for a person there, where that is a store. `replay` gives
-    what a table has read of it, where a source can be read again. `position_names_source` says that
+    what a table has read of it, where a source can be read again; `rows_at` is where the function
+    is that gives the rows of a position, where a source has them. `position_names_source` says that
     a position is enough to know whether it is of what is there, whatever the address.
     """
 
@@ -53,12 +55,22 @@ class SourceKind:
     position_of_others: Callable[[Declared, Mapping[str, str]], Position | None] | None = None
     metadata_for_others: Callable[[Declared, Position, str], Mapping[str, str]] = lambda *_: {}
     replay: ReplayOf | None = None
+    rows_at: str = ""
     position_names_source: bool = False
 
     def open(self, declared: Declared) -> Source:
         """What reads the source."""
-        module, _, name = self.reader.partition(":")
-        return cast(Source, getattr(import_module(module), name)(declared))
+        return cast(Source, _loaded(self.reader)(declared))
+
+    @property
+    def rows_at_of(self) -> RowsAtOf | None:
+        """What gives the rows of a position; None where the kind has none."""
+        return cast(RowsAtOf, _loaded(self.rows_at)) if self.rows_at else None
+
+
+def _loaded(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    return cast(Callable[..., Any], getattr(import_module(module), name))
 
 
 FILES = SourceKind(
@@ -92,6 +104,7 @@ POSTGRES = SourceKind(
     range=PostgresRange,
     position=postgres_position.PostgresPosition,
     reader="tideline.ingest.sources.postgres.reader:PostgresSource",
+    rows_at="tideline.ingest.sources.postgres.rows_at:rows_at",
 )
 
 KINDS = {kind.name: kind for kind in (FILES, KAFKA, POSTGRES)}

@@ -13,7 +13,6 @@ from tideline.hudi.timeline.carried_value import carried_key
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.ingest.operation.operation import IngestRange
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
-from tideline.ingest.sources.replay import Replay
 from tideline.ingest.sources.source import Position
 
 ReadExtraMetadata = Callable[[Instant], Mapping[str, str]]
@@ -34,12 +33,10 @@ def certain_commits(
     timeline: ActiveTimeline,
     read_extra_metadata: ReadExtraMetadata,
     work: IngestRange,
-    replay: Replay,
-    *,
-    has_gaps: bool,
+    keeps_after: Callable[[Position], bool],
 ) -> frozenset[str]:
-    """Their instants, among those that are not archived. With `has_gaps` none of the ingest's own:
-    any record may be gone."""
+    """Their instants, among those that are not archived. `keeps_after` says of a position whether
+    the source has all that came behind it."""
     found = set()
     before: Checkpoint | None = None
     for instant in timeline.completed().of(*COMMIT_ACTIONS).instants:
@@ -48,7 +45,7 @@ def certain_commits(
             found.add(str(instant.time))
             continue
         follows = before is not None and before.generation + 1 == checkpoint.generation
-        if before is not None and follows and not has_gaps and replay.keeps_after(before.position):
+        if before is not None and follows and keeps_after(before.position):
             found.add(str(instant.time))
         before = checkpoint
     return frozenset(found)

@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 
 from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.ingest.verify.filled_rows import FilledRows, filled_rows
-from tideline.ingest.verify.final_rows import NOWHERE, FinalRows, KeyState, SourceRows, final_rows
+from tideline.ingest.verify.final_rows import (
+    NOWHERE,
+    FinalRows,
+    KeyState,
+    SourceRows,
+    final_rows,
+    note_known,
+)
 from tideline.ingest.verify.key_buckets import KEY
 from tideline.ingest.verify.row_codes import Numbers, ordering_ranks, row_codes, value_codes
 from tideline.ingest.verify.verification import Differences, Kind, RowDifference
@@ -29,6 +36,7 @@ PARTITION = "_tideline_partition"
 DELETES = "_tideline_deletes"
 WIDE = "_tideline_wide"
 PART = "_tideline_part"
+KNOWN = "_tideline_known"
 COMMIT = "_tideline_commit"
 """Columns of rows beside those of the table and KEY: the partition path; of a source's rows whether
 they delete, in every partition, and the number of their part; the commit of a table's row."""
@@ -42,13 +50,16 @@ class Rules:
     `is_bag`: no row takes the place of another. `is_unique_in_table`: a key is one row, whatever
     its partition. With `has_gaps` records of any age may be gone, with `lost_early` those before
     others; rows of the commits `certain` are not made of them. With `orders_deletes` a delete
-    that is gone may be higher than what came later. Rows are filled up as `partial` says.
+    that is gone may be higher than what came later. Rows are filled up as `partial` says. Keys of a
+    source that is read as it is may have a row whose values are not known; in a table that
+    `is_partitioned` nor is its place.
     """
 
     columns: tuple[str, ...]
     ordering: tuple[str, ...] = ()
     is_bag: bool = False
     is_unique_in_table: bool = False
+    is_partitioned: bool = False
     has_gaps: bool = False
     lost_early: bool = False
     orders_deletes: bool = False
@@ -108,12 +119,15 @@ class _Pairs:
                 may_be_gone=rules.may_lack,
             )
             final.states[filled.undecided] = KeyState.UNDECIDED
+        has_place = rules.is_unique_in_table or not rules.is_partitioned
+        note_known(final, ids, keys, source.column(KNOWN).to_numpy(), has_place=has_place)
         return cls(source, table, rules, ids[first:], at, final, filled, ranks[first:])
 
     def differences(self) -> Differences:
         states, rows, at = self.final.states, self.final.rows, self.at
         present, undecided = states == KeyState.PRESENT, states == KeyState.UNDECIDED
-        missing = np.flatnonzero(present & (at == NOWHERE))
+        exists = states == KeyState.EXISTS
+        missing = np.flatnonzero((present | exists) & (at == NOWHERE))
         both = np.flatnonzero(present & (at != NOWHERE))
         differs, is_open = self._differing(both)
         differing = np.any(differs, axis=0) if len(differs) else np.zeros(len(both), np.bool_)
@@ -140,7 +154,7 @@ class _Pairs:
             extra=int((~unknown).sum()) + len(again),
             different=len(named),
             unknown=int(unknown.sum()) + int(higher.sum()) + len(unsure) + int(hides.sum()),
-            undecided=int(undecided.sum()),
+            undecided=int((undecided | exists & (at != NOWHERE)).sum()),
             first=tuple(found[: self.rules.rows_max]),
         )
 

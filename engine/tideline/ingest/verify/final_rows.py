@@ -18,6 +18,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from tideline.ingest.sources.known_rows import Known
+
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -34,6 +36,8 @@ class KeyState(IntEnum):
     PRESENT = 1
     DELETED = 2
     UNDECIDED = 3
+    EXISTS = 4
+    """A row whose values are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,28 @@ def final_rows(given: SourceRows, count: int) -> FinalRows:
     rows[too_low] = winner[too_low]
     states[known & _in_several_parts(given, highest, count)] = KeyState.UNDECIDED
     return FinalRows(states, np.where(states == KeyState.PRESENT, rows, NOWHERE), highest)
+
+
+def note_known(
+    final: FinalRows, ids: Numbers, keys: Numbers, known: npt.NDArray[np.int8], *, has_place: bool
+) -> None:
+    """Where the last row of a key only says that there is one, or nothing, so do its states; `ids`
+    and `keys` are of the rows of both sides, the `known` ones first. Without a place a row may be
+    that of any id of the key."""
+    if not known.any():
+        return
+    last = np.zeros(int(keys.max()) + 1, np.int64)
+    np.maximum.at(last, keys[: len(known)], np.arange(len(known)))
+    # A key that only the table has is no key of a row here.
+    is_given = np.zeros(len(last), np.bool_)
+    is_given[keys[: len(known)]] = True
+    of_key = np.where(is_given, known[last], Known.ROW)
+    of_row = of_key[keys]
+    final.states[ids[of_row == Known.NOTHING]] = KeyState.UNDECIDED
+    exists = ids[of_row == Known.EXISTS]
+    final.states[exists] = KeyState.EXISTS if has_place else KeyState.UNDECIDED
+    places = last[keys][of_row == Known.EXISTS]
+    final.rows[exists] = places
 
 
 def _last_deletes(given: SourceRows, arrival: Numbers, count: int) -> Numbers:

@@ -25,7 +25,8 @@ from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.prepared_rows import Flags, PreparedRows, prepare_rows
 from tideline.ingest.operation.operation import IngestRange, Operation
-from tideline.ingest.verify.compare import COMMIT, DELETES, PART, PARTITION, WIDE
+from tideline.ingest.sources.known_rows import Known
+from tideline.ingest.verify.compare import COMMIT, DELETES, KNOWN, PART, PARTITION, WIDE
 from tideline.ingest.verify.key_buckets import KEY
 from tideline.lake_table import LakeTable
 
@@ -83,8 +84,9 @@ class KeyedRows:
         """Columns to read of the table."""
         return [*self.stored, *self.schema.names]
 
-    def of_source(self, rows: pa.Table, part: int) -> pa.Table:
-        """Rows of a part of the source as the table would store them, in the order of arrival."""
+    def of_source(self, rows: pa.Table, part: int, known: Known = Known.ROW) -> pa.Table:
+        """Rows of a part of the source as the table would store them, in the order of arrival, and
+        how much is known of them."""
         batch = prepare_rows(
             rows,
             self.keys,
@@ -101,6 +103,7 @@ class KeyedRows:
             DELETES: pa.array(deletes),
             WIDE: pa.array(is_wide),
             PART: pa.array(np.full(len(batch), part, np.int32)),
+            KNOWN: pa.array(np.full(len(batch), known, np.int8)),
         }
         return _with_columns(batch.rows.select(self.schema.names), more)
 
@@ -124,7 +127,8 @@ class KeyedRows:
 
     def typed_source(self, rows: pa.Table | None) -> pa.Table:
         """Rows that `of_source` made, or none of them."""
-        return self._typed({DELETES: pa.bool_(), WIDE: pa.bool_(), PART: pa.int32()}, rows)
+        kinds = {DELETES: pa.bool_(), WIDE: pa.bool_(), PART: pa.int32(), KNOWN: pa.int8()}
+        return self._typed(kinds, rows)
 
     def typed_table(self, rows: pa.Table | None) -> pa.Table:
         """Rows that `of_table` made, or none of them."""

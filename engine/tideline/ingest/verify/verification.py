@@ -48,7 +48,8 @@ class Differences:
     """How many rows are alike or differ, and the first ones that do.
 
     Of `unknown` rows nothing can be said: what the source has no more may have made them.
-    `undecided` ones depend on how records were divided into commits.
+    `undecided` ones depend on how records were divided into commits, or were changed since in a
+    source that has no rows of before.
     """
 
     equal: int = 0
@@ -139,8 +140,8 @@ class Verification:
             )
         if found.undecided:
             yield (
-                f"{counted(found.undecided, 'key')} cannot be compared: the order of the records "
-                "does not decide"
+                f"{counted(found.undecided, 'key')} cannot be compared: the order of records does "
+                "not decide, the source has changed them since, or their rows are bad"
             )
         if found.is_equal:
             yield f"{counted(found.equal, 'row')} compared: all are equal"

@@ -1,8 +1,8 @@
 """Comparing a table with the source of an ingest, at the position that the table has read to.
 
 1. Plan a read of the table, with the checkpoint of the same moment.
-2. Read the source again from where it begins to that position, range by range, and put its rows
-   into buckets by the hashes of their keys; the table's rows likewise.
+2. Read the source again from where it begins to that position, range by range, or as it is, and
+   put its rows into buckets by the hashes of their keys; the table's rows likewise.
 3. Compare bucket by bucket (`compare`).
 
 Memory depends on the size of a range and of a bucket; the rest is in a temporary folder. Nothing is
@@ -21,20 +21,18 @@ from tideline.errors import ConfigError, ConflictError
 from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
+from tideline.hudi.table.partial_updates import PartialUpdateMode
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.ingest.execute.in_process import batch_bytes_max
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.locate import locate
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
-from tideline.ingest.sources.kinds import SourceKind, kind_named
 from tideline.ingest.sources.own_reach import own_reach
-from tideline.ingest.sources.replay import Replay, ReplayOf
-from tideline.ingest.sources.source import ForSpark, Lost, Shape, Source
 from tideline.ingest.verify.certain_commits import certain_commits, first_position
 from tideline.ingest.verify.compare import Rules, compare_bucket
+from tideline.ingest.verify.given_rows import Given, given_rows
 from tideline.ingest.verify.key_buckets import KeyBuckets, bucket_count
 from tideline.ingest.verify.keyed_rows import KeyedRows
 from tideline.ingest.verify.verification import Differences, Verification
@@ -51,56 +49,63 @@ def verify_ingest(
 ) -> Verification:
     """What differs between the source of `work` and the table of `operation`.
 
-    Raises ConfigError for what cannot be compared: sources that are not read again, tables that
-    fill rows up, a source that is no longer the one the table has read; ConflictError where writers
-    never rest; StorageUnavailableError.
+    Raises ConfigError for what cannot be compared: sources that are not read again, a source that
+    is no longer the one the table has read; ConflictError where writers never rest;
+    StorageUnavailableError.
     """
-    declared = work.source
-    kind = kind_named(declared.kind)
-    replay_of = _replay_of(kind, work)
     table = open_table(operation.table)
     if table is None:
         raise ConfigError("there is no table yet", table=operation.table.location.uri)
+    for _ in range(_ATTEMPTS):
+        found = _verified(table, operation, work, progress, rows_max)
+        if found is not None:
+            return found
+    raise ConflictError("the source was left behind each time it was looked at", table=table.uri)
+
+
+def _verified(
+    table: LakeTable, operation: Operation, work: IngestRange, progress: Progress, rows_max: int
+) -> Verification | None:
+    """None where the source has left the table's position behind meanwhile."""
+    declared = work.source
     scan, checkpoints = _planned(table, work)
     checkpoint = newest_of(checkpoints, work.name, work.former_name)
     assert checkpoint is not None
     # Without a position a look says where the table began.
     available = declared.positions(own_reach(lambda place: locate(place).open()), None)
     first = first_position(scan.timeline, partial(_metadata, table), work)
-    replay = replay_of(declared, available, checkpoint.position, first)
-    if isinstance(replay, Lost):
-        raise ConfigError(f"{replay.what}: {replay.remedy}", path=declared.uri)
     left = declared.no_range()
     batch = IngestBatch(operation, work, left, table, checkpoints, available, progress)
     shape = batch.shape(frozenset())
     keyed = KeyedRows.of(table, scan.schema, operation, work)
-    with TemporaryDirectory(prefix="tideline-verify-") as folder:
-        sides = _Sides(table, scan, keyed, kind.open(declared), shape, replay, work)
+    position = checkpoint.position
+    with (
+        TemporaryDirectory(prefix="tideline-verify-") as folder,
+        given_rows(work, available, position, first, shape) as given,
+    ):
+        if given is None:
+            return None
+        keeps_old = (
+            keyed.partial is not None and keyed.partial.mode is PartialUpdateMode.IGNORE_DEFAULTS
+        )
+        if keeps_old and not given.is_folded:
+            message = "the rows cannot be compared: the table keeps what nulls replace"
+            raise ConfigError(message, table=table.uri)
+        sides = _Sides(table, scan, keyed, given, work)
         found = sides.compare(Path(folder), progress, rows_max)
     newest = scan.timeline.completed().of(*COMMIT_ACTIONS).last()
     return Verification(
         table=table.uri,
         ingest=work.name,
         source=declared.uri,
-        position=str(checkpoint.position),
+        position=str(position),
         instant="" if newest is None else str(newest.time),
-        records=sides.records,
-        bad=sides.bad,
+        records=given.records,
+        bad=given.bad,
         rows=sides.rows,
-        gone=replay.gone,
+        gone=given.gone,
         found=found,
     )
-
-
-def _replay_of(kind: SourceKind, work: IngestRange) -> ReplayOf:
-    if kind.replay is None:
-        declared = work.source
-        raise ConfigError(
-            f"{declared.content} that {declared.whereabouts} had are not read again; topics of "
-            "Kafka are",
-            path=declared.uri,
-        )
-    return kind.replay
 
 
 def _planned(table: LakeTable, work: IngestRange) -> tuple[TableScan, Mapping[str, Checkpoint]]:
@@ -124,17 +129,13 @@ class _Sides:
     table: LakeTable
     scan: TableScan
     keyed: KeyedRows
-    source: Source
-    shape: Shape
-    replay: Replay
+    given: Given
     work: IngestRange
-    records: int = 0
-    bad: int = 0
     rows: int = 0
     orders_deletes: bool = False
 
     def compare(self, folder: Path, progress: Progress, rows_max: int) -> Differences:
-        count = bucket_count(self.replay.rows)
+        count = bucket_count(self.given.rows)
         source = KeyBuckets(folder / "source", count)
         table = KeyBuckets(folder / "table", count)
         self._read_source(source, progress)
@@ -154,42 +155,30 @@ class _Sides:
         return found
 
     def _read_source(self, into: KeyBuckets, progress: Progress) -> None:
-        parts: dict[str, int] = {}
-        for taken in self.replay.ranges:
-            progress(f"reading the source: {counted(self.records, 'record')}")
-            found = self.source.read(taken, self.shape, batch_bytes_max())
-            if isinstance(found, ForSpark):
-                raise ConfigError(f"the source cannot be compared: {found.reason}")
-            self.records += found.records
-            self.bad += len(found.bad.files) + sum(map(len, found.bad.rows.values()))
-            part = parts.setdefault(taken.names[0], len(parts))
-            if found.table.num_rows:
-                rows = self.keyed.of_source(found.table, part)
+        for batch in self.given.batches():
+            progress(f"reading the source: {counted(self.given.records, 'record')}")
+            if batch.rows.num_rows:
+                rows = self.keyed.of_source(batch.rows, batch.part, batch.known)
                 self.orders_deletes |= self.keyed.has_ordered_deletes(rows)
                 into.add(rows)
 
     def _rules(self, rows_max: int) -> Rules:
-        has_gaps = self.records < self.replay.rows
-        lost_early = bool(self.replay.gone)
+        given, keyed = self.given, self.keyed
         certain: frozenset[str] = frozenset()
-        if has_gaps or lost_early:
-            certain = certain_commits(
-                self.scan.timeline,
-                partial(_metadata, self.table),
-                self.work,
-                self.replay,
-                has_gaps=has_gaps,
-            )
+        if given.has_gaps or given.lost_early:
+            read = partial(_metadata, self.table)
+            certain = certain_commits(self.scan.timeline, read, self.work, given.keeps_after)
         return Rules(
-            columns=tuple(self.keyed.schema.names),
-            ordering=self.keyed.ordering,
-            is_bag=self.keyed.is_bag,
-            is_unique_in_table=self.keyed.config.index.type.is_global,
-            has_gaps=has_gaps,
-            lost_early=lost_early,
+            columns=tuple(name for name in keyed.schema.names if name not in given.lacking),
+            ordering=keyed.ordering,
+            is_bag=keyed.is_bag,
+            is_unique_in_table=keyed.config.index.type.is_global,
+            is_partitioned=bool(keyed.keys.partition_fields),
+            has_gaps=given.has_gaps,
+            lost_early=given.lost_early,
             orders_deletes=self.orders_deletes,
             certain=certain,
-            partial=self.keyed.partial,
+            partial=keyed.partial if given.is_folded else None,
             rows_max=rows_max,
         )
 

@@ -79,7 +79,7 @@ class PostgresSource:
             make_slot(declared)
         table = self._table()
         _require_key(declared, table, shape)
-        batch = _Batch(declared, _columns_of(declared, table, shape), wanted.name)
+        batch = _Batch(declared, columns_of(declared, table, shape), wanted.name)
         if wanted.lsn is None:
             return Rows(batch.schema.empty_table())
         if wanted.keys is not None:
@@ -132,7 +132,7 @@ class PostgresSource:
         here = {column.name: column.type_oid for column in table.columns}
         names = tuple(name for name in batch.schema.names if name in here)
         content = copy_rows(self.declared, names, wanted.keys, bytes_max)
-        texts = _texts_of_csv(content, names)
+        texts = texts_of_csv(content, names)
         batch.add(
             {name: (texts.column(name).combine_chunks(), here[name]) for name in names},
             list(range(1, texts.num_rows + 1)),
@@ -194,7 +194,8 @@ class _Batch:
         table = pa.table([*columns, pa.array(order, pa.int64()), flags], names)
         if faults:
             self._note(texts, order, faults)
-            table = table.take([number for number in range(len(order)) if number not in faults])
+            good = [number for number in range(len(order)) if number not in faults]
+            table = table.take(pa.array(good, pa.int64()))
         self.tables.append(table)
 
     def rows(self, records: int, size_bytes: int) -> Rows:
@@ -252,7 +253,7 @@ def _require_key(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -
     )
 
 
-def _columns_of(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -> pa.Schema:
+def columns_of(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -> pa.Schema:
     """Those declared, else the table's, else the server's. All may be null: a delete has its key
     alone."""
     if declared.schema:
@@ -264,7 +265,7 @@ def _columns_of(declared: DeclaredPostgres, table: ServerTable, shape: Shape) ->
     )
 
 
-def _texts_of_csv(content: bytes, names: Sequence[str]) -> pa.Table:
+def texts_of_csv(content: bytes, names: Sequence[str]) -> pa.Table:
     if not content:
         return pa.schema([(name, pa.string()) for name in names]).empty_table()
     return pv.read_csv(

@@ -156,7 +156,7 @@ def make_slot(source: DeclaredPostgres) -> None:
                 "select pg_create_logical_replication_slot(%s, 'pgoutput')", (source.slot,)
             )
             connection.execute("set statement_timeout = 0")
-        _wait_for_commits(source, connection)
+        wait_for_commits(source, connection)
 
 
 def read_log(source: DeclaredPostgres, until: int) -> Iterator[bytes]:
@@ -434,7 +434,7 @@ def _wait_for_slot(source: DeclaredPostgres, connection: Connection) -> None:
         time.sleep(_POLL_S)
 
 
-def _wait_for_commits(source: DeclaredPostgres, connection: Connection) -> None:
+def wait_for_commits(source: DeclaredPostgres, connection: Connection) -> None:
     """Until all transactions are over that were open when this was called."""
     (until,) = _one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
     deadline_s = time.monotonic() + _COMMITS_WAITED_S

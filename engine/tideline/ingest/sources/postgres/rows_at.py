@@ -1,0 +1,221 @@
+"""The rows that a table of Postgres had at a position, for a comparison, and what is not known.
+
+1. A snapshot is taken. Then the log behind the slot is looked at, and left as it is: the numbers of
+   its transactions say which of those behind the position the snapshot sees. That is exact, where a
+   position of the log is not: a commit is in it a moment before it is seen.
+2. All rows are read in the snapshot, once, in the order in which the server has them.
+3. Of each key that a seen transaction changed behind the position, its first change says what was
+   there: nothing before an insert, the old row where the log has it whole, else a row whose values
+   are not known.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.hudi.write.batch_rules import DELETED_FLAG
+from tideline.ingest.sources.known_rows import Known, KnownRows, RowsAt
+from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.connection import connected
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.first_changes import FirstChanges
+from tideline.ingest.sources.postgres.lsn import parse_lsn
+from tideline.ingest.sources.postgres.position import PostgresPosition
+from tideline.ingest.sources.postgres.reader import columns_of, texts_of_csv
+from tideline.ingest.sources.postgres.seen import Seen
+from tideline.ingest.sources.postgres.server import (
+    ServerTable,
+    find_table,
+    quoted,
+    read_log,
+    wait_for_commits,
+)
+from tideline.ingest.sources.postgres.text_values import read_values
+from tideline.ingest.sources.source import Declared, Position, Shape
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_PIECE_BYTES = 16 << 20
+_FLUSHED_WAITED_S = 60.0
+_POLL_S = 0.1
+_ROW_BYTES = 1_000
+
+
+@contextmanager
+def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[RowsAt | None]:
+    """None where the slot has moved past the position meanwhile. Raises ConfigError for what is
+    not to be known, StorageUnavailableError."""
+    assert isinstance(declared, DeclaredPostgres) and isinstance(position, PostgresPosition)
+    if position.lsn is None or position.copied is not None:
+        message = f"its table is compared once it is copied, and it is at {position}"
+        raise ConfigError(message, path=declared.uri)
+    with connected(declared) as connection:
+        # Policies for people's transactions do not end this one.
+        connection.execute("set idle_in_transaction_session_timeout = 0")
+        connection.execute("set statement_timeout = 0")
+        # What the position has is seen.
+        wait_for_commits(declared, connection)
+        connection.execute("begin isolation level repeatable read read only")
+        seen = Seen.of(_one(connection, "select pg_current_snapshot()::text"))
+        table = find_table(declared, connection)
+        if table is None or table.origin != position.origin:
+            yield None
+            return
+        changes = FirstChanges(declared.uri, table.origin.table, position.lsn, seen, shape)
+        changes.read(read_log(declared, _flushed_behind(declared)))
+        if _slot_position(declared, connection) > position.lsn:
+            yield None
+            return
+        reading = _Reading(declared, table, columns_of(declared, table, shape), changes, shape)
+        yield RowsAt(
+            reading.rows(connection),
+            rows=_rows_about(connection, table),
+            lacking=reading.lacking,
+            keeps_others=declared.on_truncate is OnTruncate.IGNORE,
+        )
+        connection.execute("rollback")
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The rows of a snapshot, and behind them what was otherwise at the position."""
+
+    declared: DeclaredPostgres
+    table: ServerTable
+    schema: pa.Schema
+    changes: FirstChanges
+    shape: Shape
+    lacking: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        there = {column.name for column in self.table.columns}
+        self.lacking = frozenset(self.schema.names) - there
+
+    def rows(self, connection: Connection) -> Iterator[KnownRows]:
+        types = {column.name: column.type_oid for column in self.table.columns}
+        names = tuple(name for name in self.schema.names if name in types)
+        selected = ", ".join(map(quoted, names))
+        statement = f"copy (select {selected} from {self.table.sql}) to stdout"
+        with connection.cursor().copy(f"{statement} (format csv, force_quote *)".encode()) as copy:
+            for content in _pieces(copy):
+                texts = texts_of_csv(content, names)
+                columns = {
+                    name: (texts.column(name).combine_chunks(), types[name]) for name in names
+                }
+                yield from self._known(columns, texts.num_rows)
+        yield from self._corrected()
+
+    def _corrected(self) -> Iterator[KnownRows]:
+        """What is known of keys that were changed, instead of their rows."""
+        # Rows that a truncate left in the table are not in the source.
+        is_sure = self.declared.on_truncate is not OnTruncate.IGNORE
+        for columns, count in self.changes.absent():
+            yield from self._keys(columns, count, Known.ROW if is_sure else Known.NOTHING)
+        # One that was set aside is not in the table.
+        exists = Known.NOTHING if self.declared.set_aside else Known.EXISTS
+        for columns, count in self.changes.replaced():
+            yield from self._keys(columns, count, exists)
+        for columns, count in self.changes.gone():
+            yield from self._keys(columns, count, Known.NOTHING)
+        for columns, count in self.changes.whole():
+            yield from self._keys(columns, count, Known.ROW)
+            yield from self._known(columns, count)
+
+    def _known(self, columns: dict[str, tuple[pa.Array, int]], count: int) -> Iterator[KnownRows]:
+        """Good rows, and the keys of bad ones: an older row may be in the table instead."""
+        if not count:
+            return
+        table, faulty = self._typed(columns, count)
+        good = np.ones(count, np.bool_)
+        good[sorted(faulty)] = False
+        yield KnownRows(table.filter(pa.array(good)), Known.ROW, records=count, bad=len(faulty))
+        if faulty:
+            places = pa.array(sorted(faulty))
+            bad = {name: (found.take(places), oid) for name, (found, oid) in columns.items()}
+            yield from self._keys(bad, len(faulty), Known.NOTHING)
+
+    def _keys(
+        self, columns: dict[str, tuple[pa.Array, int]], count: int, known: Known
+    ) -> Iterator[KnownRows]:
+        """Keys alone, as rows that delete. One that is no key of the table is in no row of it."""
+        keys = {name: columns[name] for name in self.shape.record_key}
+        table, faulty = self._typed(keys, count)
+        good = np.ones(count, np.bool_)
+        good[sorted(faulty)] = False
+        flags = pa.array(np.ones(count, np.bool_))
+        yield KnownRows(table.append_column(DELETED_FLAG, flags).filter(pa.array(good)), known)
+
+    def _typed(
+        self, columns: dict[str, tuple[pa.Array, int]], count: int
+    ) -> tuple[pa.Table, set[int]]:
+        """Rows in the types of the table, and the numbers of bad ones."""
+        arrays, faulty = [], set[int]()
+        for item in self.schema:
+            if item.name not in columns:
+                arrays.append(pa.nulls(count, item.type))
+                continue
+            texts, type_oid = columns[item.name]
+            values, bad = read_values(texts, item.type, type_oid, item.name)
+            arrays.append(values)
+            faulty |= bad.keys()
+        return pa.table(arrays, self.schema.names), faulty
+
+
+def _pieces(copy: Any) -> Iterator[bytes]:
+    """What is copied, in pieces that end with a row."""
+    gathered, size = list[bytes](), 0
+    for row in copy:
+        gathered.append(bytes(row))
+        size += len(row)
+        if size >= _PIECE_BYTES:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)
+
+
+def _flushed_behind(declared: DeclaredPostgres) -> int:
+    """A place of the log that has all that was committed before, once it is flushed: without
+    synchronous commits rows are seen earlier."""
+    with connected(declared) as connection:
+        wanted = parse_lsn(_one(connection, "select pg_current_wal_insert_lsn()::text"))
+        deadline_s = time.monotonic() + _FLUSHED_WAITED_S
+        while parse_lsn(_one(connection, "select pg_current_wal_flush_lsn()::text")) < wanted:
+            if time.monotonic() > deadline_s:
+                raise StorageUnavailableError("the log is not flushed yet", path=declared.uri)
+            time.sleep(_POLL_S)
+        return wanted
+
+
+def _slot_position(declared: DeclaredPostgres, connection: Connection) -> int:
+    found = connection.execute(
+        "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
+        (declared.slot,),
+    ).fetchone()
+    if found is None or found[0] is None:
+        raise StorageUnavailableError(f"slot {declared.slot} is gone", path=declared.uri)
+    return parse_lsn(found[0])
+
+
+def _rows_about(connection: Connection, table: ServerTable) -> int:
+    found = connection.execute(
+        "select greatest(reltuples, 0)::bigint, pg_relation_size(oid) from pg_class where oid = %s",
+        (table.origin.table,),
+    ).fetchone()
+    assert found is not None
+    return max(int(found[0]), int(found[1]) // _ROW_BYTES)
+
+
+def _one(connection: Connection, statement: str) -> str:
+    found = connection.execute(statement.encode()).fetchone()
+    assert found is not None
+    return str(found[0])
