@@ -21,6 +21,7 @@ from tideline.errors import (
     StorageUnavailableError,
     TidelineError,
 )
+from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -37,6 +38,8 @@ from tideline.settings.setting import SettingPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
+
+    from tideline.hudi.read.matching_rows import MatchingRows
 
 
 def write_rows(
@@ -77,6 +80,29 @@ def delete_rows(
     operation, config = writer.planned_delete(given)
     batch = RowBatch.matching(where, writer.table, config, spark)
     return _committed(batch, writer, writer.request(operation, config, token=token), given)
+
+
+def delete_found(
+    writer: TableWriter,
+    found: MatchingRows,
+    options: Mapping[str, str] | None,
+    extra_metadata: Mapping[str, str],
+    require: Requirement,
+) -> CommitReport:
+    """Delete rows that were found, by this process, as one commit; raises as `LakeTable.delete`."""
+    from tideline.in_process.run import open_matched_engine
+
+    given = writer.given(options, SettingPlace.WRITE)
+    operation, config = writer.planned_delete(given)
+    request = writer.request(operation, config, extra_metadata=extra_metadata, require=require)
+    seen = TransactionStart.of(found.timeline)
+    engine = open_matched_engine(found.rows, writer.table, config, seen)
+    try:
+        report = report_write(writer.write(engine, request))
+    finally:
+        engine.release()
+    scheduler = SchedulerConfig.of_table(writer.table.config, given)
+    return _followed_by_services(report, scheduler, writer, given)
 
 
 def delete_partitions(

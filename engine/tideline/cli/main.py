@@ -48,6 +48,10 @@ _COMMANDS = {
         "tideline.cli.verify:verify_command",
         "Compare a table with the source it is made of.",
     ),
+    "resync": (
+        "tideline.cli.resync:resync_command",
+        "Have a table copied again from its source, into itself.",
+    ),
     "check-store": (
         "tideline.cli.check_store:check_store_command",
         "Find out whether concurrent writers are safe on a store.",

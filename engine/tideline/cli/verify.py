@@ -1,28 +1,21 @@
-"""`tideline verify`: whether a table has what its source says.
-
-What a file of LakeTables declares is for the package that knows them: it names a function in the
-entry point group `tideline.declarations`.
-"""
+"""`tideline verify`: whether a table has what its source says."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import click
 
 from tideline.cli.command import command
+from tideline.cli.declared_ingest import declared_ingest
 from tideline.cli.options import json_option, limit_option
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
-from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import IngestRange, Operation
+from tideline.ingest.operation.operation import IngestRange
 from tideline.ingest.verify.verification import Verification
 from tideline.ingest.verify.verify_ingest import verify_ingest
-
-_ENTRY_POINT_GROUP = "tideline.declarations"
 
 
 @command("verify")
@@ -52,7 +45,7 @@ def verify_command(table: str | None, path: Path, limit: int | None, as_json: bo
     Exit code 0 where no row differs, 1 where one does, 2 where they cannot be compared. Credentials
     come from the environment.
     """
-    operation = _declared(path, table)
+    operation = declared_ingest(path, table)
     assert isinstance(operation.work, IngestRange)
     with progress("comparing the table with its source"):
         found = verify_ingest(
@@ -67,16 +60,6 @@ def verify_command(table: str | None, path: Path, limit: int | None, as_json: bo
         _print(found)
     if not found.found.is_equal:
         raise click.exceptions.Exit(1)
-
-
-def _declared(path: Path, table: str | None) -> Operation:
-    """The ingest that a file declares, as the operation that takes nothing in. Raises ConfigError
-    for what it does not declare."""
-    for entry in entry_points(group=_ENTRY_POINT_GROUP):
-        operation = entry.load()(path, table)
-        assert isinstance(operation, Operation)
-        return operation
-    raise ConfigError("no package that is installed reads files of LakeTables", path=path)
 
 
 def _print(found: Verification) -> None:

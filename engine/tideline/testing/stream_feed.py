@@ -11,6 +11,7 @@ from typing import Any, Self
 from tideline.errors import StorageUnavailableError
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.execute.copy_again import read_again
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
@@ -104,6 +105,11 @@ class StreamFeed:
         result = execute_operation(read, session_factory=no_session)
         self.results.append(result)
         return result
+
+    def again(self) -> OperationResult:
+        """Begin to read the source again."""
+        work = IngestRange(NAME, self.source, self.source.no_range(), 0, self.operation)
+        return read_again(Operation(f"{NAME}-resync", self.target, work))
 
     def drain(self) -> Lost | None:
         """Ingest until there is nothing more."""

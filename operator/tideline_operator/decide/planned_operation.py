@@ -28,6 +28,7 @@ from tideline.ingest.operation.operation import (
     Work,
     operation_id,
 )
+from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.sources.source import Range
 from tideline_operator.decide.engine_setting import engine_setting
@@ -67,10 +68,15 @@ def rollback_operation(
 
 
 def ingest_operation(
-    table: ResolvedTable, ingest: Ingest, taken: Range, *, generation: int
+    table: ResolvedTable,
+    ingest: Ingest,
+    taken: Range,
+    *,
+    generation: int,
+    is_again: bool = False,
 ) -> Operation:
     """Ingest a range, on top of a checkpoint of `generation`. An empty one only settles in the
-    source what was taken in."""
+    source what was taken in. One that `is_again` begins to read the source again."""
     source = table.sources[ingest.name]
     keeps_rows = ingest.on_bad_row is BadRowPolicy.QUARANTINE
     work = IngestRange(
@@ -85,6 +91,8 @@ def ingest_operation(
         once_number=once_number(table.spec, ingest) if ingest.trigger.once else None,
         bad_rows_max=ingest.max_bad_rows if keeps_rows else None,
         former_name=ingest.renamed_from or "",
+        # What is asked for before there is a table is done with its first copy.
+        again_number=again_number(table.spec, ingest) if is_again or not generation else None,
     )
     return _operation(table, work)
 
@@ -110,6 +118,16 @@ def restore_operation(table: ResolvedTable, instant: str, *, basis: str) -> Oper
 def once_number(spec: LakeTableSpec, ingest: Ingest) -> int:
     """The number of the `once` run that is asked for; a greater one runs it again."""
     return spec.rerun.get(ingest.name, 0)
+
+
+def again_number(spec: LakeTableSpec, ingest: Ingest) -> int:
+    """The number of the copy that is asked for of a table that has rows."""
+    return spec.resync.get(ingest.name, 0)
+
+
+def is_wanted_again(spec: LakeTableSpec, ingest: Ingest, known: Checkpoint | None) -> bool:
+    """Whether the source is to be read again from its start."""
+    return known is not None and again_number(spec, ingest) > known.again
 
 
 def _operation(table: ResolvedTable, work: Work) -> Operation:

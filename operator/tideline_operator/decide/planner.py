@@ -55,6 +55,7 @@ from tideline_operator.decide.observed import Observed, ObservedSource, Observed
 from tideline_operator.decide.planned_operation import (
     create_operation,
     ingest_operation,
+    is_wanted_again,
     restore_operation,
     rollback_operation,
     savepoint_operation,
@@ -141,7 +142,12 @@ def ahead_of_ingest(
     resume = resume_of_ingest(table, ingest, observed)
     if seen is None or seen.available is None or isinstance(resume, Refused):
         return None
-    return ahead_of(seen.available, resume, parts_max=ingest.max_files_per_commit, now_ms=now_ms)
+    ahead = ahead_of(seen.available, resume, parts_max=ingest.max_files_per_commit, now_ms=now_ms)
+    known = resume.checkpoint
+    if known is None or not is_wanted_again(table.spec, ingest, known):
+        return ahead
+    again = seen.available.plan_again(known.position, inserts=ingest.operation.inserts)
+    return Ahead(again, replace(ahead.backlog, parts=max(1, ahead.backlog.parts)))
 
 
 def _order(action: PlannedAction) -> tuple[int, int]:
@@ -400,6 +406,7 @@ class _Planner:
     ) -> list[PlannedAction]:
         source, backlog = self._table.sources[ingest.name], ahead.backlog
         following = ahead.next
+        is_again = is_wanted_again(self._spec, ingest, resume.checkpoint)
         if isinstance(following, Lost):
             message = f"{following.what}: {following.remedy}"
             return [Blocked("SourceLost", message, ingest.name, exit_code=2)]
@@ -416,7 +423,9 @@ class _Planner:
         else:
             wait = Wait(ingest.name, WaitKind.SETTLE, following.until_ms, following.reason)
             return [wait, *(self._next_look(ingest, seen) if following.may_be_earlier else ())]
-        operation = ingest_operation(self._table, ingest, following, generation=resume.generation)
+        operation = ingest_operation(
+            self._table, ingest, following, generation=resume.generation, is_again=is_again
+        )
         return self._admit(operation, Priority.INGEST, reason)
 
     def _next_look(self, ingest: Ingest, seen: ObservedSource | None) -> list[PlannedAction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideline.ingest.sources.checkpoint import newest_of
 from tideline_operator.decide.observed import ObservedTable
-from tideline_operator.decide.planned_operation import once_number
+from tideline_operator.decide.planned_operation import is_wanted_again, once_number
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.schedule import Duration
@@ -56,6 +56,8 @@ def next_poll_ms(
     """When the source is next looked at; None when never again (a `once` that is done)."""
     known = table.checkpoints if table is not None else {}
     checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    if is_wanted_again(spec, ingest, checkpoint):
+        return now_ms
     drained = checkpoint.drained if checkpoint is not None else None
     if ingest.trigger.once and drained is not None and drained >= once_number(spec, ingest):
         return None

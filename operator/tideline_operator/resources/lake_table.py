@@ -301,6 +301,13 @@ class LakeTableSpec:
         minimum=0,
         items_max=64,
     )
+    resync: Mapping[str, int] = described(
+        "Ingest name and a number: a higher number than before has its table of Postgres copied "
+        "again, into the same rows; those that the source has no more are deleted behind it.",
+        default_factory=dict,
+        minimum=0,
+        items_max=16,
+    )
     suspend: bool = described("Start nothing for this table.", default=False)
     fenced: bool = described("No writers; services may continue.", default=False)
     deletion_policy: DeletionPolicy = described(
@@ -361,6 +368,9 @@ class LakeTableSpec:
         runnable = {*services, *(ingest.name for ingest in self.ingest)}
         for name in sorted(set(self.rerun) - runnable):
             yield f"rerun.{name}", f"unknown name; allowed: {', '.join(sorted(runnable))}"
+        known = {ingest.name for ingest in self.ingest}
+        for name in sorted(set(self.resync) - known):
+            yield f"resync.{name}", "is no ingest of this table"
         for name, text in self.properties.items():
             if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
                 yield f"properties.{name}", "only hoodie.* and tideline.* properties are passed on"

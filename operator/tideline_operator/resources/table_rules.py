@@ -125,6 +125,12 @@ TABLE_RULES = (
         field="rerun",
     ),
     CelRule(
+        "!has(self.resync) || self.resync.all(name, "
+        "has(self.ingest) && self.ingest.exists(i, i.name == name))",
+        "has the names of ingests",
+        field="resync",
+    ),
+    CelRule(
         "!has(self.properties) || self.properties.all(name, "
         "name.startsWith('hoodie.') || name.startsWith('tideline.'))",
         "only hoodie.* and tideline.* properties are passed on",

@@ -132,6 +132,9 @@ class Lines:
         end = min(self.end, begin + limits.parts_max)
         return LineRange(begin, end) if end > begin else Nothing()
 
+    def plan_again(self, after: Position, *, inserts: bool) -> Lost:
+        return Lost("lines are read once", "give the ingest a new name")
+
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:
         return Backlog(parts=self.end - _next(after))
 

@@ -21,15 +21,21 @@ from tideline.hudi.timeline.active import ActiveTimeline
 @dataclass(frozen=True, slots=True)
 class MatchingRows:
     """Keys and partition paths as they are stored, or the columns that make them in a table without
-    meta columns; and the timeline by which they were read."""
+    meta columns; and the timeline by which they were read. `are_all` unless there may be more."""
 
     rows: pa.Table
     timeline: ActiveTimeline
+    are_all: bool = True
 
 
-def matching_rows(table: HoodieTable, where: str, bytes_max: int) -> MatchingRows | None:
-    """None where it takes Spark: for conditions that only its SQL has, files that only it reads,
-    and more rows than `bytes_max` in memory. Raises ConfigError for columns that are not there."""
+def matching_rows(
+    table: HoodieTable, where: str, bytes_max: int, rows_max: int | None = None
+) -> MatchingRows | None:
+    """The rows, at most `rows_max` of them where that is given.
+
+    None where it takes Spark: for conditions that only its SQL has, files that only it reads, and
+    more rows than `bytes_max` in memory. Raises ConfigError for columns that are not there.
+    """
     parsed = _parsed(where)
     if parsed is None:
         return None
@@ -42,15 +48,19 @@ def matching_rows(table: HoodieTable, where: str, bytes_max: int) -> MatchingRow
     try:
         condition = filter_expression(parsed, full)
         found = ArrowScan.of(table, scan, columns, condition)
-        batches, size = [], 0
+        batches, size, count, are_all = [], 0, 0, True
         for batch in found.batches():
             batches.append(batch)
-            size += batch.nbytes
+            size, count = size + batch.nbytes, count + batch.num_rows
             if size > bytes_max:
                 return None
+            if rows_max is not None and count >= rows_max:
+                batches[-1] = batch.slice(0, batch.num_rows - (count - rows_max))
+                are_all = False
+                break
     except (UnsuitedValueError, UnsupportedTableError):
         return None
-    return MatchingRows(pa.Table.from_batches(batches, found.schema), scan.timeline)
+    return MatchingRows(pa.Table.from_batches(batches, found.schema), scan.timeline, are_all)
 
 
 def _parsed(where: str) -> Filter | None:

@@ -25,7 +25,12 @@ from tideline.clock import Clock
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, TidelineError
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.execute.in_process import read_in_process, require_spark, why_spark
+from tideline.ingest.execute.in_process import (
+    batch_bytes_max,
+    read_in_process,
+    require_spark,
+    why_spark,
+)
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress, SessionFactory, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
@@ -168,6 +173,8 @@ class _Attempt:
             reason = why_spark(batch.declared_table(), kind, properties, found.table.nbytes)
             if reason is not None:
                 return ForSpark(reason)
+            if found.sweep is not None:
+                return batch.sweep(found.sweep, batch_bytes_max())
             return replace(batch, range=found.taken or batch.range).write(found.table)
         except (InvalidDataError, ConfigError) as error:
             return ForSpark("something does not fit", error)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport
-from tideline.errors import InvalidDataError
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.index.declaration import keep_unique
 from tideline.hudi.index.uniqueness import IN_TABLE
+from tideline.hudi.table.meta_column import COMMIT_TIME
 from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
@@ -27,9 +28,10 @@ from tideline.ingest.sources.checkpoint import (
     newest_of,
 )
 from tideline.ingest.sources.kinds import kind_named
-from tideline.ingest.sources.source import Available, Range, Shape
+from tideline.ingest.sources.source import Available, Range, Shape, Sweep
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
+from tideline.write_and_serve import delete_found
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +105,7 @@ class IngestBatch:
             can_delete=work.write_operation in (UPSERT, DELETE),
             left_out=left_out,
             unavailable=self._unavailable,
+            newest_instant=self._newest_instant,
         )
 
     def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
@@ -122,6 +125,41 @@ class IngestBatch:
             require=lambda now: require_generation(table, now, work),
         )
         return replace(report, notes=(*notes, *report.notes))
+
+    def sweep(self, wanted: Sweep, bytes_max: int) -> CommitReport:
+        """Delete rows that were last written before, with the new checkpoint.
+
+        Raises as `LakeTable.delete`, and ConfigError where only Spark can.
+        """
+        from tideline.hudi.read.matching_rows import matching_rows
+
+        table, properties = self.declared_table(), self.operation.table.write_properties
+        self.progress("looking for rows that the source has no more")
+        where = f"{COMMIT_TIME} <= '{wanted.until}'"
+        found = matching_rows(table.hoodie_table, where, bytes_max, wanted.rows_max)
+        if found is None:
+            raise ConfigError("rows of this table are only deleted by Spark", table=table.uri)
+        done = replace(self, range=wanted.finished) if found.are_all else self
+        if not len(found.rows):
+            schema = self.table_schema()
+            assert schema is not None, "the table has rows"
+            return done.write(schema.empty_table())
+        self.progress(f"deleting {counted(len(found.rows), 'row')}")
+        return delete_found(
+            table.writer,
+            found,
+            properties,
+            done._metadata(table, ()),
+            lambda now: require_generation(table, now, self.work),
+        )
+
+    @property
+    def _newest_instant(self) -> str:
+        """Empty where there is none, or no row says which commit it is of."""
+        if self.table is None or not self.table.hoodie_table.config.populate_meta_fields:
+            return ""
+        newest = self.table.timeline().writes().completed().last()
+        return "" if newest is None else str(newest.time)
 
     @property
     def _unavailable(self) -> str:
@@ -165,6 +203,8 @@ class IngestBatch:
         )
         if columns:
             advanced = replace(advanced, columns=columns)
+        if work.again_number is not None:
+            advanced = replace(advanced, again=work.again_number, drained=None)
         if work.once_number is not None and available.is_drained(position):
             advanced = replace(advanced, drained=work.once_number)
         layout = table.hoodie_table.config.layout

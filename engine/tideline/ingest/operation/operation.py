@@ -125,8 +125,9 @@ class IngestRange:
     `bad_rows_max` is how many rows of a part may be set aside one by one, None for none of any; a
     part with more of them is a bad one, which `quarantines` sets aside whole. `former_name` is what
     the ingest was called before. `once_number` is the number of the `once` run this belongs to,
-    None for other triggers. With an empty range there is only something to settle in the source.
-    One that `is_dry` only says what it would do.
+    None for other triggers. Its range begins to read the source again, which was asked for by
+    `again_number`; a first range does that as well. With an empty range there is only something to
+    settle in the source. One that `is_dry` only says what it would do.
     """
 
     name: str
@@ -141,6 +142,7 @@ class IngestRange:
     bad_rows_max: int | None = None
     former_name: str = ""
     is_dry: bool = False
+    again_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +350,7 @@ def _work_object(work: Work) -> dict[str, Any]:
                 "badRowsMax": work.bad_rows_max,
                 "formerName": work.former_name,
                 **({"dryRun": True} if work.is_dry else {}),
+                **({} if work.again_number is None else {"againNumber": work.again_number}),
             }
 
 
@@ -386,6 +389,7 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 bad_rows_max=content.get("badRowsMax"),
                 former_name=str(content.get("formerName", "")),
                 is_dry=bool(content.get("dryRun", False)),
+                again_number=content.get("againNumber"),
             )
     raise ConfigError(f"no work of kind {kind} is known")
 

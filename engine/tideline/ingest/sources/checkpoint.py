@@ -33,7 +33,8 @@ class Checkpoint:
     `drained` is the number of the `once` run that emptied the source. `columns` are the names and
     Spark types that untyped rows were read with, where the first batch decides them for good.
     `address` is that of the source, empty in checkpoints of before it was kept. `took_over` is the
-    ingest's former name. `look_after` is where a look that is not whole may begin.
+    ingest's former name. `look_after` is where a look that is not whole may begin. `again` is the
+    number of the last copy that was asked for of a table that had rows.
     """
 
     generation: int
@@ -43,6 +44,7 @@ class Checkpoint:
     address: str = ""
     took_over: str = ""
     look_after: str = ""
+    again: int = 0
 
     def __str__(self) -> str:
         return f"generation {self.generation} up to {self.position}"
@@ -59,6 +61,7 @@ class Checkpoint:
             "prefix": self.address,
             "tookOver": self.took_over,
             "namesFrom": self.look_after,
+            **({"copyNumber": self.again} if self.again else {}),
         }
         return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
@@ -77,6 +80,7 @@ class Checkpoint:
                 address=str(content.get("prefix", "")),
                 took_over=str(content.get("tookOver", "")),
                 look_after=str(content.get("namesFrom", "")),
+                again=int(content.get("copyNumber", 0)),
             )
         except (ConfigError, CorruptTableError, *PARSER_FAULTS) as error:
             raise CorruptTableError(

@@ -172,6 +172,10 @@ class Available(Protocol):
     def plan(self, after: Position | None, limits: Limits) -> Range | Nothing | Lost:
         """What is next."""
 
+    def plan_again(self, after: Position, *, inserts: bool) -> Range | Lost:
+        """A range without rows, whose commit says that the source is read again from its start, by
+        an operation that `inserts`; or why it is not."""
+
     def backlog(self, after: Position | None, limits: Limits) -> Backlog: ...
 
     def still_there(self, planned: Range, after: Position | None) -> Range:
@@ -275,11 +279,21 @@ class ForSpark:
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep:
+    """Rows of the table to delete: those last written at the instant `until` or before, at most
+    `rows_max` of them; `finished` is the range that was taken in where these are all."""
+
+    until: str
+    rows_max: int
+    finished: Range
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """The good rows of a range, and what is bad in it: all that is, found before or now.
 
     `records` and `size_bytes` are of the source, where only reading shows them. `taken` is the
-    range, where reading shows more of it than was planned.
+    range, where reading shows more of it than was planned. With a `sweep` there are no rows.
     """
 
     table: pa.Table
@@ -287,6 +301,7 @@ class Rows:
     records: int = 0
     size_bytes: int = 0
     taken: Range | None = None
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +314,7 @@ class Shape:
     matter. `can_delete` says whether the operation takes rows that delete among others. `keys` is
     the table's KeyGenerator, None where there is no table yet. Rows in `left_out` were set aside.
     The table fills up values that are its marker for `unavailable` ones; empty where it does not.
+    `newest_instant` is the table's when the range was about to be read.
     """
 
     schema: pa.Schema | None = None
@@ -315,6 +331,7 @@ class Shape:
     ordering: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
     unavailable: str = ""
+    newest_instant: str = ""
 
 
 class SparkRows(Protocol):

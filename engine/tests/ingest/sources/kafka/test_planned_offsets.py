@@ -90,8 +90,8 @@ def test_shares_are_all_that_fits_and_fair(waiting: list[int], total: int) -> No
 def test_a_topic_of_another_id_is_another_topic() -> None:
     words = lost(offsets((0, 100, 0)), position(10, topic_id="id-0"))
     assert words == (
-        "topic orders was deleted and created again; give the ingest a new name to read it from "
-        "its start"
+        "topic orders was deleted and created again; read it from its start with tideline resync, "
+        "or a higher number in spec.resync"
     )
 
 
@@ -111,7 +111,7 @@ def test_records_that_brokers_lost_partitions_and_topics_that_are_gone_are_named
     )
     assert "there is no partition orders/1 any more" in lost(offsets((0, 5, 0)), position(5, 5))
     gone = KafkaOffsets(missing=("orders",))
-    assert lost(gone, position(5)).startswith("there is no topic orders any more; give the ingest")
+    assert lost(gone, position(5)).startswith("there is no topic orders any more; read it")
 
 
 def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:

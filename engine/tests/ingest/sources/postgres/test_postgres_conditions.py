@@ -277,7 +277,7 @@ def test_a_server_without_a_logical_log_is_named_and_one_that_dropped_it(
         lost = found.drain()
         assert isinstance(lost, Lost)
         assert "the server has given up slot" in lost.what
-        assert "drop the slot" in lost.remedy
+        assert "tideline resync" in lost.remedy
 
 
 def test_another_database_behind_the_address_is_named(

@@ -27,7 +27,7 @@ from tideline.ingest.sources.files.position import (
     TAKEN_MAX,
     FilesPosition,
 )
-from tideline.ingest.sources.source import Backlog, Limits, Nothing, Position, Range, SetAside
+from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
 from tideline.storage.object_store import ObjectInfo, is_possible_path
 from tideline.wording import counted
 
@@ -150,6 +150,11 @@ class FileListing:
             return Nothing()
         reason = f"{counted(len(pending), 'file')} may not be completely written yet"
         return Nothing(max(file.modified_ms for file in pending) + self.settle_ms, reason)
+
+    def plan_again(self, after: Position, *, inserts: bool) -> Lost:  # noqa: ARG002
+        """Files have no order in which they could be."""
+        what = "files are not read again into the same rows"
+        return Lost(what, "give the ingest a new name to have everything there taken in")
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:
         """What waits."""

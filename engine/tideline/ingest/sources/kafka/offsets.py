@@ -26,7 +26,7 @@ from tideline.wording import counted
 
 _RECORDS_UNKNOWN_MAX = 1_000
 """In a range that is bounded by bytes, as long as nothing is known of them."""
-_RESTART = "give the ingest a new name to read it from its start"
+_RESTART = "read it from its start with tideline resync, or a higher number in spec.resync"
 
 
 class OnDataLoss(Enum):
@@ -87,7 +87,7 @@ class KafkaOffsets:
         if lost is not None:
             return lost
         if known is None and self.begins_at_end and self.partitions:
-            return self._end()
+            return self._nothing_from({item: found.end for item, found in self.partitions.items()})
         waiting = self._waiting(known)
         if not waiting:
             return Nothing()
@@ -110,6 +110,17 @@ class KafkaOffsets:
             )
         )
 
+    def plan_again(self, after: Position, *, inserts: bool) -> KafkaRange | Lost:
+        if not self.partitions:
+            return Lost("there are no topics", "create them, or name the right ones")
+        if inserts and self.was_read_to(after):
+            return Lost(
+                "the operation inserts, so that records which are in the table would come twice",
+                "read them into a new table",
+            )
+        begin = self._nothing_from({item: found.start for item, found in self.partitions.items()})
+        return replace(begin, begins_again=True)
+
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
         """Partitions with something to read, and offsets, which are a few more than records."""
         waiting = self._waiting(_known(after))
@@ -122,12 +133,16 @@ class KafkaOffsets:
         return self._waiting(_known(after))
 
     def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
-        known, taken = _known(after), kafka_range_of(planned)
-        return KafkaRange(tuple(span for span in taken.spans if self._is_there(span, known)))
+        taken = kafka_range_of(planned)
+        known = None if taken.begins_again else _known(after)
+        return replace(
+            taken, spans=tuple(span for span in taken.spans if self._is_there(span, known))
+        )
 
     def advance(self, after: Position | None, taken: Range) -> KafkaPosition:
-        before = _known(after) or KafkaPosition({}, {})
-        return before.behind(kafka_range_of(taken), self.looked_ms)
+        found = kafka_range_of(taken)
+        known = None if found.begins_again else _known(after)
+        return (known or KafkaPosition({}, {})).behind(found, self.looked_ms)
 
     def look_after(self, position: Position) -> str:  # noqa: ARG002
         return ""
@@ -160,12 +175,12 @@ class KafkaOffsets:
         due_ms = known.looked_ms + self.commit_every_ms
         return due_ms if due_ms > now_ms else None
 
-    def _end(self) -> KafkaRange:
-        """Nothing of each partition, from its end on."""
+    def _nothing_from(self, offsets: Mapping[TopicPartition, int]) -> KafkaRange:
+        """No record of each partition, from an offset on."""
         return KafkaRange(
             tuple(
-                Span(partition, self.topic_ids[partition.topic], found.end, found.end)
-                for partition, found in sorted(self.partitions.items())
+                Span(partition, self.topic_ids[partition.topic], offset, offset)
+                for partition, offset in sorted(offsets.items())
             )
         )
 

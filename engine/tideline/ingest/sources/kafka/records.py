@@ -7,7 +7,7 @@ So a range counts offsets, and has at most as many records.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tideline.wording import counted
@@ -96,10 +96,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class KafkaRange:
-    """Spans, each of another partition. Only reading shows their `size_bytes`."""
+    """Spans, each of another partition. Only reading shows their `size_bytes`. Where it
+    `begins_again` what was read before counts no more."""
 
     spans: tuple[Span, ...] = ()
     size_bytes: int = 0
+    begins_again: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,7 +127,9 @@ class KafkaRange:
         )
 
     def only(self, names: Collection[str]) -> KafkaRange:
-        return KafkaRange(tuple(span for span in self.spans if str(span.partition) in names))
+        return replace(
+            self, spans=tuple(span for span in self.spans if str(span.partition) in names)
+        )
 
     def limited(self, bytes_max: int) -> KafkaRange:  # noqa: ARG002
         """The whole range: `maxRecordsPerCommit` limits it."""
@@ -143,7 +147,8 @@ class KafkaRange:
                     *(span.first, span.end, span.skipped),
                 ]
                 for span in self.spans
-            ]
+            ],
+            **({"beginsAgain": True} if self.begins_again else {}),
         }
 
     @classmethod
@@ -156,5 +161,6 @@ class KafkaRange:
                     *(int(first), int(end), int(skipped)),
                 )
                 for topic, number, topic_id, first, end, skipped in content["spans"]
-            )
+            ),
+            begins_again=bool(content.get("beginsAgain", False)),
         )

@@ -9,6 +9,10 @@
    nothing is copied once the log is read.
 4. A range of the log ends with a transaction. Where there is nothing for this table in much log, a
    range without rows lets the slot move on, and the server remove it.
+5. A table that has rows is copied again by 1 to 3, whatever was lost: first the position says so,
+   and where the log was by then. All that is in the log before is in the copy, once transactions
+   are over that were open. Behind the copy rows are deleted that it did not write: the source had
+   them no more, or they come in the log.
 """
 
 from __future__ import annotations
@@ -16,14 +20,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.ingest.sources.postgres.lsn import lsn_text
-from tideline.ingest.sources.postgres.position import Origin, PostgresPosition
-from tideline.ingest.sources.postgres.ranges import Keys, PostgresRange, postgres_range_of
+from tideline.ingest.sources.postgres.position import (
+    CopiedAgain,
+    Origin,
+    Phase,
+    PostgresPosition,
+)
+from tideline.ingest.sources.postgres.ranges import (
+    Again,
+    Keys,
+    PostgresRange,
+    postgres_range_of,
+)
 from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
 from tideline.wording import size_text
 
 _AGAIN = (
-    "what was deleted meanwhile cannot be known: copy the table again into a new location, with "
-    "a slot that is new"
+    "what was deleted meanwhile cannot be known: have the table copied again with tideline resync, "
+    "or a higher number in spec.resync"
 )
 IDLE_BYTES_MAX = 64 << 20
 """How much log without a change of this table is kept."""
@@ -92,6 +106,16 @@ class PostgresLook:
             return Nothing(limits.now_ms + _BUSY_MS, reason)
         return found or Nothing()
 
+    def plan_again(
+        self,
+        after: Position,  # noqa: ARG002
+        *,
+        inserts: bool,  # noqa: ARG002
+    ) -> PostgresRange | Lost:
+        if self.origin is None:
+            return Lost(f"there is no table {self.table}", "create it, or name the right one")
+        return PostgresRange(self.origin, self.flushed, again=Again.BEGIN)
+
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
         known = _known(after)
         if self._lost(known) is not None:
@@ -108,6 +132,8 @@ class PostgresLook:
     def still_there(self, planned: Range, after: Position | None) -> PostgresRange:
         taken, known = postgres_range_of(planned), _known(after)
         is_there = taken.origin is not None and taken.origin == self.origin
+        if taken.again is Again.BEGIN:
+            return taken if is_there else PostgresRange()
         if taken.lsn is not None:
             slot, last = self.slot, taken.lsn if taken.until is None else taken.until
             is_there = is_there and slot is not None and not slot.is_lost
@@ -117,12 +143,22 @@ class PostgresLook:
             is_there = is_there and _follows(taken, known)
         return taken if is_there else PostgresRange()
 
-    def advance(self, after: Position | None, taken: Range) -> PostgresPosition:  # noqa: ARG002
-        found = postgres_range_of(taken)
+    def advance(self, after: Position | None, taken: Range) -> PostgresPosition:
+        found, known = postgres_range_of(taken), _known(after)
         assert found.origin is not None
+        again = None if known is None else known.again
+        if found.again is Again.BEGIN:
+            assert found.lsn is not None
+            begun = CopiedAgain(found.since, found.lsn)
+            return PostgresPosition(found.origin, copied=None, again=begun)
+        if found.again is Again.SWEEP:
+            left = None if found.is_whole else again
+            return PostgresPosition(found.origin, found.lsn, None, left)
         if found.keys is not None:
-            return PostgresPosition(found.origin, found.lsn, found.keys.until)
-        return PostgresPosition(found.origin, found.until, () if found.until is None else None)
+            return PostgresPosition(found.origin, found.lsn, found.keys.until, again)
+        if found.until is None:
+            return PostgresPosition(found.origin, again=again)
+        return PostgresPosition(found.origin, found.until, None)
 
     def look_after(self, position: Position) -> str:  # noqa: ARG002
         return ""
@@ -159,9 +195,14 @@ class PostgresLook:
             return None
         if known is None or self.slot is None or not self.origin.entry:
             return PostgresRange(self.origin)
-        if known.copied is not None:
-            start = self.slot.confirmed if known.lsn is None else known.lsn
+        if known.phase is Phase.AGAIN:
+            return PostgresRange(self.origin, again=Again.SLOT)
+        if known.phase is Phase.COPY:
+            begin = 0 if known.again is None else known.again.lsn
+            start = max(self.slot.confirmed, begin) if known.lsn is None else known.lsn
             return PostgresRange(self.origin, start, keys=self.keys)
+        if known.again is not None:
+            return PostgresRange(self.origin, known.lsn, again=Again.SWEEP, since=known.again.since)
         if self.ahead is None or known.lsn is None:
             return None
         until = self.ahead.until
@@ -178,12 +219,15 @@ class PostgresLook:
             return Lost(f"there is no table {self.table} any more", _AGAIN)
         if not _is_same(known, self.origin):
             return Lost(_difference(self.table, known.origin, self.origin), _AGAIN)
+        if known.phase is Phase.AGAIN:
+            # A slot that is gone or given up is made again.
+            return None
         if self.slot is None:
             gone = f"there is no slot {self.slot_name} any more"
             return None if known.lsn is None else Lost(gone, _AGAIN)
         if self.slot.is_lost:
             what = f"the server has given up slot {self.slot_name}: max_slot_wal_keep_size"
-            return Lost(what, f"drop the slot; {_AGAIN}")
+            return Lost(what, _AGAIN)
         if known.lsn is None:
             return None
         if self.slot.confirmed > known.lsn:
@@ -220,7 +264,11 @@ def _follows(taken: PostgresRange, known: PostgresPosition) -> bool:
         return False
     if taken.keys is not None:
         return known.lsn in (None, taken.lsn) and known.copied == taken.keys.after
-    return known.lsn == taken.lsn and (known.copied is None) == (taken.until is not None)
+    if taken.again is Again.SWEEP:
+        return known.phase is Phase.SWEEP and known.lsn == taken.lsn
+    if taken.until is None:
+        return known.lsn is None
+    return known.lsn == taken.lsn and known.phase is Phase.LOG
 
 
 def _is_same(known: PostgresPosition, found: Origin) -> bool:

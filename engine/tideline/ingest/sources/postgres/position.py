@@ -3,12 +3,16 @@
 1. Once there is a slot, nothing is copied yet: `lsn` is None.
 2. While the first copy is made, `lsn` is where the slot begins, and `copied` the last key.
 3. Then `lsn` is where the log was read to, and `copied` is None.
+
+A table that is copied again is ahead of 1 until the slot is known to be there, and between 2 and 3
+until rows are deleted that the source has no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
@@ -46,6 +50,25 @@ class Origin:
         return cls(str(system), timeline, table, entry)
 
 
+class Phase(Enum):
+    """What comes next: the slot of a table that is copied again, a copy, the deletion of rows that
+    the source has no more, the log."""
+
+    AGAIN = "again"
+    COPY = "copy"
+    SWEEP = "sweep"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedAgain:
+    """A copy into a table that has rows. Those that were last written at the instant `since` or
+    before, and not by the copy, are deleted behind it. Changes before `lsn` are in the copy."""
+
+    since: str
+    lsn: int
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresPosition:
     """See the module's text."""
@@ -53,6 +76,7 @@ class PostgresPosition:
     origin: Origin
     lsn: int | None = None
     copied: Key | None = ()
+    again: CopiedAgain | None = None
 
     @property
     def kind(self) -> str:
@@ -62,26 +86,45 @@ class PostgresPosition:
     def needs_whole_look(self) -> bool:
         return False
 
+    @property
+    def phase(self) -> Phase:
+        if self.copied is not None:
+            return Phase.COPY
+        if self.again is None:
+            return Phase.LOG
+        return Phase.AGAIN if self.lsn is None else Phase.SWEEP
+
     def __str__(self) -> str:
+        if self.again is None:
+            return self._words
+        return f"copied again: {self._words}"
+
+    @property
+    def _words(self) -> str:
         if self.lsn is None:
             return "nothing copied yet"
         if self.copied is not None:
             return f"the copy behind key ({', '.join(self.copied)})"
+        if self.phase is Phase.SWEEP:
+            return "rows of before are still there"
         return lsn_text(self.lsn)
 
     def stored(self) -> dict[str, Any]:
+        again = self.again
         return {
             "origin": self.origin.stored(),
             "lsn": None if self.lsn is None else lsn_text(self.lsn),
             "copied": None if self.copied is None else list(self.copied),
+            **({} if again is None else {"copiedAgain": [again.since, lsn_text(again.lsn)]}),
         }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> PostgresPosition:
         """Raises ValueError, KeyError or TypeError where it is none."""
-        lsn, copied = content["lsn"], content["copied"]
+        lsn, copied, again = content["lsn"], content["copied"], content.get("copiedAgain")
         return cls(
             Origin.from_stored(content["origin"]),
             None if lsn is None else parse_lsn(lsn),
             None if copied is None else tuple(str(value) for value in copied),
+            None if again is None else CopiedAgain(str(again[0]), parse_lsn(again[1])),
         )

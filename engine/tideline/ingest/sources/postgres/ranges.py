@@ -1,10 +1,11 @@
 """What one commit takes in of a table of Postgres: the making of a slot, a span of keys, or a span
-of the log."""
+of the log; and the begin and the end of a copy into a table that has rows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
@@ -12,6 +13,14 @@ from tideline.ingest.sources.postgres.position import Key, Origin
 from tideline.ingest.sources.source import Range
 
 SLOT = "slot"
+
+
+class Again(Enum):
+    """Steps of a copy into a table that has rows."""
+
+    BEGIN = "copy again"
+    SLOT = SLOT
+    SWEEP = "rows that the source has no more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +39,23 @@ class Keys:
 class PostgresRange:
     """`lsn` is where the log was read to before it; None where the slot is to be made.
 
-    `until` is where a span of the log ends: the end of a transaction. `keys` is a span of the first
-    copy.
+    `until` is where a span of the log ends: the end of a transaction. `keys` is a span of a copy.
+    A step of a copy `again` is of rows last written at the instant `since` or before, which is read
+    as it begins; its last one `is_whole`.
     """
 
     origin: Origin | None = None
     lsn: int | None = None
     until: int | None = None
     keys: Keys | None = None
+    again: Again | None = None
+    since: str = ""
+    is_whole: bool = False
 
     @property
     def name(self) -> str:
+        if self.again is not None:
+            return self.again.value
         if self.keys is not None:
             return str(self.keys)
         return SLOT if self.until is None else f"log up to {lsn_text(self.until)}"
@@ -76,16 +91,19 @@ class PostgresRange:
             "lsn": None if self.lsn is None else lsn_text(self.lsn),
             "until": None if self.until is None else lsn_text(self.until),
             "keys": None if self.keys is None else [self.keys.after, self.keys.until],
+            **({} if self.again is None else {"again": [self.again.value, self.since]}),
         }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> PostgresRange:
         origin, lsn, until, keys = (content[name] for name in ("origin", "lsn", "until", "keys"))
+        again = content.get("again")
         return cls(
             None if origin is None else Origin.from_stored(origin),
             None if lsn is None else parse_lsn(lsn),
             None if until is None else parse_lsn(until),
             None if keys is None else Keys(_key(keys[0]), keys[1] and _key(keys[1])),
+            *((Again(again[0]), str(again[1])) if again else ()),
         )
 
 

@@ -3,7 +3,9 @@
 1. The first range makes publication and slot, and has no rows.
 2. Rows of the first copy, and those of changes, are texts that are read by the types of the table.
 3. Changes are in the order of the log, which decides: of two rows of a key the later one counts.
-4. A row with a value that its column cannot have is a bad row. Bad rows are kept in the set-aside
+4. A table that is copied again deletes rows that the copy did not write, by the commits that they
+   are of, once all is copied.
+5. A row with a value that its column cannot have is a bad row. Bad rows are kept in the set-aside
    folder, or fail the ingest.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.pgoutput import Row, Unchanged
 from tideline.ingest.sources.postgres.position import PostgresPosition
-from tideline.ingest.sources.postgres.ranges import PostgresRange, postgres_range_of
+from tideline.ingest.sources.postgres.ranges import Again, PostgresRange, postgres_range_of
 from tideline.ingest.sources.postgres.server import (
     ServerTable,
     advance_slot,
@@ -53,12 +55,15 @@ from tideline.ingest.sources.source import (
     Settled,
     Shape,
     SparkRows,
+    Sweep,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHOWN_CHARACTERS_MAX = 10_000
+_SWEPT_MAX = 200_000
+"""Rows that one commit deletes behind a copy into a table that had rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +81,22 @@ class PostgresSource:
         assert wanted.origin is not None
         _require_upserts(declared, shape)
         if wanted.lsn is None:
-            make_slot(declared)
+            make_slot(declared, is_copied_again=wanted.again is not None)
         table = self._table()
         _require_key(declared, table, shape)
         batch = _Batch(declared, columns_of(declared, table, shape), wanted.name)
+        nothing = batch.schema.empty_table()
         if wanted.lsn is None:
-            return Rows(batch.schema.empty_table())
-        if wanted.keys is not None:
+            return Rows(nothing)
+        if wanted.again is Again.BEGIN:
+            if not shape.newest_instant:
+                message = "rows of the table do not say which commit they are of: copy the table "
+                raise ConfigError(f"{message}into a new location", path=declared.uri)
+            return Rows(nothing, taken=replace(wanted, since=shape.newest_instant))
+        if wanted.again is Again.SWEEP:
+            swept = Sweep(wanted.since, _SWEPT_MAX, replace(wanted, is_whole=True))
+            rows = Rows(nothing, sweep=swept)
+        elif wanted.keys is not None:
             rows = self._copied(batch, table, wanted, bytes_max)
         else:
             rows = self._changed(batch, wanted, shape, bytes_max)
@@ -111,7 +125,9 @@ class PostgresSource:
 
     def settle(self, position: Position, progress: Callable[[str], None]) -> Settled:
         """Let the slot move to what is in the table."""
-        if not isinstance(position, PostgresPosition) or position.copied is not None:
+        if not isinstance(position, PostgresPosition):
+            return Settled()
+        if position.copied is not None and position.again is None:
             return Settled()
         if position.lsn is None or not advance_slot(self.declared, position.lsn):
             return Settled()

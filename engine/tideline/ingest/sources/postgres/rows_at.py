@@ -28,7 +28,7 @@ from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.first_changes import FirstChanges
 from tideline.ingest.sources.postgres.lsn import parse_lsn
-from tideline.ingest.sources.postgres.position import PostgresPosition
+from tideline.ingest.sources.postgres.position import Phase, PostgresPosition
 from tideline.ingest.sources.postgres.reader import columns_of, texts_of_csv
 from tideline.ingest.sources.postgres.seen import Seen
 from tideline.ingest.sources.postgres.server import (
@@ -55,7 +55,7 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
     """None where the slot has moved past the position meanwhile. Raises ConfigError for what is
     not to be known, StorageUnavailableError."""
     assert isinstance(declared, DeclaredPostgres) and isinstance(position, PostgresPosition)
-    if position.lsn is None or position.copied is not None:
+    if position.lsn is None or position.phase is not Phase.LOG:
         message = f"its table is compared once it is copied, and it is at {position}"
         raise ConfigError(message, path=declared.uri)
     with connected(declared) as connection:

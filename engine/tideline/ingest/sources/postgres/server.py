@@ -22,7 +22,7 @@ from tideline.ingest.sources.postgres.connection import connected, is_code
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
-from tideline.ingest.sources.postgres.position import Key, Origin, PostgresPosition
+from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
 from tideline.ingest.sources.postgres.ranges import Keys
 from tideline.ingest.sources.postgres.session import Connection
 
@@ -88,7 +88,7 @@ def look_through(
     if after is not None and after.origin.table_alone == table.origin.table_alone:
         if after.copied is not None:
             keys = _next_keys(source, connection, table, after.copied)
-        elif slot is not None and not slot.is_lost and (waits or not slot.is_active):
+        elif after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
             ahead = _ahead(source, connection)
     return PostgresLook(
         source.table, source.slot, table.origin, slot, flushed, keys=keys, ahead=ahead
@@ -136,9 +136,10 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     )
 
 
-def make_slot(source: DeclaredPostgres) -> None:
+def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
     """Make publication and slot where they are missing. What was committed before is seen by every
-    look of after. Raises ConfigError, StorageUnavailableError."""
+    look of after. A slot is dropped only for a table that had one, and `is_copied_again`: else it
+    may be another's. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
         (level,) = _one(connection, "show wal_level")
         if level != "logical":
@@ -147,9 +148,16 @@ def make_slot(source: DeclaredPostgres) -> None:
         table = find_table(source, connection)
         if table is None:
             raise StorageUnavailableError("the table is gone", path=source.uri)
+        slot = _find_slot(source, connection)
+        is_useless = is_copied_again and slot is not None and slot.is_lost
         if not table.origin.entry:
             _make_publication(source, connection, table)
-        if _find_slot(source, connection) is None:
+            # It cannot be read by a slot of before.
+            is_useless = is_copied_again and slot is not None
+        if is_useless:
+            _wait_for_slot(source, connection)
+            connection.execute("select pg_drop_replication_slot(%s)", (source.slot,))
+        if slot is None or is_useless:
             # The server waits for transactions that are open.
             connection.execute(f"set statement_timeout = '{_COMMITS_WAITED_S}s'".encode())
             connection.execute(
@@ -357,6 +365,10 @@ def _make_publication(source: DeclaredPostgres, connection: Connection, table: S
         )
     name = quoted(source.publication)
     connection.execute(f"create publication {name} for table {table.sql}".encode())
+
+
+def _may_be_read(slot: Slot | None, *, waits: bool) -> bool:
+    return slot is not None and not slot.is_lost and (waits or not slot.is_active)
 
 
 def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:

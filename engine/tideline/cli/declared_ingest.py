@@ -1,0 +1,25 @@
+"""The ingest that a command is about, of a file of LakeTables.
+
+What such a file declares is for the package that knows them: it names a function in the entry point
+group `tideline.declarations`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation.operation import Operation
+
+_ENTRY_POINT_GROUP = "tideline.declarations"
+
+
+def declared_ingest(path: Path, table: str | None) -> Operation:
+    """The ingest that a file declares, as the operation that takes nothing in. Raises ConfigError
+    for what it does not declare."""
+    for entry in entry_points(group=_ENTRY_POINT_GROUP):
+        operation = entry.load()(path, table)
+        assert isinstance(operation, Operation)
+        return operation
+    raise ConfigError("no package that is installed reads files of LakeTables", path=path)

@@ -1,0 +1,59 @@
+"""`tideline resync`: have a table copied again from its source, into itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tideline.cli.command import command
+from tideline.cli.consent import dry_run_option
+from tideline.cli.declared_ingest import declared_ingest
+from tideline.cli.options import json_option
+from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
+from tideline.ingest.execute.copy_again import plan_again, read_again
+from tideline.ingest.operation.operation import IngestRange
+
+
+@command("resync")
+@click.argument("table", required=False)
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A YAML file with the LakeTable, which names the source; or a folder of them.",
+)
+@dry_run_option("Say what would be copied again; change nothing.")
+@json_option
+def resync_command(table: str | None, path: Path, dry_run: bool, as_json: bool) -> None:
+    """Have TABLE copied again from its source, into the same rows.
+
+    TABLE is the name of a LakeTable in FILE, or its location; it may be left out where there is
+    one. For a table of Postgres whose log is lost to it: the slot is gone, another server was
+    promoted, the table was made again or truncated. A commit without rows says so; the next ingests
+    (`tideline run`) make a slot where none is left, copy all rows over those that are there, delete
+    those that the source has no more, and continue with the log. Until then readers see old rows
+    and new ones. A copy that is under way begins again.
+    """
+    operation = declared_ingest(path, table)
+    if dry_run:
+        work = plan_again(operation).work
+        assert isinstance(work, IngestRange)
+        place = {"table": operation.table.location.uri, "source": work.source.uri}
+        if as_json:
+            print_json({**place, "dry_run": True})
+        else:
+            print_line(f"Would copy {place['source']} again into {place['table']}.")
+        return
+    with progress("beginning a copy"):
+        result = read_again(operation)
+    if as_json:
+        print_json(result.to_json_object())
+    else:
+        print_line(result.message or "The next ingests copy the table again: tideline run.")
+    if result.exit_code:
+        raise click.exceptions.Exit(result.exit_code)

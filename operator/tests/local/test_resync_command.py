@@ -1,0 +1,88 @@
+"""`tideline resync`, and the same by `spec.resync`, as people meet them."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import tideline
+from tideline.cli.main import run
+from tideline.testing.postgres_server import PostgresDatabase
+
+pytestmark = pytest.mark.postgres
+
+_YAML = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {{name: orders}}
+spec:
+  location: table
+  type: MERGE_ON_READ
+  recordKey: [id]
+  resync: {{orders: {number}}}
+  ingest:
+  - name: orders
+    source: {{format: postgres, table: public.orders, slot: {slot}}}
+    trigger: {{once: true}}
+"""
+
+
+def declared(folder: Path, database: PostgresDatabase, number: int = 0) -> Path:
+    path = folder / "laketable.yaml"
+    path.write_text(textwrap.dedent(_YAML.format(slot=database.slot, number=number)))
+    return path
+
+
+def take_in(path: Path) -> int:
+    return run(["run", "-f", str(path), "--once", "--state", str(path.parent / "state")])
+
+
+def stored(folder: Path) -> list[int]:
+    return sorted(tideline.open(str(folder / "table")).to_arrow().column("id").to_pylist())
+
+
+@pytest.mark.parametrize("way", ["command", "spec"])
+def test_a_table_that_lost_its_slot_is_copied_again(
+    way: str, postgres: PostgresDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    postgres.execute(
+        "create table orders (id bigint primary key, v text)",
+        "insert into orders select g, 'a' from generate_series(1, 9) g",
+    )
+    path = declared(tmp_path, postgres)
+    assert take_in(path) == 0
+    postgres.execute(
+        f"select pg_drop_replication_slot('{postgres.slot}')",
+        "delete from orders where id in (2, 9)",
+        "insert into orders values (10, 'b')",
+    )
+    capsys.readouterr()
+    if way == "command":
+        assert run(["resync", "-f", str(path)]) == 0
+        assert "tideline run" in capsys.readouterr().out
+    else:
+        path = declared(tmp_path, postgres, 1)
+    assert take_in(path) == 0, capsys.readouterr()
+    assert stored(tmp_path) == [1, 3, 4, 5, 6, 7, 8, 10]
+    # It is done once.
+    commits = len(tideline.open(str(tmp_path / "table")).timeline().instants)
+    assert take_in(path) == 0
+    assert len(tideline.open(str(tmp_path / "table")).timeline().instants) == commits
+
+
+def test_what_has_read_nothing_yet_is_refused_and_a_first_copy_is_not_made_twice(
+    postgres: PostgresDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    postgres.execute(
+        "create table orders (id bigint primary key, v text)",
+        "insert into orders select g, 'a' from generate_series(1, 9) g",
+    )
+    path = declared(tmp_path, postgres, 3)
+    assert run(["resync", "-f", str(path)]) == 2
+    assert "the next ingest reads all of it" in capsys.readouterr().err
+    assert take_in(path) == 0
+    assert take_in(path) == 0
+    history = tideline.open(str(tmp_path / "table")).timeline()
+    assert len(history.writes().completed().instants) == 2
