@@ -65,6 +65,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.write.pieces.",
     "tideline.iceberg.table.catalog_config.",
     "tideline.ingest.sources.files.on_spark.",
+    "tideline.ingest.sources.kafka.on_spark.",
     "tideline.iceberg.table.catalog_opening.",
     "tideline.iceberg.table.catalog_search.",
     "tideline.iceberg.table.catalog_sql.",

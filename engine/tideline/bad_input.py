@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -42,6 +42,16 @@ class BadInput:
     rows: Mapping[str, tuple[BadRow, ...]] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
     reading: Any = None
+
+    def limited(self, rows_max: int | None) -> BadInput:
+        """The same, where parts with more bad rows than may be set aside are bad ones."""
+        files, kept = dict(self.files), {}
+        for name, rows in self.rows.items():
+            if rows_max is not None and len(rows) <= rows_max:
+                kept[name] = rows
+            elif rows:
+                files[name] = str(rows[0])
+        return replace(self, files=files, rows=kept)
 
     @property
     def digests(self) -> frozenset[int]:

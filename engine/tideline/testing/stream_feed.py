@@ -13,7 +13,7 @@ from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.copy_again import read_again
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.execute.table_access import open_table
+from tideline.ingest.execute.table_access import SessionFactory, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.locate import locate
 from tideline.ingest.location import Location
@@ -49,6 +49,7 @@ class StreamFeed:
     write_properties: Mapping[str, str] = field(default_factory=dict)
     location: Location | None = None
     results: list[OperationResult] = field(default_factory=list)
+    session_factory: SessionFactory = no_session
 
     def typed(self, **types: str) -> Self:
         """The same with these columns in the table."""
@@ -102,7 +103,7 @@ class StreamFeed:
     def execute(self, operation: Operation) -> OperationResult:
         """Carry it out, as a process does that reads it."""
         read = Operation.from_json_object(operation.to_json_object())
-        result = execute_operation(read, session_factory=no_session)
+        result = execute_operation(read, session_factory=self.session_factory)
         self.results.append(result)
         return result
 

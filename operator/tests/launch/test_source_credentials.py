@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
-from tideline.ingest.operation.operation import CreateTable, Operation, TableTarget
+from tideline.ingest.operation.operation import (
+    CreateTable,
+    IngestRange,
+    Operation,
+    TableTarget,
+)
 from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
+from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.postgres.credentials import secret_keys
 from tideline_operator.api_objects import Manifest
-from tideline_operator.launch.driver_job import driver_job
+from tideline_operator.launch.driver_job import driver_job, operation_config_map
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.launch.worker_job import worker_template
@@ -49,14 +57,24 @@ def templates(table: ResolvedTable) -> tuple[Manifest, Manifest]:
     return job["spec"]["template"], worker_template(table, Warm(), SETTINGS)
 
 
+def executor_template(table: ResolvedTable) -> Manifest:
+    source = DeclaredKafka(brokers="broker:9093", topics=("orders",), schema=())
+    target = TableTarget("people", table.location, ())
+    ingest = Operation("people-feed", target, IngestRange("feed", source, KafkaRange(), 0))
+    held = operation_config_map(ingest, table, 1, owner=OWNER, settings=SETTINGS)
+    found: Manifest = json.loads(held["data"]["executor-pod.json"])
+    return found
+
+
 def brokers_variables(template: Manifest) -> dict[str, Any]:
     found = engine_container(template)["env"]
     assert len({item["name"] for item in found}) == len(found)
     return {item["name"]: item["valueFrom"] for item in found if item["name"] in SECRET_KEYS}
 
 
-def test_each_key_is_a_variable_of_drivers_and_warm_workers() -> None:
-    for template in templates(fed_by(FILES, topics("broker"), topics("broker"), topics())):
+def test_each_key_is_a_variable_of_drivers_workers_and_executors() -> None:
+    table = fed_by(FILES, topics("broker"), topics("broker"), topics())
+    for template in (*templates(table), executor_template(table)):
         found = brokers_variables(template)
         assert list(found) == list(SECRET_KEYS)
         for key, value in found.items():
@@ -85,3 +103,12 @@ def test_each_kind_takes_its_own_keys() -> None:
 def test_without_a_secret_there_are_none() -> None:
     for template in templates(fed_by(FILES, topics())):
         assert brokers_variables(template) == {}
+
+
+def test_executors_have_no_credentials_of_what_they_do_not_read() -> None:
+    named = {"secretName": "sources"}
+    table = {"format": "postgres", "table": "orders", "slot": "s", "credentials": named}
+    found = engine_container(executor_template(fed_by(topics("sources"), table)))["env"]
+    names = {item["name"] for item in found}
+    assert "KAFKA_PASSWORD" in names
+    assert not {name for name in names if name.startswith("POSTGRES")}

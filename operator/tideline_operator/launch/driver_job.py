@@ -20,6 +20,7 @@ from tideline.ingest.executors.kubernetes_pods import (
 )
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation, OperationKind
+from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
 from tideline.tracing import TRACEPARENT, AttemptSpans
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import (
@@ -38,6 +39,7 @@ from tideline_operator.launch.engine_pod import (
     proposed_parts,
     required_container,
     required_parts,
+    source_variables,
     spark_memory_bytes,
     store_secrets,
 )
@@ -202,6 +204,10 @@ def _executor_template(
     required = required_parts(labels, store_secrets(table))
     container = engine_container(required)
     container["command"] = None
+    # Executors read topics, and nothing else of what needs a Secret.
+    of_brokers = set(SECRET_KEYS)
+    keys = [key for key in table.spec.source_secret_keys if key in of_brokers]
+    container["env"] += source_variables(table, keys)
     if disk := disk_of(table.spec.resources.executor):
         container["resources"] = {"requests": disk, "limits": disk}
     return layered(proposed_parts(settings, has_api_access=False), table, required, settings)

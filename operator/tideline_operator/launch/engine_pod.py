@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,15 +161,19 @@ def required_container(
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "File",
     }
-    secret = table.spec.source_secret
-    if secret is not None:
-        container["env"] += [
-            _from_secret(key, secret, optional=True) for key in table.spec.source_secret_keys
-        ]
+    container["env"] += source_variables(table, table.spec.source_secret_keys)
     catalog = table.spec.catalog
     if catalog is not None and catalog.credentials is not None:
         container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]
     return container
+
+
+def source_variables(table: ResolvedTable, keys: Iterable[str]) -> list[Manifest]:
+    """What reads the table's sources has their credentials, under these names."""
+    secret = table.spec.source_secret
+    if secret is None:
+        return []
+    return [_from_secret(key, secret, optional=True) for key in keys]
 
 
 def proposed_container(

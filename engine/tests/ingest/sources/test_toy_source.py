@@ -170,6 +170,7 @@ class DeclaredLines:
     quarantine: ClassVar[str] = "bad/"
     is_read_on_spark: ClassVar[bool] = False
     is_followed: ClassVar[bool] = False
+    is_checked_on_spark: ClassVar[bool] = False
 
     place: Location
     settles: bool = True
@@ -244,6 +245,9 @@ class LinesSource:
 
     def on_spark(self, session: Any, shape: Shape, reading: Any) -> SparkRows:
         raise ConfigError("lines are not read by Spark")
+
+    def release(self) -> None:
+        """Nothing is kept."""
 
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:
         raise NotImplementedError

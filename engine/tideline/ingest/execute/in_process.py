@@ -40,7 +40,9 @@ def read_in_process(
     if reason is not None:
         return ForSpark(reason)
     found = source.read(batch.range, batch.shape(left_out), batch_bytes_max())
-    return found if isinstance(found, ForSpark) else _limited(found, work.bad_rows_max)
+    if isinstance(found, ForSpark):
+        return found
+    return replace(found, bad=found.bad.limited(work.bad_rows_max))
 
 
 def why_spark(
@@ -70,12 +72,14 @@ def batch_bytes_max() -> int:
 
 
 def require_spark(needed: ForSpark, declared: Declared | None = None) -> None:
-    """Raise the error that this process met, else ConfigError, where Spark is not installed, or
-    does not read the source."""
+    """Raise the error that this process met, else ConfigError, where Spark is not installed, does
+    not read the source, or would not say more of it."""
     if declared is not None and not declared.is_read_on_spark:
         raise needed.error or ConfigError(
             f"{needed.reason}, and Spark reads no source of this kind", path=declared.uri
         )
+    if declared is not None and not declared.is_checked_on_spark and needed.error is not None:
+        raise needed.error
     if find_spec("pyspark") is None:
         raise needed.error or ConfigError(
             f"this needs Spark ({needed.reason}): {installation('spark')}"
@@ -86,14 +90,3 @@ def _why_sql(work: IngestRange) -> str | None:
     if work.transform is not None:
         return "a transform in SQL is Spark's"
     return None if work.delete_when is None else "a condition for deletes is Spark's"
-
-
-def _limited(found: Rows, rows_max: int | None) -> Rows:
-    """Parts with more bad rows than may be set aside are bad ones."""
-    files, kept = dict(found.bad.files), {}
-    for name, rows in found.bad.rows.items():
-        if rows_max is not None and len(rows) <= rows_max:
-            kept[name] = rows
-        elif rows:
-            files[name] = str(rows[0])
-    return replace(found, bad=replace(found.bad, files=files, rows=kept))

@@ -78,7 +78,10 @@ def execute_ingest(
     """
     source = kind_named(work.source.kind).open(work.source)
     attempt = _Attempt(operation, work, source, session_factory, clock, progress)
-    result = attempt.take_in()
+    try:
+        result = attempt.take_in()
+    finally:
+        source.release()
     if not work.source.settles:
         return result
     try:
@@ -187,8 +190,12 @@ class _Attempt:
         session = self.session_factory(tuple(map(locate, places)))
         gathered = self.gathered
         attempt = SparkAttempt(self.source, batch, gathered.left_out, gathered.reading)
-        report, bad = attempt.run(session)
-        return bad if report is None else report
+        written, bad = attempt.run(session)
+        if written is None:
+            return bad
+        report, measured = written
+        gathered.records, gathered.size_bytes = measured.records, measured.size_bytes
+        return report
 
     def _set_aside(self, bad: BadInput, left: Range) -> Range:
         """Set aside what is bad; what is left. Raises InvalidDataError where the policy is to

@@ -14,7 +14,7 @@ from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
 from tideline.ingest.execute.table_access import open_table
-from tideline.ingest.sources.source import Source, SparkRows
+from tideline.ingest.sources.source import Measured, Source, SparkRows
 from tideline.lake_table import LakeTable
 from tideline.spark.source_files.landed_rows import (
     column_types,
@@ -46,8 +46,8 @@ class SparkAttempt:
     left_out: frozenset[int]
     reading: Any
 
-    def run(self, session: SparkSession) -> tuple[CommitReport | None, BadInput]:
-        """A report, or what is at fault."""
+    def run(self, session: SparkSession) -> tuple[tuple[CommitReport, Measured] | None, BadInput]:
+        """A report and what reading showed, or what is at fault."""
         return self._tried(session, self._write)
 
     def rehearse(
@@ -128,7 +128,7 @@ class SparkAttempt:
         )
         return self.source.on_spark(session, shape, self.reading)
 
-    def _write(self, session: SparkSession) -> CommitReport:
+    def _write(self, session: SparkSession) -> tuple[CommitReport, Measured]:
         batch = self.batch
         batch.progress(f"reading {batch.words}")
         reader = self._rows(session, batch.table)
@@ -136,13 +136,15 @@ class SparkAttempt:
         rows = reader.finished(source)
         if batch.table_schema() is None:
             self._require_rows(rows, reader)
+        measured = reader.measured(batch.range)
+        batch = replace(batch, range=measured.taken)
         if not reader.remembers_columns:
-            return batch.write(rows)
+            return batch.write(rows), measured
         before = batch.checkpoint.columns if batch.checkpoint else ()
         new = new_columns(column_types(source), before)
         report = batch.write(rows, (*before, *new))
         inferred = tuple(f"{name} {kind} in the source files" for name, kind in new)
-        return replace(report, columns_added=(*report.columns_added, *inferred))
+        return replace(report, columns_added=(*report.columns_added, *inferred)), measured
 
     def _look(self, session: SparkSession) -> tuple[int, tuple[tuple[str, str], ...], int]:
         batch, table = self.batch, self.batch.table

@@ -8,7 +8,7 @@ rows insert or update is not looked up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -34,6 +34,7 @@ from tideline.ingest.locate import locate
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
+from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kinds import kind_named
 from tideline.ingest.sources.source import ForSpark, Range, Source
 from tideline.lake_table import LakeTable
@@ -96,15 +97,32 @@ def rehearse_ingest(
     table = open_table(operation.table)
     checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
     stand_in = table or _stand_in(operation)
-    source, part = kind_named(work.source.kind).open(work.source), work.source.part
+    source = kind_named(work.source.kind).open(work.source)
+    try:
+        return _rehearse(operation, work, stand_in, checkpoints, source, session_factory, progress)
+    finally:
+        source.release()
+
+
+def _rehearse(
+    operation: Operation,
+    work: IngestRange,
+    stand_in: LakeTable,
+    checkpoints: Mapping[str, Checkpoint],
+    source: Source,
+    session_factory: SessionFactory,
+    progress: Progress,
+) -> OperationResult:
+    part = work.source.part
     learned = _Learned()
     left = work.range
+    needed: ForSpark | None = None
     while left.names:
         batch = IngestBatch(operation, work, left, stand_in, checkpoints, None, progress)
-        done = _in_process(source, batch) if not learned.files and not learned.rows else None
-        if done is None or isinstance(done, ForSpark):
-            if done is not None:
-                require_spark(done, work.source)
+        done = _in_process(source, batch, learned.left_out) if needed is None else needed
+        if isinstance(done, ForSpark):
+            needed = done
+            require_spark(needed, work.source)
             done = _on_spark(source, batch, learned, session_factory)
         if isinstance(done, BadInput):
             learned.add(done, part)
@@ -144,16 +162,18 @@ def _stand_in(operation: Operation) -> LakeTable:
     return create_declared_table(replace(operation.table, location=place))
 
 
-def _in_process(source: Source, batch: IngestBatch) -> Rehearsed | BadInput | ForSpark:
+def _in_process(
+    source: Source, batch: IngestBatch, left_out: frozenset[int]
+) -> Rehearsed | BadInput | ForSpark:
     """What the range would give, read by this process; or what of it is bad; or why it is for
     Spark, which also says what does not fit."""
     table = batch.table
     assert table is not None
     try:
-        found = read_in_process(source, batch, frozenset())
+        found = read_in_process(source, batch, left_out)
         if isinstance(found, ForSpark):
             return found
-        if found.bad.files or found.bad.rows:
+        if found.bad.files or found.bad.digests - left_out:
             return found.bad
         known = batch.table_schema()
         if known is not None and not batch.deletes:

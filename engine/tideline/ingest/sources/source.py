@@ -223,6 +223,8 @@ class Declared(Protocol):
     """Whether Spark can read its rows."""
     is_followed: ClassVar[bool]
     """Whether rows come all the time, so that a worker that took some in stays for the next."""
+    is_checked_on_spark: ClassVar[bool]
+    """Whether Spark finds more of what is at fault than a process that reads them."""
 
     @property
     def uri(self) -> str:
@@ -334,6 +336,15 @@ class Shape:
     newest_instant: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What reading showed of a range: the range with it, records and bytes; 0 is not known."""
+
+    taken: Range
+    records: int = 0
+    size_bytes: int = 0
+
+
 class SparkRows(Protocol):
     """How Spark reads ranges of one source for one shape."""
 
@@ -359,6 +370,9 @@ class SparkRows(Protocol):
     ) -> BadInput:
         """What is at fault in a range that failed; empty where nothing is found."""
 
+    def measured(self, taken: Range) -> Measured:
+        """What is known of a range once its rows were read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -380,6 +394,9 @@ class Source(Protocol):
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:
         """`reading` is that of bad input that was found before. Raises ConfigError where Spark
         does not read sources of this kind."""
+
+    def release(self) -> None:
+        """Let go of what was kept of a range so as not to read it twice."""
 
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:
         """Keep a part out from now on; False where it is not as it was planned."""

@@ -15,6 +15,7 @@ from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
 from tideline.testing.mutants.stream_faults import STREAM_FAULTS
+from tideline.testing.mutants.topic_faults import TOPIC_FAULTS
 from tideline.testing.mutants.trust_faults import TRUST_FAULTS
 from tideline.testing.mutants.upgrade_faults import UPGRADE_FAULTS
 from tideline.testing.mutants.write_faults import WRITE_FAULTS
@@ -27,6 +28,7 @@ FAULTS: tuple[Fault, ...] = (
     *RANGE_FAULTS,
     *INGEST_FAULTS,
     *STREAM_FAULTS,
+    *TOPIC_FAULTS,
     *SERVICE_FAULTS,
     *METADATA_FAULTS,
     *UPGRADE_FAULTS,

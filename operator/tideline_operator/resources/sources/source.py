@@ -23,6 +23,7 @@ from tideline.ingest.sources.kafka.declared import (
     ValueFormat,
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
+from tideline.ingest.sources.kafka.read_engine import ReadEngine
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.credentials import CONNECTION, secret_keys
 from tideline.ingest.sources.postgres.declared import CHANGES_MAX
@@ -47,6 +48,8 @@ _OF_TOPICS = (
         "max_bytes_per_commit",
         "commit_every",
         "write_streamer_checkpoint",
+        "engine",
+        "max_bytes_on_spark",
     ),
 )
 _OF_TABLES = ("publication", "connection_variable")
@@ -280,6 +283,19 @@ class Source:
         "much as one commit may have. Fewer and larger files, and rows that are older.",
         default=None,
         length_max=16,
+    )
+    engine: ReadEngine | None = described(
+        "What reads records: InProcess, the default; Spark, whose executors read by the same "
+        "offsets; or Auto: Spark where more than 512 MiB wait, such as in the first load of a "
+        "large topic. The first commit is always read in process.",
+        default=None,
+    )
+    max_bytes_on_spark: int | None = described(
+        "Bytes of keys and values that one commit has about that Spark reads, instead of "
+        "maxRecordsPerCommit and maxBytesPerCommit; 10 GB by default.",
+        default=None,
+        minimum=1_000_000,
+        maximum=1_000_000_000_000,
     )
     protocol: Protocol | None = described(
         "How brokers are spoken to, PLAINTEXT by default.",

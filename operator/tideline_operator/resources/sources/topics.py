@@ -15,6 +15,7 @@ from tideline.ingest.sources.kafka.declared import (
     ValueFormat,
 )
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
+from tideline.ingest.sources.kafka.read_engine import SPARK_BYTES_MAX, ReadEngine
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline_operator.resources.sources.files import columns_of
 from tideline_operator.resources.sources.place_finder import PlaceFinder
@@ -45,6 +46,8 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
         protocol=source.protocol or Protocol.PLAINTEXT,
         mechanism=source.mechanism or Mechanism.PLAIN,
         set_aside=set_aside,
+        engine=source.engine or ReadEngine.IN_PROCESS,
+        spark_bytes_max=source.max_bytes_on_spark or SPARK_BYTES_MAX,
         writes_streamer_checkpoint=bool(source.write_streamer_checkpoint),
     )
 

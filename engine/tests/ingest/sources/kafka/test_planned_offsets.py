@@ -16,6 +16,7 @@ from tideline.ingest.sources.kafka.offsets import (
     shares,
 )
 from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.read_engine import LARGE_BYTES, ReadEngine
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 
@@ -152,6 +153,62 @@ def test_bytes_are_bounded_by_what_an_offset_had_in_the_commit_before() -> None:
     assert spans(found.plan(replace(after, offset_bytes=9**9), LIMITS)) == [(0, 1_000, 1_001)]
     # Of a commit without records nothing is learned.
     assert found.advance(after, KafkaRange((Span(ZERO, "id-1", 5, 5),))).offset_bytes == 251
+
+
+@pytest.mark.parametrize("engine", [ReadEngine.SPARK, ReadEngine.AUTO])
+def test_spark_reads_what_is_large_in_ranges_of_other_bytes(engine: ReadEngine) -> None:
+    found = replace(
+        offsets((0, 10**9, 0), (0, 10**9, 0)), engine=engine, spark_bytes_max=2_000_000_000
+    )
+    first = found.plan(None, LIMITS)
+    # Of the first commit nothing is known.
+    assert spans(first) == [(0, 0, 500), (1, 0, 500)]
+    assert isinstance(first, KafkaRange)
+    assert not first.on_spark
+    after = found.advance(None, replace(first, size_bytes=100_000))
+    planned = found.plan(after, LIMITS)
+    assert spans(planned) == [(0, 500, 10_000_500), (1, 500, 10_000_500)]
+    assert isinstance(planned, KafkaRange)
+    assert planned.on_spark
+    assert planned.size_bytes == 2_000_000_000
+    assert KafkaRange.from_stored(planned.stored()) == planned
+    assert planned.only(["orders/1"]).on_spark
+    assert found.still_there(planned, after) == planned
+    mine = replace(found, engine=ReadEngine.IN_PROCESS)
+    assert spans(mine.plan(after, LIMITS)) == [(0, 500, 1_000), (1, 500, 1_000)]
+
+
+@pytest.mark.parametrize(("more", "on_spark"), [(0, False), (1, True)])
+def test_auto_is_spark_where_more_waits_than_a_process_takes(more: int, on_spark: bool) -> None:
+    after = replace(position(0), offset_bytes=1_024)
+    found = replace(offsets((0, LARGE_BYTES // 1_024 + more, 0)), engine=ReadEngine.AUTO)
+    planned = found.plan(after, LIMITS)
+    assert isinstance(planned, KafkaRange)
+    assert planned.on_spark == on_spark
+    assert (planned.length > 1_000) == on_spark
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40)), min_size=1, max_size=4),
+    st.integers(1, 20),
+)
+def test_spans_have_each_offset_once_and_places_in_their_order(
+    given_spans: list[tuple[int, int]], length_max: int
+) -> None:
+    whole = KafkaRange(
+        tuple(
+            Span(TopicPartition("orders", number), "id", first, first + length)
+            for number, (first, length) in enumerate(given_spans)
+        )
+    )
+    divided = whole.divided(length_max)
+    assert all(0 < span.length <= length_max for span in divided)
+    places = [
+        offset + whole.shifts[span.partition]
+        for span in divided
+        for offset in range(span.first, span.end)
+    ]
+    assert places == list(range(whole.length))
 
 
 def test_what_comes_is_gathered_until_a_commit_is_due_or_full() -> None:

@@ -227,6 +227,21 @@ def test_avro_values_and_keys_by_the_registry(
     assert found.rows() == [(0, "a0")]
 
 
+def test_a_plain_key_has_the_type_that_values_beside_it_have(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, registry: SchemaRegistry
+) -> None:
+    kafka_broker.create_topic(topic)
+    fields = [{"name": "id", "type": "long"}, {"name": "v", "type": "string"}]
+    value = registry.register({"type": "record", "name": "R", "fields": fields})
+    declared = changes(tmp_path, kafka_broker, topic, registry=registry.address)
+    source = replace(declared.source, value=ValueFormat.AVRO)
+    found = replace(declared, source=source, schema=(), ordering=())
+    packed = [registry.encode(value, {"id": number, "v": "a"}) for number in range(2)]
+    kafka_broker.produce(topic, [("0", packed[0]), ("1", packed[1]), ("1", None)])
+    found.drain()
+    assert found.rows() == [(0, "a")]
+
+
 def test_raw_values_are_one_column(kafka_broker: KafkaBroker, topic: str, tmp_path: Path) -> None:
     kafka_broker.create_topic(topic)
     text, number = ColumnType.parse("string"), ColumnType.parse("long")

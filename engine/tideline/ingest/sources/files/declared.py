@@ -32,6 +32,7 @@ class DeclaredFiles:
     quarantine: ClassVar[str] = f"{QUARANTINE}/"
     is_read_on_spark: ClassVar[bool] = True
     is_followed: ClassVar[bool] = False
+    is_checked_on_spark: ClassVar[bool] = True
 
     landing: Location
     file_format: FileFormat

@@ -10,7 +10,7 @@ from tideline.bad_input import BadInput
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.locate import locate
 from tideline.ingest.sources.files.declared import DeclaredFiles
-from tideline.ingest.sources.source import Range, Shape
+from tideline.ingest.sources.source import Measured, Range, Shape
 from tideline.spark.source_files.bad_input import find_bad_input, misfits
 from tideline.spark.source_files.column_inference import Roles
 from tideline.spark.source_files.intake import Intake
@@ -69,6 +69,9 @@ class FilesOnSpark:
         self, taken: Range, rows_max: int | None, try_rows: Callable[[DataFrame], None]
     ) -> BadInput:
         return find_bad_input(self.intake, taken.names, rows_max=rows_max, try_rows=try_rows)
+
+    def measured(self, taken: Range) -> Measured:
+        return Measured(taken)
 
 
 def _settings(files: DeclaredFiles, shape: Shape, remembers: bool) -> SourceSettings:

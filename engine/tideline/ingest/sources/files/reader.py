@@ -61,6 +61,9 @@ class FilesSource:
 
         return FilesOnSpark.of(self.declared, session, shape, reading)
 
+    def release(self) -> None:
+        """Files are not kept."""
+
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:
         store, file = self._store, files_of(taken).file(name)
         if not _is_unchanged(store, file):

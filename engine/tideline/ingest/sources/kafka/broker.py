@@ -98,16 +98,20 @@ def look_at(
         return look_with(_Asked(source, admin, complaints), source, after, asks_age=asks_age)
 
 
-def read_records(source: DeclaredKafka, taken: KafkaRange) -> Iterator[Records]:
+def read_records(
+    source: DeclaredKafka, taken: KafkaRange, shifts: Mapping[TopicPartition, int] | None = None
+) -> Iterator[Records]:
     """The records of a range, some at a time; those of one partition come in their order.
 
-    Raises ConfigError, StorageUnavailableError.
+    Their places are in a larger range where `shifts` are those of one. Raises ConfigError,
+    StorageUnavailableError.
     """
     with (
         _complaints(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
         _consumer(source, complaints, _queue_settings(taken)) as consumer,
     ):
-        yield from _Reading(source, taken, complaints).read(consumer)
+        reading = _Reading(source, taken, shifts or taken.shifts, complaints)
+        yield from reading.read(consumer)
 
 
 def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
@@ -132,15 +136,20 @@ class _Reading:
 
     source: DeclaredKafka
     taken: KafkaRange
+    shifts: Mapping[TopicPartition, int]
     complaints: Complaints
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    spans: dict[tuple[Any, Any], tuple[TopicPartition, int]] = field(default_factory=dict)
+    spans: dict[tuple[Any, Any], tuple[TopicPartition, int, int]] = field(default_factory=dict)
 
     def read(self, consumer: Consumer) -> Iterator[Records]:
         spans = [span for span in self.taken.spans if span.length]
         self.ends = {span.partition: span.end for span in spans}
         self.spans = {
-            (span.partition.topic, span.partition.number): (span.partition, span.end)
+            (span.partition.topic, span.partition.number): (
+                span.partition,
+                span.end,
+                self.shifts[span.partition],
+            )
             for span in spans
         }
         consumer.assign([_assigned(span.partition, span.first) for span in spans])
@@ -168,12 +177,13 @@ class _Reading:
             if message.error() is not None:
                 self._note(message)
                 continue
-            partition, end = self.spans[message.topic(), message.partition()]
+            partition, end, shift = self.spans[message.topic(), message.partition()]
             offset = message.offset() or 0
             if offset >= end:
                 continue
             found.partitions.append(partition)
             found.offsets.append(offset)
+            found.arrivals.append(offset + shift)
             found.keys.append(message.key())
             found.values.append(message.value())
             if asks_time:

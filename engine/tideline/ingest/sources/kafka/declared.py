@@ -13,6 +13,7 @@ from tideline.ingest.location import Location
 from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, OnDataLoss
 from tideline.ingest.sources.kafka.position import KIND
+from tideline.ingest.sources.kafka.read_engine import SPARK_BYTES_MAX, ReadEngine
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
@@ -109,7 +110,7 @@ class DeclaredKafka:
     The schemas of Avro values are those of the `registry`.
     `start` is EARLIEST, LATEST or a time in milliseconds since 1970, for a table that has read
     nothing yet. Records that cannot be taken in are kept below `set_aside`; without it they fail
-    the ingest.
+    the ingest. What is read on Spark has about `spark_bytes_max` bytes in one commit.
     """
 
     kind: ClassVar[str] = KIND
@@ -117,8 +118,9 @@ class DeclaredKafka:
     content: ClassVar[str] = "records"
     whereabouts: ClassVar[str] = "the topics"
     quarantine: ClassVar[str] = "source.setAside"
-    is_read_on_spark: ClassVar[bool] = False
+    is_read_on_spark: ClassVar[bool] = True
     is_followed: ClassVar[bool] = True
+    is_checked_on_spark: ClassVar[bool] = False
 
     brokers: str
     topics: tuple[str, ...]
@@ -138,6 +140,8 @@ class DeclaredKafka:
     set_aside: Location | None = None
     writes_streamer_checkpoint: bool = False
     pattern: str = ""
+    engine: ReadEngine = ReadEngine.IN_PROCESS
+    spark_bytes_max: int = SPARK_BYTES_MAX
 
     @property
     def uri(self) -> str:
@@ -226,6 +230,8 @@ class DeclaredKafka:
             "commitEveryMs": self.commit_every_ms,
             "protocol": self.protocol.value,
             "mechanism": self.mechanism.value,
+            "engine": self.engine.value,
+            "sparkBytesMax": self.spark_bytes_max,
             "writesStreamerCheckpoint": self.writes_streamer_checkpoint,
             "setAside": None if self.set_aside is None else self.set_aside.to_json_object(),
         }
@@ -250,6 +256,8 @@ class DeclaredKafka:
             commit_every_ms=int(content.get("commitEveryMs", 0)),
             protocol=Protocol(content["protocol"]),
             mechanism=Mechanism(content["mechanism"]),
+            engine=ReadEngine(content.get("engine", ReadEngine.IN_PROCESS.value)),
+            spark_bytes_max=int(content.get("sparkBytesMax", SPARK_BYTES_MAX)),
             writes_streamer_checkpoint=bool(content.get("writesStreamerCheckpoint", False)),
             set_aside=Location.from_json_object(set_aside) if set_aside else None,
         )

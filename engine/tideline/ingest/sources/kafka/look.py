@@ -79,6 +79,8 @@ def look_with(
         bytes_max=source.bytes_max,
         commit_every_ms=source.commit_every_ms,
         looked_ms=looked_ms,
+        engine=source.engine,
+        spark_bytes_max=source.spark_bytes_max,
     )
     waiting = looked.waiting(after) if asks_age else []
     return replace(looked, oldest_ms=brokers.oldest_ms(waiting)) if waiting else looked

@@ -10,16 +10,19 @@
 4. A range is fixed before it is read, by offsets: an attempt that died is repeated exactly. So its
    bytes are bounded by what an offset had in the commit before; of the first one nothing is known.
 5. What is less than a range may have waits where commits have a least interval.
+   What waits may be read on Spark where it is more than a process takes: its range is bounded by
+   other bytes, and knows that it is.
 6. A range takes the same number of offsets from each partition as long as they have that many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tideline.ingest.sources.kafka.position import KafkaPosition
+from tideline.ingest.sources.kafka.read_engine import LARGE_BYTES, SPARK_BYTES_MAX, ReadEngine
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
 from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
 from tideline.wording import counted
@@ -52,7 +55,8 @@ class KafkaOffsets:
 
     Where a table `begins_at_end`, its first range has no records. `oldest_ms` is the time of the
     oldest record behind the position that the look was for, None where it was not asked for.
-    `bytes_max` and `commit_every_ms` are 0 where there is no such bound.
+    `bytes_max` and `commit_every_ms` are 0 where there is no such bound. What the `engine` has
+    Spark read has about `spark_bytes_max` bytes.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -65,6 +69,8 @@ class KafkaOffsets:
     bytes_max: int = 0
     commit_every_ms: int = 0
     looked_ms: int = 0
+    engine: ReadEngine = ReadEngine.IN_PROCESS
+    spark_bytes_max: int = SPARK_BYTES_MAX
 
     @property
     def is_whole(self) -> bool:
@@ -91,24 +97,20 @@ class KafkaOffsets:
         waiting = self._waiting(known)
         if not waiting:
             return Nothing()
-        records_max = self._records_max(known)
+        on_spark = self._is_for_spark(known, waiting)
+        records_max = self._records_max(known, on_spark)
         due_ms = self._due_ms(known, limits.now_ms)
         if due_ms is not None and sum(span.length for span in waiting) < records_max:
             return Nothing(due_ms, "more records are waited for", may_be_earlier=True)
         lengths = shares({span.partition: span.length for span in waiting}, records_max)
-        return KafkaRange(
-            tuple(
-                Span(
-                    span.partition,
-                    span.topic_id,
-                    span.first,
-                    span.first + lengths[span.partition],
-                    span.skipped,
-                )
-                for span in waiting
-                if lengths[span.partition]
-            )
+        spans = tuple(
+            replace(span, end=span.first + lengths[span.partition])
+            for span in waiting
+            if lengths[span.partition]
         )
+        if not on_spark:
+            return KafkaRange(spans)
+        return KafkaRange(spans, sum(lengths.values()) * _offset_bytes(known), on_spark=True)
 
     def plan_again(self, after: Position, *, inserts: bool) -> KafkaRange | Lost:
         if not self.partitions:
@@ -135,9 +137,8 @@ class KafkaOffsets:
     def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
         taken = kafka_range_of(planned)
         known = None if taken.begins_again else _known(after)
-        return replace(
-            taken, spans=tuple(span for span in taken.spans if self._is_there(span, known))
-        )
+        there = tuple(span for span in taken.spans if self._is_there(span, known))
+        return replace(taken, spans=there)
 
     def advance(self, after: Position | None, taken: Range) -> KafkaPosition:
         found = kafka_range_of(taken)
@@ -159,11 +160,21 @@ class KafkaOffsets:
     def describe_others(self) -> str | None:
         return None
 
-    def _records_max(self, known: KafkaPosition | None) -> int:
+    def _is_for_spark(self, known: KafkaPosition | None, waiting: Sequence[Span]) -> bool:
+        """Whether Spark reads the next range. The first one, whose bytes nobody knows, is small."""
+        offset_bytes = _offset_bytes(known)
+        if not offset_bytes or self.engine is ReadEngine.IN_PROCESS:
+            return False
+        size_bytes = sum(span.length for span in waiting) * offset_bytes
+        return self.engine is ReadEngine.SPARK or size_bytes > LARGE_BYTES
+
+    def _records_max(self, known: KafkaPosition | None, on_spark: bool) -> int:
         """How many offsets one range may have."""
+        offset_bytes = _offset_bytes(known)
+        if on_spark:
+            return max(1, self.spark_bytes_max // offset_bytes)
         if not self.bytes_max:
             return self.records_max
-        offset_bytes = known.offset_bytes if known is not None else 0
         affordable = self.bytes_max // offset_bytes if offset_bytes else _RECORDS_UNKNOWN_MAX
         return max(1, min(self.records_max, affordable))
 
@@ -259,6 +270,11 @@ def kafka_range_of(planned: Range) -> KafkaRange:
     """A range of another kind is a mistake of the caller."""
     assert isinstance(planned, KafkaRange)
     return planned
+
+
+def _offset_bytes(known: KafkaPosition | None) -> int:
+    """What an offset had in the commit before, 0 where that is not known."""
+    return 0 if known is None else known.offset_bytes
 
 
 def _known(after: Position | None) -> KafkaPosition | None:

@@ -1,35 +1,23 @@
-"""Topics where their records are read: by this process, into Arrow.
+"""Topics where their records are read: by this process, into Arrow, or by Spark's executors.
 
-1. The records of a range, in the order of each partition. Equal keys are in one partition, so of
-   two records of a key the later one comes later.
-2. Values become rows by their format (`values`). A record without a value, a tombstone, deletes
-   what its key names: an object with the columns of the record key, or the value of the only one.
-3. A record that is neither, or lacks a column of the key or the order, is a bad row, known by its
-   partition and offset. Bad rows are kept in the set-aside folder, or fail the ingest.
+Records of equal keys are in one partition, so of two records of a key the later one has the higher
+offset (`batch`). Ranges of a size are read on Spark, by the same offsets (`on_spark`). Bad rows are
+kept in the set-aside folder, or fail the ingest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from tideline.bad_input import BadInput, BadRow
+from tideline.bad_input import BadRow
 from tideline.errors import ConfigError
-from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
+from tideline.ingest.sources.kafka.batch import RecordBatch
 from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
-from tideline.ingest.sources.kafka.change_events import TruncateError
-from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
-from tideline.ingest.sources.kafka.decoded import Decoded
+from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
-from tideline.ingest.sources.kafka.records import Records, TopicPartition
-from tideline.ingest.sources.kafka.tombstones import without_deleted
+from tideline.ingest.sources.kafka.read_engine import ReadEngine
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
 from tideline.ingest.sources.source import (
@@ -45,17 +33,14 @@ from tideline.ingest.sources.source import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NO_DELETES = "the operation does not delete"
-_SHOWN_BYTES_MAX = 10_000
-_Places = npt.NDArray[np.int64]
-_TYPES = {
-    RecordField.TOPIC: pa.string(),
-    RecordField.PARTITION: pa.int32(),
-    RecordField.OFFSET: pa.int64(),
-    RecordField.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    RecordField.KEY: pa.string(),
-    RecordField.HEADERS: pa.map_(pa.string(), pa.string()),
-}
+    from tideline.ingest.sources.kafka.on_spark import KeptRecords
+
+
+@dataclass(slots=True)
+class Kept:
+    """What Spark has read of the range that is being taken in."""
+
+    records: KeptRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +48,48 @@ class KafkaSource:
     """See `tideline.ingest.sources.source`."""
 
     declared: DeclaredKafka
+    kept: Kept = field(default_factory=Kept, compare=False)
 
     def why_spark(self) -> str | None:
         return None
 
     def read(self, taken: Range, shape: Shape, bytes_max: int) -> Rows | ForSpark:
         """The rows, deletes marked, and the records that are none."""
+        wanted = kafka_range_of(taken)
         reader = ValueReader(self.declared, shape)
         reader.check()
-        batch = _Batch(self.declared, shape, reader, bytes_max)
-        wanted = kafka_range_of(taken)
+        if wanted.on_spark:
+            return ForSpark("a range of this size is read on Spark")
+        batch = RecordBatch(self.declared, shape, reader)
         for records in read_records(self.declared, wanted):
             batch.add(records)
+            if batch.size_bytes > bytes_max:
+                return self._too_large(bytes_max)
         require_same_topics(self.declared, wanted)
         rows = batch.rows()
         return replace(rows, taken=replace(wanted, size_bytes=rows.size_bytes))
 
+    def _too_large(self, bytes_max: int) -> ForSpark:
+        """Raises ConfigError where only this process may read."""
+        what = f"the records of one commit have more than {bytes_max:,} bytes"
+        if self.declared.engine is not ReadEngine.IN_PROCESS:
+            return ForSpark(what)
+        raise ConfigError(
+            f"{what}, which is what this process has memory for: give source.maxBytesPerCommit, "
+            "or lower source.maxRecordsPerCommit; with source.engine: Auto Spark reads them",
+            path=self.declared.uri,
+        )
+
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:  # noqa: ARG002
-        raise ConfigError("records of topics are read without Spark")
+        # Ranges that this process reads need no Spark.
+        from tideline.ingest.sources.kafka.on_spark import KafkaOnSpark
+
+        return KafkaOnSpark(self.declared, session, shape, self.kept)
+
+    def release(self) -> None:
+        if self.kept.records is not None:
+            self.kept.records.release()
+            self.kept.records = None
 
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:  # noqa: ARG002
         """A partition is never left out: its later records would be taken in before its earlier
@@ -113,167 +122,3 @@ class KafkaSource:
 
     def settle(self, position: Position, progress: Callable[[str], None]) -> Settled:  # noqa: ARG002
         return Settled()
-
-
-@dataclass(slots=True)
-class _Batch:
-    """The records of a range, read for a shape. Records and rows are known by the places of records
-    among all."""
-
-    declared: DeclaredKafka
-    shape: Shape
-    reader: ValueReader
-    bytes_max: int
-    records: Records = field(default_factory=Records)
-    bad: dict[str, list[BadRow]] = field(default_factory=dict)
-    size_bytes: int = 0
-
-    def add(self, records: Records) -> None:
-        self.size_bytes += records.size_bytes
-        if self.size_bytes > self.bytes_max:
-            raise ConfigError(
-                f"the records of one commit have more than {self.bytes_max:,} bytes, which is what "
-                "this process has memory for: give source.maxBytesPerCommit, or lower "
-                "source.maxRecordsPerCommit",
-                path=self.declared.uri,
-            )
-        self.records.extend(records)
-
-    def rows(self) -> Rows:
-        values = self.records.values
-        tombstones = [place for place, value in enumerate(values) if value is None]
-        places = np.delete(np.arange(len(values)), tombstones)
-        texts = [value for value in values if value is not None]
-        try:
-            found = self.reader.values(texts)
-        except TruncateError as error:
-            place = places[error.number]
-            raise ConfigError(
-                f"{self.records.partitions[place]} has at offset {self.records.offsets[place]:,} "
-                "that the source table was emptied: delete the table's rows, or keep them, and set "
-                "source.onTruncate: Ignore",
-                path=self.declared.uri,
-            ) from error
-        tables = [self._placed(places, found)]
-        named = self._that_delete(tombstones)
-        if named:
-            keys = self.reader.keys([self.records.keys[place] or b"" for place in named])
-            all_deleted = replace(keys, deletes=frozenset(range(len(keys.numbers))))
-            tables.append(self._placed(np.array(named), all_deleted))
-        table = pa.concat_tables(tables, promote_options="default")
-        if not pc.any(table.column(DELETED_FLAG)).as_py():
-            table = table.drop_columns([DELETED_FLAG])
-        else:
-            table = without_deleted(table, self.shape.record_key, self.shape.ordering_columns)
-        rows = {name: tuple(bad) for name, bad in self.bad.items()}
-        return Rows(table, BadInput(rows=rows), len(self.records), self.size_bytes)
-
-    def _that_delete(self, tombstones: Sequence[int]) -> list[int]:
-        """Those of these whose keys name rows."""
-        if not self.reader.reads_keys:
-            return []
-        named = []
-        for place in tombstones:
-            if self.records.keys[place] is None:
-                self._note(place, "", "the record has neither a key nor a value")
-            elif not self.shape.can_delete:
-                self._note(place, "", f"the record has no value, and {_NO_DELETES}")
-            else:
-                named.append(place)
-        return named
-
-    def _placed(self, read: _Places, found: Decoded) -> pa.Table:
-        """Rows with what is known of their records, without those that lack a key or an order.
-        `read` are the places of the records by their numbers."""
-        for number, reason in found.faults.items():
-            self._note(read[number], "", reason)
-        places: _Places = read[np.array(found.numbers, np.int64)]
-        flags = np.zeros(len(places), bool)
-        flags[list(found.deletes)] = True
-        # Rows may have no column of their own.
-        table = pa.table({ARRIVAL: pa.array(places, pa.int64())})
-        for item, column in zip(found.rows.schema, found.rows.columns, strict=True):
-            table = table.append_column(item, column)
-        for wanted in self.declared.record_fields:
-            if not wanted.is_of_event:
-                column = pa.array(_field(wanted, self.records, places.tolist()), _TYPES[wanted])
-                table = table.append_column(wanted.value, column)
-        table = table.append_column(DELETED_FLAG, pa.array(flags))
-        if flags.any() and not self.shape.can_delete:
-            for place in places[flags]:
-                self._note(place, "", _NO_DELETES)
-            table, places = table.filter(pa.array(~flags)), places[~flags]
-        return self._with_values(self._unordered(table), places)
-
-    def _unordered(self, table: pa.Table) -> pa.Table:
-        """Deletes without an order of their own: the row before one has zeros in columns that the
-        connector was not given, and what comes later in a partition is later."""
-        events = {item.value for item in self.declared.record_fields}
-        for name in set(self.shape.ordering_columns) - {*events, *self.shape.record_key}:
-            place = table.schema.get_field_index(name)
-            if place >= 0:
-                nothing = pa.scalar(None, table.schema.field(place).type)
-                kept = pc.if_else(table.column(DELETED_FLAG), nothing, table.column(place))
-                table = table.set_column(place, name, kept)
-        return table
-
-    def _with_values(self, table: pa.Table, places: _Places) -> pa.Table:
-        """The rows that have a value in each column of the key, and of the order where they do not
-        delete; others are bad."""
-        deletes = table.column(DELETED_FLAG).to_numpy()
-        good = np.ones(table.num_rows, bool)
-        for name in dict.fromkeys((*self.shape.record_key, *self.shape.ordering_columns)):
-            if name not in table.schema.names or not table.column(name).null_count:
-                continue
-            lacking = good & pc.is_null(table.column(name)).to_numpy()
-            if name not in self.shape.record_key:
-                lacking &= ~deletes
-            for place in places[lacking]:
-                self._note(place, name, "there is no value")
-            good &= ~lacking
-        return table if good.all() else table.filter(pa.array(good))
-
-    def _note(self, place: int, column: str, reason: str) -> None:
-        records = self.records
-        partition, offset = records.partitions[place], records.offsets[place]
-        text = (records.values[place] or records.keys[place] or b"")[:_SHOWN_BYTES_MAX]
-        row = BadRow(
-            row=offset,
-            column=column,
-            reason=reason,
-            record=text.decode("utf-8", "replace"),
-            digest=_digest(partition, offset),
-            unit="offset",
-        )
-        self.bad.setdefault(str(partition), []).append(row)
-
-
-def _digest(partition: TopicPartition, offset: int) -> int:
-    name = f"{partition}@{offset}"
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
-
-
-def _field(wanted: RecordField, records: Records, places: Sequence[int]) -> list[Any]:
-    """That of the records at `places`."""
-    match wanted:
-        case RecordField.TOPIC:
-            return [records.partitions[place].topic for place in places]
-        case RecordField.PARTITION:
-            return [records.partitions[place].number for place in places]
-        case RecordField.OFFSET:
-            return [records.offsets[place] for place in places]
-        case RecordField.TIMESTAMP:
-            times_ms = (records.times_ms[place] for place in places)
-            return [None if time_ms is None else time_ms * 1_000 for time_ms in times_ms]
-        case RecordField.KEY:
-            return [_text(records.keys[place]) for place in places]
-        case RecordField.HEADERS:
-            return [
-                [(name, _text(value)) for name, value in records.headers[place]] for place in places
-            ]
-        case _:
-            raise ValueError(f"{wanted.value} is of change events")
-
-
-def _text(given: bytes | None) -> str | None:
-    return None if given is None else given.decode("utf-8", "replace")

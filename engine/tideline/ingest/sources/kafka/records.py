@@ -6,7 +6,8 @@ So a range counts offsets, and has at most as many records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from array import array
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +38,12 @@ class TopicPartition:
 @dataclass(frozen=True, slots=True)
 class Records:
     """Records in the order of each partition, as columns. An object of the client for each would
-    be looked at by every garbage collection."""
+    be looked at by every garbage collection. `arrivals` are their places in the range: by
+    partition, then by offset."""
 
     partitions: list[TopicPartition] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    arrivals: array[int] = field(default_factory=lambda: array("q"))
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     times_ms: list[int | None] = field(default_factory=list)
@@ -57,10 +60,21 @@ class Records:
     def extend(self, later: Records) -> None:
         self.partitions.extend(later.partitions)
         self.offsets.extend(later.offsets)
+        self.arrivals.extend(later.arrivals)
         self.keys.extend(later.keys)
         self.values.extend(later.values)
         self.times_ms.extend(later.times_ms)
         self.headers.extend(later.headers)
+
+    def divided(self, length_max: int) -> Iterator[Records]:
+        """The same, at most so many at a time."""
+        for first in range(0, len(self), length_max):
+            these = slice(first, first + length_max)
+            yield Records(
+                *(self.partitions[these], self.offsets[these], self.arrivals[these]),
+                *(self.keys[these], self.values[these]),
+                *(self.times_ms[these], self.headers[these]),
+            )
 
 
 def headers_of(message: Message) -> Headers:
@@ -96,11 +110,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class KafkaRange:
-    """Spans, each of another partition. Only reading shows their `size_bytes`. Where it
-    `begins_again` what was read before counts no more."""
+    """Spans, each of another partition. Their `size_bytes` are estimated for a range that is read
+    `on_spark`; of others only reading shows them. Where it `begins_again` what was read before
+    counts no more."""
 
     spans: tuple[Span, ...] = ()
     size_bytes: int = 0
+    on_spark: bool = False
     begins_again: bool = False
 
     @property
@@ -126,10 +142,18 @@ class KafkaRange:
             if span.skipped
         )
 
+    @property
+    def shifts(self) -> dict[TopicPartition, int]:
+        """What makes places in the range of the offsets of each partition."""
+        found, before = {}, 0
+        for span in self.spans:
+            found[span.partition] = before - span.first
+            before += span.length
+        return found
+
     def only(self, names: Collection[str]) -> KafkaRange:
-        return replace(
-            self, spans=tuple(span for span in self.spans if str(span.partition) in names)
-        )
+        kept = tuple(span for span in self.spans if str(span.partition) in names)
+        return replace(self, spans=kept)
 
     def limited(self, bytes_max: int) -> KafkaRange:  # noqa: ARG002
         """The whole range: `maxRecordsPerCommit` limits it."""
@@ -139,28 +163,39 @@ class KafkaRange:
         """That of the partition of this name."""
         return next(span for span in self.spans if str(span.partition) == name)
 
+    def divided(self, length_max: int) -> tuple[Span, ...]:
+        """The same offsets in spans that have at most so many."""
+        return tuple(
+            replace(span, first=first, end=min(first + length_max, span.end))
+            for span in self.spans
+            for first in range(span.first, span.end, length_max)
+        )
+
     def stored(self) -> dict[str, Any]:
-        return {
-            "spans": [
-                [
-                    *(span.partition.topic, span.partition.number, span.topic_id),
-                    *(span.first, span.end, span.skipped),
-                ]
-                for span in self.spans
-            ],
-            **({"beginsAgain": True} if self.begins_again else {}),
-        }
+        spans = [
+            [
+                *(span.partition.topic, span.partition.number, span.topic_id),
+                *(span.first, span.end, span.skipped),
+            ]
+            for span in self.spans
+        ]
+        large = {"onSpark": True, "sizeBytes": self.size_bytes} if self.on_spark else {}
+        again = {"beginsAgain": True} if self.begins_again else {}
+        return {"spans": spans, **large, **again}
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> KafkaRange:
+        spans = tuple(
+            Span(
+                TopicPartition(str(topic), int(number)),
+                str(topic_id),
+                *(int(first), int(end), int(skipped)),
+            )
+            for topic, number, topic_id, first, end, skipped in content["spans"]
+        )
         return cls(
-            tuple(
-                Span(
-                    TopicPartition(str(topic), int(number)),
-                    str(topic_id),
-                    *(int(first), int(end), int(skipped)),
-                )
-                for topic, number, topic_id, first, end, skipped in content["spans"]
-            ),
+            spans,
+            size_bytes=int(content.get("sizeBytes", 0)),
+            on_spark=bool(content.get("onSpark", False)),
             begins_again=bool(content.get("beginsAgain", False)),
         )

@@ -62,9 +62,10 @@ class ValueReader:
             case ValueFormat.DEBEZIUM_AVRO:
                 return self._events().read_avro(texts, declared.registry)
 
-    def keys(self, texts: Sequence[bytes]) -> Decoded:
-        """What the keys of records without a value name. Raises as `values` does."""
-        columns = self._key_columns()
+    def keys(self, texts: Sequence[bytes], beside: pa.Schema) -> Decoded:
+        """What the keys of records without a value name, `beside` rows of values in these columns.
+        Raises as `values` does."""
+        columns = self._key_columns(beside)
         packed = [place for place, text in enumerate(texts) if self._is_packed(text)]
         plain = [place for place, text in enumerate(texts) if not self._is_packed(text)]
         objects = [_key_object(texts[place], columns) for place in plain]
@@ -128,13 +129,15 @@ class ValueReader:
         message = "a raw value is one column of the type string or binary: give source.schema"
         raise ConfigError(message, path=self.declared.uri)
 
-    def _key_columns(self) -> pa.Schema:
+    def _key_columns(self, beside: pa.Schema) -> pa.Schema:
         """The columns that the key of a record names."""
         if self.declared.value is ValueFormat.RAW:
             return pa.schema([])
         schema = self._schema
         if schema is None:
-            return pa.schema([pa.field(name, pa.string()) for name in self.shape.record_key])
+            texts = pa.schema([pa.field(name, pa.string()) for name in self.shape.record_key])
+            known = [item for item in beside if item.name in texts.names]
+            schema = pa.schema(known) if len(known) == len(texts) else texts
         return pa.schema([item for item in schema if item.name in self.shape.record_key])
 
 

@@ -34,6 +34,7 @@ class DeclaredPostgres:
     quarantine: ClassVar[str] = "source.setAside"
     is_read_on_spark: ClassVar[bool] = False
     is_followed: ClassVar[bool] = False
+    is_checked_on_spark: ClassVar[bool] = False
 
     table: str
     slot: str

@@ -106,6 +106,9 @@ class PostgresSource:
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:  # noqa: ARG002
         raise ConfigError("tables of Postgres are read without Spark")
 
+    def release(self) -> None:
+        """Nothing is kept."""
+
     def set_part_aside(self, taken: Range, name: str, reason: str, now_ms: int) -> bool:  # noqa: ARG002
         """A range is never left out: later changes would be taken in before earlier ones."""
         raise refused_part(name, reason, "rows", self.declared.uri)

@@ -1,0 +1,145 @@
+"""What runs inside Spark's Python workers for a range of topics: a span of offsets in, rows out.
+
+1. A task reads its spans by assigned offsets, with the client, the credentials and the decoders
+   that a process alone uses. A task that is repeated reads the same.
+2. Records become rows in pieces, so that a task holds one piece, whatever its span has. A piece is
+   an Arrow stream with what is known of it beside it: columns, counts, records that are bad.
+3. `UnpackRows` gives the rows of pieces in the columns that all pieces have together.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.bad_input import BadRow
+from tideline.errors import InvalidDataError
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
+from tideline.ingest.sources.kafka.batch import RecordBatch
+from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
+from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
+from tideline.ingest.sources.kafka.values import ValueReader
+from tideline.ingest.sources.source import Shape
+from tideline.spark.task_errors import carried_errors
+
+PIECE_SCHEMA = (
+    "arrival bigint, rows binary, columns binary, records bigint, size_bytes bigint, "
+    "bad binary, digests binary"
+)
+_ARROW_PIECE = pa.schema(
+    [
+        ("arrival", pa.int64()),
+        ("rows", pa.binary()),
+        ("columns", pa.binary()),
+        ("records", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("bad", pa.binary()),
+        ("digests", pa.binary()),
+    ]
+)
+_PIECE_BYTES = 16 * 1024 * 1024
+PIECE_RECORDS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpans:
+    """The task function that reads the spans whose numbers it is given; picklable."""
+
+    declared: DeclaredKafka
+    shape: Shape
+    spans: tuple[Span, ...]
+    shifts: Mapping[TopicPartition, int]
+    piece_records: int = PIECE_RECORDS
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carried_errors():
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from self._read(self.spans[number])
+
+    def _read(self, span: Span) -> Iterator[pa.RecordBatch]:
+        wanted = KafkaRange((span,))
+        batch = self._batch()
+        for found in read_records(self.declared, wanted, self.shifts):
+            for records in found.divided(self.piece_records):
+                batch.add(records)
+                if batch.size_bytes >= _PIECE_BYTES or len(batch.records) >= self.piece_records:
+                    yield self._piece(batch, span)
+                    batch = self._batch()
+        # Before the last piece, for a task whose pieces were all taken has succeeded.
+        require_same_topics(self.declared, wanted)
+        yield self._piece(batch, span)
+
+    def _batch(self) -> RecordBatch:
+        return RecordBatch(self.declared, self.shape, ValueReader(self.declared, self.shape))
+
+    def _piece(self, batch: RecordBatch, span: Span) -> pa.RecordBatch:
+        found = batch.rows()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, found.table.schema) as stream:
+            stream.write_table(found.table)
+        bad = [row for rows in found.bad.rows.values() for row in rows]
+        first = span.first + self.shifts[span.partition]
+        values = (
+            pc.min(found.table.column(ARRIVAL)).as_py() if found.table.num_rows else first,
+            sink.getvalue().to_pybytes(),
+            found.table.schema.serialize().to_pybytes(),
+            len(batch.records),
+            batch.size_bytes,
+            pickle.dumps((str(span.partition), bad)) if bad else None,
+            pickle.dumps([row.digest for row in bad]) if bad else None,
+        )
+        arrays = [
+            pa.array([value], item.type) for value, item in zip(values, _ARROW_PIECE, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_PIECE)
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackRows:
+    """The task function that gives the rows of pieces as `shown`, whose columns have the names and
+    the order of `schema`; picklable."""
+
+    schema: pa.Schema
+    shown: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for piece in batch.column(0):
+                with pa.ipc.open_stream(piece.as_buffer()) as stream:
+                    yield from self._rows(stream.read_all()).to_batches()
+
+    def _rows(self, found: pa.Table) -> pa.Table:
+        whole = pa.concat_tables(
+            [self.schema.empty_table(), found], promote_options="permissive"
+        ).select(self.schema.names)
+        place = whole.schema.get_field_index(DELETED_FLAG)
+        if place >= 0:
+            flags = pc.fill_null(whole.column(place), False)
+            whole = whole.set_column(place, DELETED_FLAG, flags)
+        return whole.cast(self.shown)
+
+
+def columns_of_pieces(columns: Iterable[bytes]) -> pa.Schema:
+    """Those of all pieces together. Raises InvalidDataError where they do not go together."""
+    found = [pa.ipc.read_schema(pa.py_buffer(item)) for item in columns]
+    try:
+        return pa.unify_schemas(found, promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise InvalidDataError(f"values differ in types: {error}; give source.schema") from error
+
+
+def bad_of_piece(packed: bytes) -> tuple[str, list[BadRow]]:
+    """The partition and the bad records of a piece."""
+    found: tuple[str, list[BadRow]] = pickle.loads(packed)
+    return found
+
+
+def digests_of_piece(packed: bytes) -> list[int]:
+    found: list[int] = pickle.loads(packed)
+    return found
