@@ -206,5 +206,8 @@ def test_a_slot_that_is_gone_is_named(case: ControllerCase, postgres: PostgresDa
     case.until_ready(NAME)
     postgres.execute(f"select pg_drop_replication_slot('{postgres.slot}')")
     case.until(lambda: "there is no slot" in ready(case), "the source is lost")
-    assert case.condition("Ready", NAME)["reason"] == "SourceLost"
     case.until_event("SourceLost", NAME)
+    version = case.table(NAME)["metadata"]["resourceVersion"]
+    time.sleep(2.5)
+    assert case.condition("Ready", NAME)["reason"] == "SourceLost"
+    assert case.table(NAME)["metadata"]["resourceVersion"] == version, "it does not come and go"

@@ -255,7 +255,7 @@ class TableReconciler:
         observed = parts.writer_states.check(turn.key, before, observed)
         turn.now_ms = parts.clock.now_ms()
         actions = plan(table, before, observed, turn.now_ms)
-        self._note_polls(turn, table, observed)
+        self._note_polls(turn, table, observed, actions)
         status = observed_status(table, before, observed, actions, turn.now_ms)
         turn.status = self._with_notes(turn, settled, status)
         for action in actions:
@@ -410,10 +410,18 @@ class TableReconciler:
         event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
         self._parts.events.record(turn.item, event)
 
-    def _note_polls(self, turn: Reconciliation, table: ResolvedTable, observed: Observed) -> None:
+    def _note_polls(
+        self,
+        turn: Reconciliation,
+        table: ResolvedTable,
+        observed: Observed,
+        actions: tuple[PlannedAction, ...],
+    ) -> None:
+        """A source with something in its way stays due, so that each turn comes to the same."""
         session = turn.session
+        blocked = {action.subject for action in actions if isinstance(action, Blocked)}
         for name, seen in observed.sources.items():
-            if seen.problem is None:
+            if seen.problem is None and name not in blocked:
                 session.polled[name] = Timestamp(turn.now_ms)
         names = {ingest.name for ingest in table.spec.ingest}
         session.polled = {name: at for name, at in session.polled.items() if name in names}

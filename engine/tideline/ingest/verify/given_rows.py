@@ -17,6 +17,7 @@ from tideline.ingest.sources.known_rows import Known, RowsAt
 from tideline.ingest.sources.replay import Replay
 from tideline.ingest.sources.source import (
     Available,
+    Declared,
     ForSpark,
     Limits,
     Lost,
@@ -70,6 +71,17 @@ class Given(Protocol):
         """Whether all that came behind a position is there."""
 
 
+def require_comparable(declared: Declared) -> None:
+    """Raises ConfigError for a kind of source that gives nothing to compare with."""
+    kind = kind_named(declared.kind)
+    if kind.replay is None and kind.rows_at_of is None:
+        raise ConfigError(
+            f"{declared.content} that {declared.whereabouts} had are not read again; topics of "
+            "Kafka and tables of Postgres are",
+            path=declared.uri,
+        )
+
+
 @contextmanager
 def given_rows(
     work: IngestRange,
@@ -101,12 +113,7 @@ def _replay(
     first: Position | None,
 ) -> Replay:
     declared = work.source
-    if kind.replay is None:
-        raise ConfigError(
-            f"{declared.content} that {declared.whereabouts} had are not read again; topics of "
-            "Kafka and tables of Postgres are",
-            path=declared.uri,
-        )
+    assert kind.replay is not None
     found = kind.replay(declared, available, position, first)
     if isinstance(found, Lost):
         raise ConfigError(f"{found.what}: {found.remedy}", path=declared.uri)

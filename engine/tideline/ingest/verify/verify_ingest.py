@@ -32,7 +32,7 @@ from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
 from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.verify.certain_commits import certain_commits, first_position
 from tideline.ingest.verify.compare import Rules, compare_bucket
-from tideline.ingest.verify.given_rows import Given, given_rows
+from tideline.ingest.verify.given_rows import Given, given_rows, require_comparable
 from tideline.ingest.verify.key_buckets import KeyBuckets, bucket_count
 from tideline.ingest.verify.keyed_rows import KeyedRows
 from tideline.ingest.verify.verification import Differences, Verification
@@ -53,6 +53,7 @@ def verify_ingest(
     is no longer the one the table has read; ConflictError where writers never rest;
     StorageUnavailableError.
     """
+    require_comparable(work.source)
     table = open_table(operation.table)
     if table is None:
         raise ConfigError("there is no table yet", table=operation.table.location.uri)
