@@ -54,13 +54,14 @@ def watch_processes(root_pid: int) -> Iterator[Peaks]:
 
 
 def _watched(root_pid: int) -> list[int]:
-    found = _descendants(root_pid)
+    found = descendants(root_pid)
     return [root_pid] + [
         pid for pid in found if _read(pid, "cmdline").split(b"\0")[1:3] == WORKER_ARGUMENTS
     ]
 
 
-def _descendants(root_pid: int) -> list[int]:
+def descendants(root_pid: int) -> list[int]:
+    """The processes below this one."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from bench.process_memory import descendants
 from tideline.testing.kafka_broker import KafkaBroker, build
 from tideline.testing.minio_server import MinioServer
 
@@ -252,11 +253,10 @@ def _requests(minio: MinioServer) -> int:
 def _memory_bytes(pid: int) -> int:
     """Resident, with the processes that it started."""
     total = 0
-    with suppress(OSError):
-        status = Path(f"/proc/{pid}/status").read_text("ascii")
-        total += sum(1024 * int(kb) for kb in re.findall(r"VmRSS:\s+(\d+) kB", status))
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
-        total += sum(map(_memory_bytes, map(int, children.split())))
+    for each in (pid, *descendants(pid)):
+        with suppress(OSError):
+            status = Path(f"/proc/{each}/status").read_text("ascii")
+            total += sum(1024 * int(kb) for kb in re.findall(r"VmRSS:\s+(\d+) kB", status))
     return total
 
 

@@ -6,13 +6,31 @@ group `tideline.declarations`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
+
+import click
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 
 _ENTRY_POINT_GROUP = "tideline.declarations"
+
+
+def declaration_option(*more: str) -> Callable[[Any], Any]:
+    """`--file`, under `more` names as well."""
+    return click.option(
+        "-f",
+        "--file",
+        *more,
+        "path",
+        metavar="FILE",
+        required=True,
+        type=click.Path(path_type=Path),
+        help="A YAML file with the LakeTable, which names the source; or a folder of them.",
+    )
 
 
 def declared_ingest(path: Path, table: str | None) -> Operation:

@@ -8,7 +8,7 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import dry_run_option
-from tideline.cli.declared_ingest import declared_ingest
+from tideline.cli.declared_ingest import declaration_option, declared_ingest
 from tideline.cli.options import json_option
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
@@ -18,15 +18,7 @@ from tideline.ingest.operation.operation import IngestRange
 
 @command("resync")
 @click.argument("table", required=False)
-@click.option(
-    "-f",
-    "--file",
-    "path",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A YAML file with the LakeTable, which names the source; or a folder of them.",
-)
+@declaration_option()
 @dry_run_option("Say what would be copied again; change nothing.")
 @json_option
 def resync_command(table: str | None, path: Path, dry_run: bool, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tideline.cli.command import command
-from tideline.cli.declared_ingest import declared_ingest
+from tideline.cli.declared_ingest import declaration_option, declared_ingest
 from tideline.cli.options import json_option, limit_option
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
@@ -20,16 +20,7 @@ from tideline.ingest.verify.verify_ingest import verify_ingest
 
 @command("verify")
 @click.argument("table", required=False)
-@click.option(
-    "-f",
-    "--file",
-    "--source",
-    "path",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A YAML file with the LakeTable, which names the source; or a folder of them.",
-)
+@declaration_option("--source")
 @limit_option("Name at most N rows that differ, or all.")
 @json_option
 def verify_command(table: str | None, path: Path, limit: int | None, as_json: bool) -> None:

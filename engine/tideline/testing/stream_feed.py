@@ -15,7 +15,6 @@ from tideline.ingest.execute.copy_again import read_again
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.table_access import SessionFactory, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.locate import locate
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
@@ -130,7 +129,7 @@ class StreamFeed:
 
     def _look(self, checkpoint: Checkpoint | None) -> Any:
         position = None if checkpoint is None else checkpoint.position
-        return self.source.positions(own_reach(lambda place: locate(place).open()), position)
+        return self.source.positions(own_reach(), position)
 
 
 def ingest_until(feed: StreamFeed, stop: str) -> None:

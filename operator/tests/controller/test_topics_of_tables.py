@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +17,7 @@ import tideline
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import SECRETS, Manifest
 from tideline_operator.decide import planner
+from tideline_operator.testing import carried_out
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.dead_endpoints import DeadEndpoints
@@ -74,30 +72,11 @@ def signed(broker: KafkaBroker, topic: str) -> dict[str, Any]:
 
 
 def create_secret(case: ControllerCase, **content: str) -> None:
-    data = {name: base64.b64encode(text.encode()).decode() for name, text in content.items()}
-    secret = {
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "broker"}, "data": data,
-    }  # fmt: skip
-    case.api.create(SECRETS, secret, case.namespace)
+    carried_out.create_secret(case, "broker", content)
 
 
 def carry_out(case: ControllerCase, job: Manifest, **variables: str) -> OperationResult:
-    """As its pod does, with these variables."""
-    operation = case.cluster.operation_of(job)
-    assert PASSWORD not in json.dumps([operation.to_json_object(), job])
-    path = case.folder / "operation.json"
-    path.write_text(json.dumps(operation.to_json_object()))
-    done = subprocess.run(
-        [sys.executable, "-m", "tideline", "execute", "--operation", str(path)],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result = OperationResult.from_json_object(json.loads(done.stdout))
-    case.cluster.finish(job, result)
-    return result
+    return carried_out.carry_out(case, job, variables, without=PASSWORD)
 
 
 def rows(case: ControllerCase) -> list[int]:

@@ -408,8 +408,7 @@ class _Planner:
         following = ahead.next
         is_again = is_wanted_again(self._spec, ingest, resume.checkpoint)
         if isinstance(following, Lost):
-            message = f"{following.what}: {following.remedy}"
-            return [Blocked("SourceLost", message, ingest.name, exit_code=2)]
+            return [Blocked("SourceLost", str(following), ingest.name, exit_code=2)]
         if not isinstance(following, Nothing):
             taken = len(following.names)
             reason = counted(max(backlog.parts, taken), f"new {source.part}")

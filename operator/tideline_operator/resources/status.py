@@ -15,9 +15,9 @@ OPERATIONS_MAX = 20
 CLAIMS_MAX = 65
 """The location, and two places of each ingest."""
 NO_TABLE = "NoTable"
+"""Reason of conditions while there is no table at the location."""
 RUN_FAILED = "failed"
 """How the result of a run of a service begins that failed."""
-"""Reason of conditions while there is no table at the location."""
 _MESSAGE_LENGTH_MAX = 4096
 
 

@@ -302,7 +302,7 @@ class Feed:
     def run(self, parts_max: int = 100, **settings: Any) -> OperationResult:
         checkpoint = self.checkpoint()
         position = None if checkpoint is None else checkpoint.position
-        available = self.source.positions(own_reach(lambda place: locate(place).open()), position)
+        available = self.source.positions(own_reach(), position)
         planned = available.plan(position, Limits(parts_max, 0))
         assert not isinstance(planned, Lost)
         taken = self.source.no_range() if isinstance(planned, Nothing) else planned

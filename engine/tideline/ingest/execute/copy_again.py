@@ -16,7 +16,6 @@ from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import DELETE, UPSERT
 from tideline.ingest.execute.table_access import Progress, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.locate import locate
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult
 from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
@@ -66,10 +65,10 @@ def _no_session(_: Iterable[StoreLocation]) -> SparkSession:
 
 
 def _begin(work: IngestRange, known: Checkpoint) -> Range:
-    reach = own_reach(lambda place: locate(place).open())
+    reach = own_reach()
     available = work.source.positions(reach, known.position)
     inserts = work.write_operation not in (UPSERT, DELETE)
     found = available.plan_again(known.position, inserts=inserts)
     if isinstance(found, Lost):
-        raise ConfigError(f"{found.what}: {found.remedy}", path=work.source.uri)
+        raise ConfigError(str(found), path=work.source.uri)
     return found

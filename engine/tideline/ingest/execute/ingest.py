@@ -130,7 +130,7 @@ class _Attempt:
             )
             return OperationResult(operation.id, Outcome.NOTHING, message)
         position = None if checkpoint is None else checkpoint.position
-        reach = own_reach(lambda place: locate(place).open())
+        reach = own_reach()
         available = work.source.positions(reach, position, work.range.start)
         left = available.still_there(work.range, None)
         if len(left.names) < len(work.range.names):

@@ -117,6 +117,9 @@ class Lost:
     what: str
     remedy: str
 
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

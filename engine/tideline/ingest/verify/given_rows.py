@@ -97,7 +97,7 @@ def given_rows(
     if kind.rows_at_of is not None:
         found = available.plan(position, Limits(1, 0))
         if isinstance(found, Lost):
-            raise ConfigError(f"{found.what}: {found.remedy}", path=declared.uri)
+            raise ConfigError(str(found), path=declared.uri)
         with kind.rows_at_of(declared, position, shape) as rows:
             yield None if rows is None else _AsTheyAre(rows)
         return
@@ -116,7 +116,7 @@ def _replay(
     assert kind.replay is not None
     found = kind.replay(declared, available, position, first)
     if isinstance(found, Lost):
-        raise ConfigError(f"{found.what}: {found.remedy}", path=declared.uri)
+        raise ConfigError(str(found), path=declared.uri)
     return found
 
 

@@ -26,7 +26,6 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.locate import locate
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
 from tideline.ingest.sources.own_reach import own_reach
@@ -73,7 +72,7 @@ def _verified(
     checkpoint = newest_of(checkpoints, work.name, work.former_name)
     assert checkpoint is not None
     # Without a position a look says where the table began.
-    available = declared.positions(own_reach(lambda place: locate(place).open()), None)
+    available = declared.positions(own_reach(), None)
     first = first_position(scan.timeline, partial(_metadata, table), work)
     left = declared.no_range()
     batch = IngestBatch(operation, work, left, table, checkpoints, available, progress)

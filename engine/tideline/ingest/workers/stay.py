@@ -19,7 +19,6 @@ from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.execute.table_access import Progress, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
-from tideline.ingest.locate import locate
 from tideline.ingest.operation.assignment import Stay
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
@@ -117,7 +116,7 @@ class _Followed:
             return None
         patience_s = max(IDLE_S, 2 * self.stay.every_ms / 1000)
         until_s = min(self.until_s, self.clock.monotonic_s() + patience_s)
-        reach = own_reach(lambda place: locate(place).open())
+        reach = own_reach()
         while self._waits(until_s):
             available = work.source.positions(reach, checkpoint.position)
             limits = Limits(1, self.clock.now_ms())

@@ -176,8 +176,8 @@ class WarmWorker:
         else:
             uid = str(table["metadata"]["uid"])
             spans = AttemptSpans.of(uid, assignment.operation_id, assignment.attempt)
-            begun = _Begun(assignment, table, spans.job.traceparent)
-            result, is_spent = self._carry_out(begun)
+            at_work = _AtWork(assignment, table, spans.job.traceparent)
+            result, is_spent = self._carry_out(at_work)
         words = f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
         self._progress(f"ended {assignment.operation_id}: {words}")
         report = WorkerReport(assignment.operation_id, assignment.attempt, result)
@@ -189,13 +189,13 @@ class WarmWorker:
             return WorkerEnd.STOPPED
         return WorkerEnd.SPENT if is_spent else None
 
-    def _carry_out(self, begun: _Begun) -> tuple[OperationResult, bool]:
+    def _carry_out(self, at_work: _AtWork) -> tuple[OperationResult, bool]:
         """The result, and whether this process is to be used no more."""
-        assignment = begun.assignment
+        assignment = at_work.assignment
         environment, folder = dict(os.environ), Path.cwd()
         self.executing = assignment
         try:
-            result, is_spent = self._execute(begun)
+            result, is_spent = self._execute(at_work)
         except KeyboardInterrupt:
             result = _stopped(assignment.operation_id, "what it had begun was undone")
             is_spent = True
@@ -207,8 +207,8 @@ class WarmWorker:
             return result, True
         return result, not self._made_new(environment, folder)
 
-    def _execute(self, begun: _Begun) -> tuple[OperationResult, bool]:
-        assignment = begun.assignment
+    def _execute(self, at_work: _AtWork) -> tuple[OperationResult, bool]:
+        assignment = at_work.assignment
         operation_id = assignment.operation_id
         is_spent = False
         execute = partial(
@@ -216,7 +216,7 @@ class WarmWorker:
             session_factory=self._spark.open,
             clock=self._clock,
             progress=self._progress,
-            traceparent=begun.traceparent,
+            traceparent=at_work.traceparent,
         )
         try:
             operation: Operation = assignment.operation
@@ -227,7 +227,7 @@ class WarmWorker:
                 assignment.stay,
                 execute,
                 self._clock,
-                may_stay=lambda: self._may_stay(begun),
+                may_stay=lambda: self._may_stay(at_work),
                 progress=self._progress,
             )
         except TidelineError as error:
@@ -241,18 +241,18 @@ class WarmWorker:
             return replace(result, error=WORKER_DIED, message=message), True
         return replace(result, id=operation_id), is_spent
 
-    def _may_stay(self, begun: _Begun) -> bool:
+    def _may_stay(self, at_work: _AtWork) -> bool:
         """Whether the LakeTable is as it was, and still names the operation."""
         if self._is_stopping():
             return False
         try:
-            table = self._assignments.table(begun.assignment.table)
+            table = self._assignments.table(at_work.assignment.table)
         except ApiSilentError as error:
             self._progress(str(error))
             return False
-        if objection(begun.assignment, table, self._uid) is not None or table is None:
+        if objection(at_work.assignment, table, self._uid) is not None or table is None:
             return False
-        return _declared(table) == _declared(begun.table)
+        return _declared(table) == _declared(at_work.table)
 
     def _made_new(self, environment: dict[str, str], folder: Path) -> bool:
         """Undo what an operation may have changed in this process; False when that fails."""
@@ -317,7 +317,7 @@ class WarmWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _AtWork:
     """An assignment, its LakeTable as it was when the worker began, and the span of the attempt."""
 
     assignment: Assignment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,17 +13,10 @@ from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.postgres import reader
 from tideline.ingest.sources.postgres.position import Phase, PostgresPosition
 from tideline.ingest.sources.source import Lost, Nothing
-from tideline.testing.postgres_feed import PostgresFeed
+from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
 from tideline.testing.postgres_server import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
-
-ORDERS = "create table orders (id bigint primary key, v text, n int)"
-TEN = "insert into orders select g, 'v' || g, g from generate_series(1, 10) g"
-
-
-def feed(folder: Path, database: PostgresDatabase, **declared: Any) -> PostgresFeed:
-    return PostgresFeed.of(folder, database, **declared).typed(id="long", v="string", n="int")
 
 
 def again(found: PostgresFeed) -> None:
@@ -54,7 +46,7 @@ def test_a_table_whose_slot_is_gone_is_copied_again_into_itself(
     table_type: str, postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=4)
+    found = orders_feed(tmp_path, postgres, changes_max=4)
     found.table_type = table_type
     found.drain()
     postgres.execute(
@@ -91,7 +83,7 @@ def test_whatever_was_lost_the_table_ends_as_the_source(
     losing: tuple[str, ...], postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=4)
+    found = orders_feed(tmp_path, postgres, changes_max=4)
     found.drain()
     postgres.execute("delete from orders where id = 7")
     postgres.execute(*(statement.format(slot=postgres.slot) for statement in losing))
@@ -108,7 +100,7 @@ def test_what_changes_while_rows_are_copied_again_is_in_the_log(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=3)
+    found = orders_feed(tmp_path, postgres, changes_max=3)
     found.drain()
     again(found)
     steps = iter(
@@ -136,7 +128,7 @@ def test_many_rows_leave_in_several_commits_also_where_services_rewrite_them(
 ) -> None:
     monkeypatch.setattr(reader, "_SWEPT_MAX", 30)
     postgres.execute(ORDERS, TEN.replace("10)", "100)"))
-    found = feed(tmp_path, postgres, changes_max=60)
+    found = orders_feed(tmp_path, postgres, changes_max=60)
     found.table_type = table_type
     found.drain()
     again(found)
@@ -159,7 +151,7 @@ def test_rows_of_other_writers_that_came_later_stay(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=100)
+    found = orders_feed(tmp_path, postgres, changes_max=100)
     found.drain()
     again(found)
     table = open_table(found.target)
@@ -173,7 +165,7 @@ def test_a_table_that_read_nothing_yet_and_one_without_a_source_are_refused(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     with pytest.raises(ConfigError, match="has read nothing of this source yet"):
         again(found)
     found.drain()
@@ -188,7 +180,7 @@ def test_a_copy_that_lost_its_source_begins_again(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=4)
+    found = orders_feed(tmp_path, postgres, changes_max=4)
     found.drain()
     again(found)
     for _ in range(3):

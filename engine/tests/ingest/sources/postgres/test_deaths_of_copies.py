@@ -13,7 +13,7 @@ from tideline.ingest.sources.postgres.position import Phase, PostgresPosition
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.postgres_feed import PostgresFeed
+from tideline.testing.postgres_feed import ORDERS, TEN, orders_feed
 from tideline.testing.postgres_server import PostgresDatabase
 
 pytestmark = [
@@ -50,12 +50,8 @@ def test_a_death_at_any_write_leaves_a_copy_that_is_finished_later(
     table_type: str, when: str, postgres: PostgresDatabase, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    postgres.execute(
-        "create table orders (id bigint primary key, v text, n int)",
-        "insert into orders select g, 'v' || g, g from generate_series(1, 10) g",
-    )
-    found = PostgresFeed.of(tmp_path, postgres, changes_max=6)
-    found = found.typed(id="long", v="string", n="int")
+    postgres.execute(ORDERS, TEN)
+    found = orders_feed(tmp_path, postgres, changes_max=6)
     found.table_type = table_type
     found.drain()
     postgres.execute(

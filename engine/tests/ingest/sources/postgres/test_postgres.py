@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,17 +14,10 @@ from tideline.ingest.sources.postgres.reader import PostgresSource
 from tideline.ingest.sources.source import Lost, Nothing, Settled
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import SimulatedCrash
-from tideline.testing.postgres_feed import PostgresFeed
+from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
 from tideline.testing.postgres_server import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
-
-ORDERS = "create table orders (id bigint primary key, v text, n int)"
-TEN = "insert into orders select g, 'v' || g, g from generate_series(1, 10) g"
-
-
-def feed(folder: Path, database: PostgresDatabase, **declared: Any) -> PostgresFeed:
-    return PostgresFeed.of(folder, database, **declared).typed(id="long", v="string", n="int")
 
 
 def planned(found: PostgresFeed) -> Operation:
@@ -45,7 +37,7 @@ def test_rows_are_copied_by_key_and_then_changes_follow(
     table_type: str, postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=4)
+    found = orders_feed(tmp_path, postgres, changes_max=4)
     found.table_type = table_type
     assert found.drain() is None
     assert [result.rows_inserted for result in found.results] == [0, 4, 4, 2]
@@ -66,7 +58,7 @@ def test_what_changes_while_rows_are_copied_is_in_the_log(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres, changes_max=3)
+    found = orders_feed(tmp_path, postgres, changes_max=3)
     steps = iter(
         (
             # Before the slot, behind the copy, before it, in the span that comes next.
@@ -88,7 +80,7 @@ def test_a_copied_row_that_is_deleted_and_made_again_ends_as_the_log_has_it(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.execute(planned(found))
     postgres.execute(
         "delete from orders where id = 1",
@@ -107,7 +99,7 @@ def test_transactions_that_are_rolled_back_are_no_rows_and_are_never_divided(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS)
-    found = feed(tmp_path, postgres, changes_max=2)
+    found = orders_feed(tmp_path, postgres, changes_max=2)
     found.drain()
     with postgres.connect() as connection:
         connection.execute("begin")
@@ -132,7 +124,7 @@ def test_chains_of_keys_within_one_commit_end_as_in_the_source(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, "insert into orders values (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.drain()
     postgres.execute(
         "update orders set id = 10 where id = 1",
@@ -151,7 +143,7 @@ def test_after_a_death_between_commit_and_slot_the_next_operation_moves_it(
     postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.drain()
     postgres.execute("update orders set n = n + 1 where id = 1")
 
@@ -182,7 +174,7 @@ def test_a_planned_range_reads_the_same_again_whatever_comes_meanwhile(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.drain()
     postgres.execute("insert into orders values (1, 'a', 1)")
     operation = planned(found)
@@ -201,7 +193,7 @@ def test_other_tables_of_a_publication_are_passed_over(
         "create table others (id int primary key)",
         "create publication everything for all tables",
     )
-    found = feed(tmp_path, postgres, publication="everything")
+    found = orders_feed(tmp_path, postgres, publication="everything")
     found.drain()
     postgres.execute("insert into others values (1)", "truncate others", TEN)
     require_equal(found, postgres)
@@ -214,7 +206,7 @@ def test_other_tables_of_a_publication_are_passed_over(
 def test_a_table_that_is_not_there_yet_is_waited_for(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     assert isinstance(found.plan(), Nothing)
     assert not found.look().exists
     postgres.execute(ORDERS)
@@ -256,14 +248,14 @@ def test_a_truncated_table_stops_the_ingest_or_is_ignored_by_choice(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.drain()
     postgres.execute("truncate orders", "insert into orders values (1, 'after', 1)")
     result = found.execute(planned(found))
     assert result.outcome is Outcome.FAILED
     assert "the table was truncated in the log before" in result.message
     assert "source.onTruncate: Ignore" in result.message
-    ignoring = feed(tmp_path, postgres, on_truncate=OnTruncate.IGNORE)
+    ignoring = orders_feed(tmp_path, postgres, on_truncate=OnTruncate.IGNORE)
     assert ignoring.drain() is None
     assert dict(ignoring.rows()) == {**{n: f"v{n}" for n in range(2, 11)}, 1: "after"}
 
@@ -275,13 +267,13 @@ def test_rows_that_cannot_be_taken_in_are_set_aside(
         "create table orders (id bigint primary key, v text, n numeric)",
         "insert into orders values (1, 'a', 1), (2, 'b', 'NaN')",
     )
-    failing = feed(tmp_path, postgres)
+    failing = orders_feed(tmp_path, postgres)
     failing.execute(planned(failing))
     result = failing.execute(planned(failing))
     assert result.outcome is Outcome.FAILED
     assert "row 2, column n: 'NaN' is no int32" in result.message
     aside = Location(f"file://{tmp_path}/aside")
-    found = feed(tmp_path, postgres, set_aside=aside)
+    found = orders_feed(tmp_path, postgres, set_aside=aside)
     found.bad_rows_max = 10
     assert found.drain() is None
     postgres.execute("insert into orders values (3, 'c', 1.5), (4, 'd', 4)")
@@ -297,7 +289,7 @@ def test_a_table_or_slot_that_is_made_again_is_named(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.drain()
     postgres.execute(f"select pg_drop_replication_slot('{postgres.slot}')")
     lost = found.drain()
@@ -324,7 +316,7 @@ def test_a_table_that_left_its_publication_for_a_while_is_named(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
+    found = orders_feed(tmp_path, postgres)
     found.drain()
     postgres.execute(
         f"alter publication {postgres.slot} drop table orders",

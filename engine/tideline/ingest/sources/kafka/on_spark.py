@@ -68,7 +68,7 @@ class KeptRecords:
         spans = taken.divided(_span_length(taken, session.sparkContext.defaultParallelism))
         task = ReadSpans(declared, shape, spans, taken.shifts, PIECE_RECORDS)
         tasks = numbered(session, max(1, len(spans)))
-        pieces = read_once(tasks.mapInArrow(task, PIECE_SCHEMA))
+        pieces = read_once(tasks.mapInArrow(task, arrow_to_spark(PIECE_SCHEMA)))
         try:
             with raised_errors():
                 facts = pieces.select("arrival", "columns", "records", "size_bytes", "digests")

@@ -27,11 +27,7 @@ from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import Shape
 from tideline.spark.task_errors import carried_errors
 
-PIECE_SCHEMA = (
-    "arrival bigint, rows binary, columns binary, records bigint, size_bytes bigint, "
-    "bad binary, digests binary"
-)
-_ARROW_PIECE = pa.schema(
+PIECE_SCHEMA = pa.schema(
     [
         ("arrival", pa.int64()),
         ("rows", pa.binary()),
@@ -95,9 +91,9 @@ class ReadSpans:
             pickle.dumps([row.digest for row in bad]) if bad else None,
         )
         arrays = [
-            pa.array([value], item.type) for value, item in zip(values, _ARROW_PIECE, strict=True)
+            pa.array([value], item.type) for value, item in zip(values, PIECE_SCHEMA, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_PIECE)
+        return pa.RecordBatch.from_arrays(arrays, schema=PIECE_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

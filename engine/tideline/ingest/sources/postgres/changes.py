@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from tideline.errors import ConfigError
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.lsn import lsn_text
@@ -29,6 +31,9 @@ from tideline.ingest.sources.postgres.pgoutput import (
     Value,
     decode_message,
 )
+
+Texts = dict[str, tuple[pa.Array, int]]
+"""Columns of texts by name, with the numbers of their types."""
 
 
 @dataclass(slots=True)
@@ -168,3 +173,11 @@ def _filled(new: Row, before: Row) -> Row:
         known if isinstance(value, Unchanged) else value
         for value, known in zip(new, before, strict=True)
     ]
+
+
+def texts_of_rows(columns: Sequence[tuple[str, int]], rows: Sequence[Row]) -> Texts:
+    """Rows of these columns, by column."""
+    return {
+        name: (pa.array(values, pa.binary()).cast(pa.string()), type_oid)
+        for (name, type_oid), values in zip(columns, zip(*rows, strict=True), strict=bool(rows))
+    }

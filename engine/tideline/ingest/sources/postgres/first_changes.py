@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-import pyarrow as pa
-
 from tideline.errors import ConfigError
+from tideline.ingest.sources.postgres.changes import Texts, texts_of_rows
 from tideline.ingest.sources.postgres.pgoutput import (
     Begin,
     Change,
@@ -33,7 +32,6 @@ from tideline.ingest.sources.source import Shape
 KEYS_MAX = 1_000_000
 """How many keys are remembered."""
 _INSERT = b"I"
-Columns = dict[str, tuple[pa.Array, int]]
 Key = tuple[Value, ...]
 
 
@@ -44,14 +42,8 @@ class _Group:
     columns: tuple[tuple[str, int], ...]
     rows: list[Row] = field(default_factory=list)
 
-    def texts(self) -> tuple[Columns, int]:
-        columns = {
-            name: (pa.array(values, pa.binary()).cast(pa.string()), type_oid)
-            for (name, type_oid), values in zip(
-                self.columns, zip(*self.rows, strict=True), strict=True
-            )
-        }
-        return columns, len(self.rows)
+    def texts(self) -> tuple[Texts, int]:
+        return texts_of_rows(self.columns, self.rows), len(self.rows)
 
 
 @dataclass(slots=True)
@@ -90,19 +82,19 @@ class FirstChanges:
             elif isinstance(message, Truncate) and self.oid in message.oids and self._counts:
                 self._refuse("the source was emptied behind what the table has")
 
-    def absent(self) -> Iterator[tuple[Columns, int]]:
+    def absent(self) -> Iterator[tuple[Texts, int]]:
         """Keys that had no row."""
         return (group.texts() for group in self._absent if group.rows)
 
-    def replaced(self) -> Iterator[tuple[Columns, int]]:
+    def replaced(self) -> Iterator[tuple[Texts, int]]:
         """Keys that had a row."""
         return (group.texts() for group in self._replaced if group.rows)
 
-    def gone(self) -> Iterator[tuple[Columns, int]]:
+    def gone(self) -> Iterator[tuple[Texts, int]]:
         """Keys whose row the log had not whole, and which are deleted since, or were once."""
         return (group.texts() for group in self._gone if group.rows)
 
-    def whole(self) -> Iterator[tuple[Columns, int]]:
+    def whole(self) -> Iterator[tuple[Texts, int]]:
         """Rows that were there."""
         return (group.texts() for group in self._whole if group.rows)
 

@@ -149,8 +149,8 @@ class PostgresLook:
         again = None if known is None else known.again
         if found.again is Again.BEGIN:
             assert found.lsn is not None
-            begun = CopiedAgain(found.since, found.lsn)
-            return PostgresPosition(found.origin, copied=None, again=begun)
+            started = CopiedAgain(found.since, found.lsn)
+            return PostgresPosition(found.origin, copied=None, again=started)
         if found.again is Again.SWEEP:
             left = None if found.is_whole else again
             return PostgresPosition(found.origin, found.lsn, None, left)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
@@ -12,6 +11,7 @@ from tideline.ingest.sources.postgres.credentials import (
     KEY,
     note_key,
 )
+from tideline.ingest.sources.wire.memory_file import memory_file
 
 
 @contextmanager
@@ -23,10 +23,6 @@ def files_of(variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
         files: dict[str, str] = {}
         for option, name in named.items():
             if variables.get(name):
-                descriptor = os.memfd_create(option)
-                opened.callback(os.close, descriptor)
-                # libpq refuses keys that others may read.
-                os.fchmod(descriptor, 0o600)
-                os.write(descriptor, f"{variables[name].strip()}\n".encode())
-                files[option] = f"/proc/self/fd/{descriptor}"
+                text = f"{variables[name].strip()}\n"
+                files[option] = opened.enter_context(memory_file(option, text))
         yield files

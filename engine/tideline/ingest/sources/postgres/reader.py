@@ -27,12 +27,12 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.arrow_schema import arrow_schema
-from tideline.ingest.sources.postgres.changes import Changes
+from tideline.ingest.sources.postgres.changes import Changes, Texts, texts_of_rows
 from tideline.ingest.sources.postgres.column_types import inferred_schema
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.lsn import lsn_text
-from tideline.ingest.sources.postgres.pgoutput import Row, Unchanged
+from tideline.ingest.sources.postgres.pgoutput import Unchanged
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.ranges import Again, PostgresRange, postgres_range_of
 from tideline.ingest.sources.postgres.server import (
@@ -151,12 +151,9 @@ class PostgresSource:
         here = {column.name: column.type_oid for column in table.columns}
         names = tuple(name for name in batch.schema.names if name in here)
         content = copy_rows(self.declared, names, wanted.keys, bytes_max)
-        texts = texts_of_csv(content, names)
-        batch.add(
-            {name: (texts.column(name).combine_chunks(), here[name]) for name in names},
-            list(range(1, texts.num_rows + 1)),
-        )
-        return batch.rows(texts.num_rows, len(content))
+        texts, count = texts_of_csv(content, {name: here[name] for name in names})
+        batch.add(texts, list(range(1, count + 1)))
+        return batch.rows(count, len(content))
 
     def _changed(self, batch: _Batch, wanted: PostgresRange, shape: Shape, bytes_max: int) -> Rows:
         declared = self.declared
@@ -174,8 +171,8 @@ class PostgresSource:
         if changes.unchanged:
             _fill_unchanged(declared, changes, batch.schema.names)
         for run in changes.runs:
-            batch.add(_columns(run.columns, run.written), run.written_order)
-            batch.add(_columns(run.columns, run.deleted), run.deleted_order, is_delete=True)
+            batch.add(texts_of_rows(run.columns, run.written), run.written_order)
+            batch.add(texts_of_rows(run.columns, run.deleted), run.deleted_order, is_delete=True)
         return batch.rows(changes.count, changes.size_bytes)
 
 
@@ -191,7 +188,7 @@ class _Batch:
 
     def add(
         self,
-        texts: Mapping[str, tuple[pa.Array, int]],
+        texts: Texts,
         order: list[int],
         *,
         is_delete: bool = False,
@@ -228,7 +225,7 @@ class _Batch:
 
     def _note(
         self,
-        texts: Mapping[str, tuple[pa.Array, int]],
+        texts: Texts,
         order: list[int],
         faults: Mapping[int, tuple[str, str]],
     ) -> None:
@@ -284,30 +281,25 @@ def columns_of(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -> 
     )
 
 
-def texts_of_csv(content: bytes, names: Sequence[str]) -> pa.Table:
+def texts_of_csv(content: bytes, types: Mapping[str, int]) -> tuple[Texts, int]:
+    """Columns with the numbers of these types, and how many rows there are."""
     if not content:
-        return pa.schema([(name, pa.string()) for name in names]).empty_table()
-    return pv.read_csv(
+        return {name: (pa.array([], pa.string()), type_oid) for name, type_oid in types.items()}, 0
+    found = pv.read_csv(
         io.BytesIO(content),
-        read_options=pv.ReadOptions(column_names=list(names), block_size=len(content) + 1),
+        read_options=pv.ReadOptions(column_names=list(types), block_size=len(content) + 1),
         parse_options=pv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         convert_options=pv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
+            column_types=dict.fromkeys(types, pa.string()),
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
     )
-
-
-def _columns(
-    columns: Sequence[tuple[str, int]], rows: Sequence[Row]
-) -> dict[str, tuple[pa.Array, int]]:
-    """Rows as columns of texts."""
-    return {
-        name: (pa.array(values, pa.binary()).cast(pa.string()), type_oid)
-        for (name, type_oid), values in zip(columns, zip(*rows, strict=True), strict=False)
+    columns = {
+        name: (found.column(name).combine_chunks(), type_oid) for name, type_oid in types.items()
     }
+    return columns, found.num_rows
 
 
 def _fill_unchanged(

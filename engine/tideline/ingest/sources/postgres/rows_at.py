@@ -24,6 +24,7 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.write.batch_rules import DELETED_FLAG
 from tideline.ingest.sources.known_rows import Known, KnownRows, RowsAt
 from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.changes import Texts
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.first_changes import FirstChanges
@@ -34,6 +35,7 @@ from tideline.ingest.sources.postgres.seen import Seen
 from tideline.ingest.sources.postgres.server import (
     ServerTable,
     find_table,
+    one,
     quoted,
     read_log,
     wait_for_commits,
@@ -65,7 +67,8 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
         # What the position has is seen.
         wait_for_commits(declared, connection)
         connection.execute("begin isolation level repeatable read read only")
-        seen = Seen.of(_one(connection, "select pg_current_snapshot()::text"))
+        (snapshot,) = one(connection, "select pg_current_snapshot()::text")
+        seen = Seen.of(snapshot)
         table = find_table(declared, connection)
         if table is None or table.origin != position.origin:
             yield None
@@ -101,17 +104,13 @@ class _Reading:
         self.lacking = frozenset(self.schema.names) - there
 
     def rows(self, connection: Connection) -> Iterator[KnownRows]:
-        types = {column.name: column.type_oid for column in self.table.columns}
-        names = tuple(name for name in self.schema.names if name in types)
-        selected = ", ".join(map(quoted, names))
+        there = {column.name: column.type_oid for column in self.table.columns}
+        types = {name: there[name] for name in self.schema.names if name in there}
+        selected = ", ".join(map(quoted, types))
         statement = f"copy (select {selected} from {self.table.sql}) to stdout"
         with connection.cursor().copy(f"{statement} (format csv, force_quote *)".encode()) as copy:
             for content in _pieces(copy):
-                texts = texts_of_csv(content, names)
-                columns = {
-                    name: (texts.column(name).combine_chunks(), types[name]) for name in names
-                }
-                yield from self._known(columns, texts.num_rows)
+                yield from self._known(*texts_of_csv(content, types))
         yield from self._corrected()
 
     def _corrected(self) -> Iterator[KnownRows]:
@@ -130,33 +129,25 @@ class _Reading:
             yield from self._keys(columns, count, Known.ROW)
             yield from self._known(columns, count)
 
-    def _known(self, columns: dict[str, tuple[pa.Array, int]], count: int) -> Iterator[KnownRows]:
+    def _known(self, columns: Texts, count: int) -> Iterator[KnownRows]:
         """Good rows, and the keys of bad ones: an older row may be in the table instead."""
         if not count:
             return
         table, faulty = self._typed(columns, count)
-        good = np.ones(count, np.bool_)
-        good[sorted(faulty)] = False
-        yield KnownRows(table.filter(pa.array(good)), Known.ROW, records=count, bad=len(faulty))
+        yield KnownRows(_without(table, faulty), Known.ROW, records=count, bad=len(faulty))
         if faulty:
             places = pa.array(sorted(faulty))
             bad = {name: (found.take(places), oid) for name, (found, oid) in columns.items()}
             yield from self._keys(bad, len(faulty), Known.NOTHING)
 
-    def _keys(
-        self, columns: dict[str, tuple[pa.Array, int]], count: int, known: Known
-    ) -> Iterator[KnownRows]:
+    def _keys(self, columns: Texts, count: int, known: Known) -> Iterator[KnownRows]:
         """Keys alone, as rows that delete. One that is no key of the table is in no row of it."""
         keys = {name: columns[name] for name in self.shape.record_key}
         table, faulty = self._typed(keys, count)
-        good = np.ones(count, np.bool_)
-        good[sorted(faulty)] = False
         flags = pa.array(np.ones(count, np.bool_))
-        yield KnownRows(table.append_column(DELETED_FLAG, flags).filter(pa.array(good)), known)
+        yield KnownRows(_without(table.append_column(DELETED_FLAG, flags), faulty), known)
 
-    def _typed(
-        self, columns: dict[str, tuple[pa.Array, int]], count: int
-    ) -> tuple[pa.Table, set[int]]:
+    def _typed(self, columns: Texts, count: int) -> tuple[pa.Table, set[int]]:
         """Rows in the types of the table, and the numbers of bad ones."""
         arrays, faulty = [], set[int]()
         for item in self.schema:
@@ -168,6 +159,12 @@ class _Reading:
             arrays.append(values)
             faulty |= bad.keys()
         return pa.table(arrays, self.schema.names), faulty
+
+
+def _without(table: pa.Table, faulty: set[int]) -> pa.Table:
+    good = np.ones(table.num_rows, np.bool_)
+    good[sorted(faulty)] = False
+    return table.filter(pa.array(good))
 
 
 def _pieces(copy: Any) -> Iterator[bytes]:
@@ -187,13 +184,14 @@ def _flushed_behind(declared: DeclaredPostgres) -> int:
     """A place of the log that has all that was committed before, once it is flushed: without
     synchronous commits rows are seen earlier."""
     with connected(declared) as connection:
-        wanted = parse_lsn(_one(connection, "select pg_current_wal_insert_lsn()::text"))
+        (wanted,) = one(connection, "select pg_current_wal_insert_lsn()::text")
         deadline_s = time.monotonic() + _FLUSHED_WAITED_S
-        while parse_lsn(_one(connection, "select pg_current_wal_flush_lsn()::text")) < wanted:
+        is_flushed = "select pg_current_wal_flush_lsn() >= %s::pg_lsn"
+        while not one(connection, is_flushed, (wanted,))[0]:
             if time.monotonic() > deadline_s:
                 raise StorageUnavailableError("the log is not flushed yet", path=declared.uri)
             time.sleep(_POLL_S)
-        return wanted
+        return parse_lsn(wanted)
 
 
 def _slot_position(declared: DeclaredPostgres, connection: Connection) -> int:
@@ -207,15 +205,9 @@ def _slot_position(declared: DeclaredPostgres, connection: Connection) -> int:
 
 
 def _rows_about(connection: Connection, table: ServerTable) -> int:
-    found = connection.execute(
+    found = one(
+        connection,
         "select greatest(reltuples, 0)::bigint, pg_relation_size(oid) from pg_class where oid = %s",
         (table.origin.table,),
-    ).fetchone()
-    assert found is not None
+    )
     return max(int(found[0]), int(found[1]) // _ROW_BYTES)
-
-
-def _one(connection: Connection, statement: str) -> str:
-    found = connection.execute(statement.encode()).fetchone()
-    assert found is not None
-    return str(found[0])

@@ -141,7 +141,7 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
     look of after. A slot is dropped only for a table that had one, and `is_copied_again`: else it
     may be another's. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
-        (level,) = _one(connection, "show wal_level")
+        (level,) = one(connection, "show wal_level")
         if level != "logical":
             message = f"wal_level is {level}: set it to logical and start the server again"
             raise ConfigError(message, path=source.uri)
@@ -303,10 +303,10 @@ def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> st
 
 
 def _flushed(source: DeclaredPostgres, connection: Connection) -> int:
-    (in_recovery,) = _one(connection, "select pg_is_in_recovery()")
+    (in_recovery,) = one(connection, "select pg_is_in_recovery()")
     if in_recovery:
         raise StorageUnavailableError("the server is a standby", path=source.uri)
-    (flushed,) = _one(connection, "select pg_current_wal_flush_lsn()::text")
+    (flushed,) = one(connection, "select pg_current_wal_flush_lsn()::text")
     return parse_lsn(flushed)
 
 
@@ -332,7 +332,7 @@ def _entry_in_publication(source: DeclaredPostgres, connection: Connection, oid:
     if is_of_all:
         return int(publication)
     narrowed = "false"
-    (version,) = _one(connection, "select current_setting('server_version_num')::int")
+    (version,) = one(connection, "select current_setting('server_version_num')::int")
     if version >= _COLUMN_LISTS_SINCE:
         narrowed = "prqual is not null or prattrs is not null"
     entry = connection.execute(
@@ -352,7 +352,7 @@ def _entry_in_publication(source: DeclaredPostgres, connection: Connection, oid:
 
 def _make_publication(source: DeclaredPostgres, connection: Connection, table: ServerTable) -> None:
     """One that is there may be another user's: it is not changed."""
-    (is_there,) = _one(
+    (is_there,) = one(
         connection,
         "select count(*) from pg_publication where pubname = %s",
         (source.publication,),
@@ -415,7 +415,7 @@ def _ahead(source: DeclaredPostgres, connection: Connection) -> Ahead:
     _wait_for_slot(source, connection)
     try:
         # The first byte says what a message is: C ends a transaction; I, U, D and T change rows.
-        until, changes, messages = _one(
+        until, changes, messages = one(
             connection,
             "select max(lsn) filter (where get_byte(data, 0) = 67)::text,"
             " count(*) filter (where get_byte(data, 0) in (68, 73, 84, 85)), count(*)"
@@ -448,10 +448,10 @@ def _wait_for_slot(source: DeclaredPostgres, connection: Connection) -> None:
 
 def wait_for_commits(source: DeclaredPostgres, connection: Connection) -> None:
     """Until all transactions are over that were open when this was called."""
-    (until,) = _one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
+    (until,) = one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
     deadline_s = time.monotonic() + _COMMITS_WAITED_S
     while True:
-        (oldest,) = _one(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text")
+        (oldest,) = one(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text")
         if int(oldest) >= int(until):
             return
         if time.monotonic() > deadline_s:
@@ -468,7 +468,7 @@ def _snapshot_after(
     deadline_s = time.monotonic() + _COMMITS_WAITED_S
     while True:
         connection.execute("begin isolation level repeatable read read only")
-        (snapshot,) = _one(connection, "select pg_current_snapshot()::text")
+        (snapshot,) = one(connection, "select pg_current_snapshot()::text")
         if not _open_in(snapshot) & set(xids):
             break
         connection.execute("rollback")
@@ -485,7 +485,7 @@ def _open_in(snapshot: str) -> set[int]:
     return {int(xid) & 0xFFFFFFFF for xid in snapshot.split(":")[2].split(",") if xid}
 
 
-def _one(connection: Connection, statement: str, given: tuple[object, ...] = ()) -> tuple[Any, ...]:
+def one(connection: Connection, statement: str, given: tuple[object, ...] = ()) -> tuple[Any, ...]:
     found = connection.execute(statement.encode(), given or None).fetchone()
     assert found is not None
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import ssl
 import time
 from dataclasses import dataclass
+
+from tideline.ingest.sources.wire.memory_file import memory_file
 
 _PIECE_BYTES = 1 << 16
 
@@ -62,17 +63,10 @@ class BoundedSocket:
 
 
 def load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """A client's own, of PEM texts. Python reads them from files alone: one that is nowhere but in
-    memory. Raises OSError, ValueError."""
-    pem = f"{key.strip()}\n{certificate.strip()}\n".encode()
-    descriptor = os.memfd_create("certificate")
-    try:
-        os.write(descriptor, pem)
+    """A client's own, of PEM texts. Raises OSError, ValueError."""
+    with memory_file("certificate", f"{key.strip()}\n{certificate.strip()}\n") as path:
         # An encrypted key would ask a terminal.
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+        context.load_cert_chain(path, password="")
 
 
 def words_of(error: Exception) -> str:
